@@ -1,0 +1,1 @@
+"""placet: agents propose, one gate decides."""

@@ -1,0 +1,73 @@
+"""Who may import whom: the contracts of pyproject.toml hold, and each of them can fail."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# What a user of the library does not pay for: the terminal, and every extra.
+NOT_WITH_THE_LIBRARY = frozenset(
+    {"fastapi", "hypothesis", "numpy", "pettingzoo", "psycopg", "pytest", "ray", "rich", "typer"}
+)
+
+
+def check_contracts(root: Path) -> subprocess.CompletedProcess[str]:
+    """Run the import contracts over the tree at `root`."""
+    command = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    config = str(root / "pyproject.toml")
+    return subprocess.run(
+        [sys.executable, "-c", command, "--no-logo", "--no-cache", "--config", config],
+        cwd=root / "src",  # the first place where the package is looked for
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_stairs_go_one_way():
+    outcome = check_contracts(ROOT)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "line", "contract"),
+    [
+        ("schemas", "import placet.kernel", "The stairs go one way"),
+        ("kernel", "import placet.actors", "The stairs go one way"),
+        ("actors", "import placet.runtime", "The stairs go one way"),
+        ("bench", "import placet", "No floor imports the face"),
+        ("attic", "", "The stairs go one way"),
+        ("domains/world", "import placet.actors", "Domains enter at the kernel floor"),
+        ("kernel", "import placet.domains.world", "No floor knows a domain"),
+        ("runtime", "import placet.domains.world", "Domains enter the runtime by one door"),
+        ("runtime", "import placet.bench", "Only the command line starts the benchmarks"),
+        ("domains/other", "import placet.domains.world", "Domains do not know each other"),
+        ("kernel", "import time", "know no clock"),
+        ("domains/world", "from random import choice", "know no clock"),
+        ("actors", "import rich", "Only the command line knows the terminal"),
+    ],
+)
+def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    folder = tmp_path / "src" / "placet" / room
+    folder.mkdir(exist_ok=True)
+    (folder / "__init__.py").touch()
+    (folder / "planted.py").write_text(f'"""Planted."""\n\n{line}\n')
+    outcome = check_contracts(tmp_path)
+    assert outcome.returncode == 1, outcome.stdout + outcome.stderr
+    broken = outcome.stdout.partition("Broken contracts")[2]
+    assert contract in " ".join(broken.split())
+
+
+def test_the_library_does_not_load_the_terminal_or_an_extra():
+    # structlog loads rich, for its console renderer: the library loads structlog when it logs.
+    listing = "import sys, placet; placet.Orchestrator; print(*sys.modules)"
+    outcome = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
+    )
+    assert NOT_WITH_THE_LIBRARY & set(outcome.stdout.split()) == set()

@@ -1,0 +1,86 @@
+"""The documentation runs: every `python` block of every page is executed, top to bottom.
+
+The blocks of one page share their names and one event loop, in an empty working directory. They
+may `await` at the top level, as in a notebook, so that an example need not be wrapped for us.
+A block that cannot run says so: `<!--- skip: next "needs a network" -->` above it.
+"""
+
+import asyncio
+import contextlib
+import inspect
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import SkipTest
+
+import pytest
+from sybil import Document, Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+class Page:
+    """The examples of one page."""
+
+    def __init__(self, path: Path, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        blocks = CodeBlockParser(language="python", evaluator=self._run_block)
+        self._document: Document = Sybil([blocks, SkipParser()]).parse(path)
+        # pydantic and dataclasses ask the module of a class for its names.
+        self._document.namespace["__name__"] = "__main__"
+
+    def run(self) -> None:
+        """Run the examples in order; one that is skipped does not skip those after it."""
+        for example in self._document.examples():
+            with contextlib.suppress(SkipTest):
+                example.evaluate()
+
+    def _run_block(self, example: Example) -> None:
+        # The blank lines make a traceback name the line of the page.
+        padding = "\n" * (example.line + example.parsed.line_offset)
+        code = compile(
+            padding + example.parsed,
+            example.path,
+            "exec",
+            flags=PyCF_ALLOW_TOP_LEVEL_AWAIT,
+            dont_inherit=True,
+        )
+        outcome = eval(code, example.namespace)
+        if inspect.iscoroutine(outcome):
+            self._runner.run(outcome)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_of_a_page_run(path, runner, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Page(path, runner).run()
+
+
+def test_a_wrong_example_fails_at_its_own_line(runner, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Title\n\n```python\nn = 1\n```\n\n```sh\nfalse\n```\n\n"
+        "```python\nimport asyncio\nawait asyncio.sleep(0)\nassert n == 2\n```\n"
+    )
+    with pytest.raises(AssertionError) as failure:
+        Page(page, runner).run()
+    assert failure.traceback[-1].path == page
+    assert failure.traceback[-1].lineno + 1 == 14
+
+
+def test_a_skipped_example_does_not_run_and_the_next_one_does(runner, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        '<!--- skip: next "shown, not run" -->\n\n```python\n1 / 0\n```\n\n'
+        "```python\nraise LookupError\n```\n"
+    )
+    with pytest.raises(LookupError):
+        Page(page, runner).run()
