@@ -1,0 +1,158 @@
+"""What passes takes effect: the record is made, booked, and written to the journal.
+
+The draft has changed the state already; here it becomes final. Refusals that are final for their
+req_ids are recorded too; every other refusal leaves no trace.
+"""
+
+from placet.kernel import booking
+from placet.kernel.draft import Draft
+from placet.kernel.gate.context import GateContext
+from placet.kernel.journal import Journal
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.effect import Effect, EffectKey
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import Admitted, Changes, Refused, Scheduled
+from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
+from placet.schemas.verdict import Verdict
+
+
+class Applier:
+    """Makes decisions final.
+
+    Attributes:
+        effects: Effects of the group so far, to be dispatched once it is durable.
+    """
+
+    __slots__ = ("_context", "_journal", "_world", "effects")
+
+    def __init__(self, context: GateContext, journal: Journal, world: str) -> None:
+        self._context = context
+        self._journal = journal
+        self._world = world
+        self.effects: list[Effect] = []
+
+    def admit(self, batch: CheckedBatch) -> Verdict:
+        """Make an admitted batch final; its changes stand in the draft."""
+        context, ledger, draft = self._context, self._context.ledger, self._context.draft
+        first_seq = ledger.seq + 1
+        if batch.dry_run:
+            verdict = self._verdict(batch, first_seq, draft)
+            draft.undo()
+            return verdict
+        record = Admitted(
+            prev=self._journal.prev,
+            seq=ledger.seq + len(batch),
+            now_ns=context.now_ns,
+            batch_id=batch.batch_id,
+            submitter=batch.submitter,
+            fingerprint=batch.fingerprint,
+            encoded=batch.encoded,
+            contexts=batch.contexts,
+            valid_until_ns=batch.valid_until_ns,
+            due_of=batch.due_of,
+            order=batch.order,
+            changes=self._final(draft.changes()),
+            effects=draft.effects,
+            normalized=draft.normalized,
+            notices=_notices(batch, draft),
+        )
+        booking.book_admitted(ledger, record, batch)
+        self._journal.write(record)
+        for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
+            key = EffectKey(self._world, seq, k)
+            self.effects.append(Effect(key, kind, payload, agent_id))
+        return self._verdict(batch, first_seq, draft)
+
+    def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
+        """Answer a refusal, and record it if it is final."""
+        ledger = self._context.ledger
+        refusals = refusals[: self._context.listed_max]
+        is_final = refusals[0].stage in REMEMBERED_STAGES or batch.due_of is not None
+        if is_final and not batch.dry_run:
+            record = Refused(
+                prev=self._journal.prev,
+                seq=ledger.seq,
+                now_ns=self._context.now_ns,
+                batch_id=batch.batch_id,
+                submitter=batch.submitter,
+                fingerprint=batch.fingerprint,
+                encoded=batch.encoded,
+                contexts=batch.contexts,
+                valid_until_ns=batch.valid_until_ns,
+                due_of=batch.due_of,
+                refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
+            )
+            booking.book_refused(ledger, record, batch)
+            self._journal.write(record)
+        sim_time = self._context.now_ns / SECOND_NS
+        verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
+        verdict.dry_run = batch.dry_run
+        verdict.attach(batch.intents, None)
+        return verdict
+
+    def schedule(self, batch: CheckedBatch) -> Verdict:
+        """Keep a batch for later; it is answered now and decided when it is due."""
+        context, ledger = self._context, self._context.ledger
+        assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
+        seq = ledger.seq + 1
+        if not batch.dry_run:
+            record = Scheduled(
+                prev=self._journal.prev,
+                seq=seq,
+                now_ns=context.now_ns,
+                batch_id=batch.batch_id,
+                submitter=batch.submitter,
+                fingerprint=batch.fingerprint,
+                encoded=batch.encoded,
+                contexts=batch.contexts,
+                valid_until_ns=batch.valid_until_ns,
+                due_of=None,
+                number=ledger.scheduled_seen + 1,
+                due_ns=batch.sim_time_ns,
+            )
+            booking.book_scheduled(ledger, record, batch)
+            self._journal.write(record)
+        verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
+        verdict.scheduled = True
+        verdict.dry_run = batch.dry_run
+        verdict.attach(batch.intents, None, None, batch.notices)
+        return verdict
+
+    def _final(self, changes: Changes) -> Changes:
+        for collection in changes.collections:
+            self._context.state.trim(collection.collection)
+        return changes
+
+    def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Draft) -> Verdict:
+        last_seq = first_seq + len(batch) - 1
+        sim_time = self._context.now_ns / SECOND_NS
+        verdict = Verdict(batch.batch_id, True, last_seq, last_seq, sim_time)
+        verdict.dry_run = batch.dry_run
+        notices = batch.notices
+        if draft.notices is not None:
+            notices = dict(draft.notices)
+            for index, known in (batch.notices or {}).items():
+                notices[index] = (*known, *notices.get(index, ()))
+        verdict.attach(batch.intents, _seqs(batch, first_seq), draft.normalized, notices)
+        return verdict
+
+
+def _seqs(batch: CheckedBatch, first_seq: int) -> range | list[int]:
+    """Give the seq of each intent, in the submitted order."""
+    if batch.order is None:
+        return range(first_seq, first_seq + len(batch))
+    seqs = [0] * len(batch)
+    for rank, position in enumerate(batch.order):
+        seqs[position] = first_seq + rank
+    return seqs
+
+
+def _notices(batch: CheckedBatch, draft: Draft) -> dict[int, list[tuple[str, str, str]]] | None:
+    if batch.notices is None and draft.notices is None:
+        return None
+    merged: dict[int, list[tuple[str, str, str]]] = {}
+    for source in (batch.notices or {}, draft.notices or {}):
+        for index, notices in source.items():
+            merged.setdefault(index, []).extend((n.code, n.message, n.at) for n in notices)
+    return merged
+

@@ -1,0 +1,151 @@
+"""How each record changes the ledger: the one place, for live decisions and for replay alike.
+
+Live, a record is made and then booked; in a replay it is read and then booked. So the books after a
+replay are the books there were.
+"""
+
+from collections.abc import Sequence
+
+from placet.kernel.gate import quota
+from placet.kernel.ledger import Agent, Ledger, Pending, Policy
+from placet.kernel.window import (
+    Block,
+    PastRefusal,
+    admitted_block,
+    refused_block,
+    scheduled_block,
+)
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.config import Quota
+from placet.schemas.limits import Limits
+from placet.schemas.record import (
+    Admitted,
+    AgentChanged,
+    Configured,
+    ExecutorChanged,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+)
+
+
+def book_configured(ledger: Ledger, record: Configured) -> None:
+    """Take over a policy."""
+    known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
+    permissions = record.default_permissions
+    ledger.policy = Policy(
+        record.staleness_threshold,
+        {kind: Quota(*quota) for kind, quota in record.quotas.items()},
+        None if record.world_quota is None else Quota(*record.world_quota),
+        None if permissions is None else frozenset(permissions),
+        Limits(**known),
+    )
+
+
+def book_registered(ledger: Ledger, record: Registered) -> None:
+    """Enter an agent."""
+    agent = ledger.add_agent(record.agent_id)
+    agent.owner = record.owner
+    agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+    agent.priority_max = record.priority_max
+    if record.quotas:
+        agent.quotas = {kind: Quota(*quota) for kind, quota in record.quotas.items()}
+
+
+def book_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
+    """Change an agent's standing."""
+    agent = ledger.agents[record.agent_id]
+    if record.what == "removed":
+        ledger.remove_agent(record.agent_id)
+    elif record.what == "permissions":
+        agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+    else:
+        agent.is_suspended = record.what == "suspended"
+
+
+def book_executor(ledger: Ledger, record: ExecutorChanged) -> None:
+    """Note that an executor came or went."""
+    if record.depth_max is None:
+        ledger.executors.pop(record.kind, None)
+    else:
+        ledger.executors[record.kind] = record.depth_max
+
+
+def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
+    """Charge, remember and post the effects of an admitted batch."""
+    first_seq = ledger.seq + 1
+    ledger.seq = record.seq
+    _take_charge(ledger, record, batch)
+    _remember_admitted(ledger, batch, record.now_ns, first_seq)
+    for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
+        ledger.add_effect(seq, k, Pending(kind, payload, agent_id))
+
+
+def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
+    """Remember a final refusal."""
+    if record.due_of is not None:
+        ledger.pop_scheduled(record.due_of)
+    refusals = [
+        PastRefusal(None if index is None else batch.intents[index]["req_id"], stage, code)
+        for index, stage, code, _ in record.refusals
+    ]
+    for agent, positions in _by_agent(ledger, batch):
+        ids = [batch.intents[position]["req_id"] for position in positions]
+        contexts = [batch.contexts[position] for position in positions]
+        block = refused_block(
+            batch.fingerprint, record.now_ns, ledger.seq, ids, contexts, refusals
+        )
+        ledger.remember(agent, block)
+
+
+def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
+    """Charge and keep a batch for later."""
+    ledger.seq = record.seq
+    quota.charge(batch, ledger, record.now_ns)
+    ledger.add_scheduled(record)
+    for agent, positions in _by_agent(ledger, batch):
+        ids = [batch.intents[position]["req_id"] for position in positions]
+        block = scheduled_block(batch.fingerprint, record.now_ns, ledger.seq, ids, record.number)
+        ledger.remember(agent, block)
+
+
+def book_settled(ledger: Ledger, record: Settled) -> Pending | None:
+    """Take an effect out of the outbox."""
+    return ledger.settle_effect(record.effect_seq, record.k)
+
+
+def _take_charge(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
+    if record.due_of is None:
+        quota.charge(batch, ledger, record.now_ns)
+    else:
+        ledger.pop_scheduled(record.due_of)
+
+
+def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
+    intents, order = batch.intents, batch.order
+    if len(batch.agents) == 1:
+        ids: Sequence[str] = [intent["req_id"] for intent in intents]
+        if order is not None:
+            ids = [ids[position] for position in order]
+        agent = ledger.agents[batch.agents[0]]
+        ledger.remember(agent, admitted_block(batch.fingerprint, now_ns, first_seq, ids, None))
+        return
+    offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}
+    for agent, positions in _by_agent(ledger, batch):
+        ids = [intents[position]["req_id"] for position in positions]
+        offsets = [offset_of[position] for position in positions]
+        block: Block = admitted_block(batch.fingerprint, now_ns, first_seq, ids, offsets)
+        ledger.remember(agent, block)
+
+
+def _by_agent(ledger: Ledger, batch: CheckedBatch) -> list[tuple[Agent, list[int]]]:
+    """Group the positions of a batch by agent; a due batch may name one that has left."""
+    positions: dict[str, list[int]] = {}
+    for position, intent in enumerate(batch.intents):
+        positions.setdefault(intent["agent_id"], []).append(position)
+    return [
+        (ledger.agents[agent_id], found)
+        for agent_id, found in positions.items()
+        if agent_id in ledger.agents
+    ]

@@ -1,0 +1,157 @@
+"""The port by which a domain enters: what it declares, and what its rules may answer.
+
+A domain is a plug-in in one file. It declares intent kinds, each with a pydantic payload model and
+a rule; the rule reads and writes the state through a draft, and answers None or a refusal.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import is_kind_name
+from placet.schemas.intent import Intent
+
+if TYPE_CHECKING:
+    from placet.kernel.draft import Draft
+    from placet.kernel.state import State
+
+
+class Ref(NamedTuple):
+    """One thing that an intent depends on: an entity, or a whole collection (`entity` None).
+
+    A collection counts as changed when an entity in it is created or deleted.
+    """
+
+    collection: str
+    entity: str | None = None
+
+
+class RuleRefusal(NamedTuple):
+    """A rule's *non placet*. Make one with `refuse` or `conflict`.
+
+    Attributes:
+        code: Code without the domain's name, such as `out_of_bounds`; the kernel adds `<domain>.`.
+        message: What failed, what was expected, what came, what to do.
+        at: JSON pointer inside the payload, such as `/to`.
+        suggestions: Nearest valid values, best first.
+        retry_after: Simulated seconds after which it may pass, where waiting helps.
+        details: What a program may want as data.
+        is_conflict: The code is the gate's `conflict`.
+    """
+
+    code: str
+    message: str
+    at: str = ""
+    suggestions: tuple[str, ...] = ()
+    retry_after: float | None = None
+    details: Mapping[str, Json] = {}
+    is_conflict: bool = False
+
+
+def refuse(
+    code: str,
+    message: str,
+    *,
+    at: str = "",
+    suggestions: Sequence[str] = (),
+    retry_after: float | None = None,
+    **details: Json,
+) -> RuleRefusal:
+    """Refuse an intent from inside a rule; extra keywords become the refusal's `details`."""
+    return RuleRefusal(code, message, at, tuple(suggestions), retry_after, details)
+
+
+def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
+    """Refuse because another agent took `resource` in the same group; name who did."""
+    return RuleRefusal(
+        "conflict",
+        f"{resource} was taken by {winner!r} at the same moment; look again and choose another",
+        at,
+        details={"winner": winner, "resource": resource},
+        is_conflict=True,
+    )
+
+
+Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]
+"""Apply one intent to the draft, or say why not. Runs once per decision; must be deterministic."""
+
+Reads: TypeAlias = Callable[[Intent], Iterable[Ref]]
+"""Name what the intent depends on, from the intent alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of intent.
+
+    Attributes:
+        name: Name on the wire: `Move`, `design.set`.
+        payload: A pydantic model, a TypedDict, or any type pydantic can validate to a mapping. A
+            TypedDict is the fastest; a model is dumped to a dict.
+        rule: Applies the intent.
+        reads: The footprint for staleness; None declares none.
+        when_stale: `reject`, or `revalidate` to let the rule decide.
+        effects: Kinds of effect that the rule may emit; the gate checks their executors' outboxes.
+        version: Version of the rule, part of the domain's fingerprint.
+        summary: One line for people and tools.
+    """
+
+    name: str
+    payload: object
+    rule: Rule
+    reads: Reads | None = None
+    when_stale: Literal["reject", "revalidate"] = "reject"
+    effects: tuple[str, ...] = field(default=())
+    version: str = "1"
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if not is_kind_name(self.name):
+            raise ValueError(
+                f"kind name {self.name!r} must be at most 64 characters of segments "
+                "[A-Za-z][A-Za-z0-9_]* joined by '.', no '__', no '_' at an end"
+            )
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """What a plug-in provides. Subclass it: all but `name`, `version` and `kinds` have defaults.
+
+    Attributes:
+        name: Prefix of its collections and of its codes; a lower-case identifier.
+        version: Changes when a rule changes.
+        kinds: What agents may propose.
+
+    Every method is pure: its result depends on its arguments alone.
+    """
+
+    name: str
+    version: str
+    kinds: Sequence[Kind]
+
+    def on_open(self, draft: "Draft") -> None:
+        """Put the initial state. Called once in the life of a world."""
+
+    def on_register(
+        self, draft: "Draft", agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Give a new agent its place; `placing` holds the keywords of `register_agent`."""
+        return None
+
+    def on_remove(self, draft: "Draft", agent_id: str) -> None:
+        """Clean up after an agent that leaves."""
+
+    def on_tick(self, draft: "Draft", sim_time: float) -> None:
+        """Advance what moves by itself, once per step of simulated time."""
+
+    def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
+        """Take in the outcome of an effect; every domain is told of every effect."""
+
+    def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        """Judge the post-state of a batch, given which entities it changed."""
+        return ()
+
+    def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
+        """Tell whether an agent may see an entity: filters `changed` lists and views."""
+        return True

@@ -1,0 +1,61 @@
+"""Stage 2: may this submitter propose this, as this agent?"""
+
+from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
+from placet.kernel.ledger import Agent
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.refusal import Refusal, RefusalCode
+
+
+def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    """Refuse agents that are unknown, suspended, somebody else's, or not permitted the kind."""
+    agents = context.ledger.agents
+    refusals: list[Refusal] | None = None
+    for agent_id, kind, _ in batch.counts:
+        agent = agents.get(agent_id)
+        if (
+            agent is not None
+            and not agent.is_suspended
+            and (batch.submitter in {OPERATOR, agent_id} or batch.submitter == agent.owner)
+            and (agent.permissions is None or kind in agent.permissions)
+        ):
+            continue
+        code, message = _why(agent, agent_id, kind, batch.submitter)
+        refusals = refusals or []
+        for index in positions_of(batch, agent_id, kind):
+            refusals.append(refuse_intent(batch, index, code, message, at=_AT[code]))
+    return refusals
+
+
+_AT = {
+    RefusalCode.AGENT_UNKNOWN: "/agent_id",
+    RefusalCode.AGENT_SUSPENDED: "/agent_id",
+    RefusalCode.AGENT_NOT_YOURS: "/agent_id",
+    RefusalCode.PERMISSION_DENIED: "/kind",
+}
+
+
+def _why(
+    agent: Agent | None, agent_id: str, kind: str, submitter: str
+) -> tuple[RefusalCode, str]:
+    if agent is None:
+        return (
+            RefusalCode.AGENT_UNKNOWN,
+            f"agent {agent_id!r} is not registered; register it before it proposes",
+        )
+    if submitter not in {OPERATOR, agent_id, agent.owner}:
+        return (
+            RefusalCode.AGENT_NOT_YOURS,
+            f"submitter {submitter!r} may not speak for agent {agent_id!r}; "
+            "submit through that agent's own handle",
+        )
+    if agent.is_suspended:
+        return (
+            RefusalCode.AGENT_SUSPENDED,
+            f"agent {agent_id!r} is suspended; it may propose again once it is resumed",
+        )
+    permitted = sorted(agent.permissions or ())
+    return (
+        RefusalCode.PERMISSION_DENIED,
+        f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}",
+    )

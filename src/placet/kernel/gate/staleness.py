@@ -1,0 +1,152 @@
+"""Stage 4: has the world moved under the agent since it looked?
+
+Two judgements: the world's threshold on the global seq, where one is set, and the kind's footprint,
+where it declares one. An agent's own changes do not make it stale by footprint.
+"""
+
+from placet.kernel.domain import Ref
+from placet.kernel.gate.context import GateContext, refuse_intent
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json, thaw
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.refusal import Refusal, RefusalCode
+
+
+def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    """Refuse intents from the future, past their time, or based on what has changed since."""
+    ledger = context.ledger
+    seq = ledger.seq
+    threshold = ledger.policy.staleness_threshold
+    refusals: list[Refusal] = []
+    if batch.due_of is None:
+        if max(batch.contexts) > seq:
+            refusals += _from_future(batch, seq)
+        if threshold is not None and seq - min(batch.contexts) > threshold:
+            refusals += _beyond_threshold(batch, seq, threshold)
+    if batch.valid_until_ns is not None:
+        refusals += _expired(batch, context.now_ns)
+    refusals += _footprints(batch, context)
+    if not refusals:
+        return None
+    refusals.sort(key=lambda found: found.index or 0)
+    seen: set[int | None] = set()
+    return [r for r in refusals if r.index not in seen and not seen.add(r.index)]  # type: ignore[func-returns-value]  # the idiom: first of each index
+
+
+def _from_future(batch: CheckedBatch, seq: int) -> list[Refusal]:
+    return [
+        refuse_intent(
+            batch,
+            index,
+            RefusalCode.CONTEXT_FROM_FUTURE,
+            f"context_seq {context_seq} is ahead of the world, which is at seq {seq}; "
+            "send the seq of a view you were given",
+            at="/context_seq",
+            context_seq=context_seq,
+        )
+        for index, context_seq in enumerate(batch.contexts)
+        if context_seq > seq
+    ]
+
+
+def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Refusal]:
+    return [
+        refuse_intent(
+            batch,
+            index,
+            RefusalCode.STALE_CONTEXT,
+            f"context_seq {context_seq} is {seq - context_seq} behind the world at seq {seq}, "
+            f"at most {threshold} is allowed; refresh the view and propose again",
+            at="/context_seq",
+            context_seq=context_seq,
+        )
+        for index, context_seq in enumerate(batch.contexts)
+        if seq - context_seq > threshold
+    ]
+
+
+def _expired(batch: CheckedBatch, now_ns: int) -> list[Refusal]:
+    return [
+        refuse_intent(
+            batch,
+            index,
+            RefusalCode.EXPIRED,
+            f"the intent was valid until {until_ns / SECOND_NS:g} s and it is "
+            f"{now_ns / SECOND_NS:g} s; propose anew",
+            at="/valid_until",
+        )
+        for index, until_ns in enumerate(batch.valid_until_ns or ())
+        if until_ns is not None and until_ns < now_ns
+    ]
+
+
+def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
+    refusals = []
+    kinds, state = context.registry.kinds, context.state
+    for index, intent in enumerate(batch.intents):
+        kind = kinds[intent["kind"]]
+        if kind.reads is None or kind.when_stale == "revalidate":
+            continue
+        context_seq, agent_id = batch.contexts[index], intent["agent_id"]
+        changed = None
+        for ref in kind.reads(intent):
+            stamp = state.stamp(*ref)
+            if stamp is None:
+                if context_seq < state.tracked_from:
+                    refusals.append(_too_old(batch, index, ref, state.tracked_from))
+                    break
+            elif stamp.changed_for(agent_id) > context_seq:
+                changed = changed or []
+                changed.append(ref)
+        if changed:
+            refusals.append(_stale(batch, index, changed, context))
+    return refusals
+
+
+def _too_old(batch: CheckedBatch, index: int, ref: Ref, tracked_from: int) -> Refusal:
+    return refuse_intent(
+        batch,
+        index,
+        RefusalCode.CONTEXT_TOO_OLD,
+        f"context_seq {batch.contexts[index]} is older than what is tracked of "
+        f"{_name(ref)} (from seq {tracked_from}); refresh the view and propose again",
+        at="/context_seq",
+        context_seq=batch.contexts[index],
+    )
+
+
+def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContext) -> Refusal:
+    intent = batch.intents[index]
+    agent_id = intent["agent_id"]
+    domain = context.registry.domain_of[intent["kind"]]
+    listed_max = context.ledger.policy.limits.changes_listed_max
+    seen = [ref for ref in refs if domain.may_see(context.state, agent_id, ref)]
+    changed = [_change(ref, agent_id, context) for ref in seen[:listed_max]]
+    names = ", ".join(change["entity"] for change in changed) or "something it depends on"
+    return refuse_intent(
+        batch,
+        index,
+        RefusalCode.STALE_CONTEXT,
+        f"{names} changed after context_seq {batch.contexts[index]}; "
+        "refresh the view and propose again",
+        at="/context_seq",
+        changed=changed,
+        context_seq=batch.contexts[index],
+    )
+
+
+def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
+    """Tell of a change by another: when, and by whom where that is still known."""
+    stamp = context.state.stamp(*ref)
+    assert stamp is not None, "only a stamped thing is listed as changed"
+    now = None if ref.entity is None else context.state.entity(*ref)
+    return {
+        "entity": _name(ref),
+        "seq": stamp.changed_for(agent_id),
+        "by": None if stamp.by == agent_id else stamp.by,
+        "now": None if now is None else thaw(now),
+    }
+
+
+def _name(ref: Ref) -> str:
+    return ref.collection if ref.entity is None else f"{ref.collection}/{ref.entity}"

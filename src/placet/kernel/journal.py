@@ -1,0 +1,33 @@
+"""Where decisions become records: the chain that the log will hold."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from placet.schemas.record import GENESIS, Record, encode_record, record_hash
+
+RecordSink: TypeAlias = Callable[[bytes], None]
+
+
+class Journal:
+    """The growing end of a log.
+
+    Attributes:
+        prev: Hash of the latest record.
+        count: How many records there are.
+        sink: Takes each encoded record; None drops it, and keeps the chain.
+    """
+
+    __slots__ = ("count", "prev", "sink")
+
+    def __init__(self, sink: RecordSink | None = None) -> None:
+        self.prev = GENESIS
+        self.count = 0
+        self.sink = sink
+
+    def write(self, record: Record) -> None:
+        """Append a record, which must have been made with `prev` as it is now."""
+        data = encode_record(record)
+        self.prev = record_hash(data)
+        self.count += 1
+        if self.sink is not None:
+            self.sink(data)

@@ -1,0 +1,340 @@
+"""The kernel of one world: batch in, decision out, with no event loop around it.
+
+    from placet.kernel import Kernel
+    kernel = Kernel(domain, KernelConfig(seed=7))
+    kernel.register_agent("alice")
+    verdict = kernel.decide(batch, now=0.0)
+
+Times at this face are simulated seconds; inside they are integer nanoseconds.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from placet.kernel import snapshot as snapshots
+from placet.kernel.apply import Applier
+from placet.kernel.control import Control
+from placet.kernel.decide import Answer, Decision, decide_batch
+from placet.kernel.domain import Domain
+from placet.kernel.draft import Draft
+from placet.kernel.gate.context import GateContext
+from placet.kernel.gate.dedup import remembered_verdict
+from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.journal import Journal, RecordSink
+from placet.kernel.ledger import Agent, Ledger, Policy
+from placet.kernel.order import in_order
+from placet.kernel.registry import Registry
+from placet.kernel.replay import Replayer, recorded_batch
+from placet.kernel.state import State, WorldState
+from placet.kernel.window import unpack
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json, canonical, from_canonical
+from placet.schemas.config import KernelConfig, QuotaSpec
+from placet.schemas.effect import Effect, EffectKey, Settlement
+from placet.schemas.errors import StoreError
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.verdict import Verdict
+
+
+class Kernel:
+    """The one writer of one world's state. Not thread-safe: it has one caller at a time.
+
+    Args:
+        domain: A domain, or several.
+        config: Seed, policy and limits.
+        effect_validator: A rule of the user's own, asked before each domain rule.
+        sink: Takes each record of the log, encoded, as it is made.
+        history: Records of an earlier life, in order; the world goes on where they end.
+
+    Raises:
+        ValueError: A domain or the configuration is unsound.
+        StoreError: `history` is damaged or is another world's.
+    """
+
+    def __init__(
+        self,
+        domain: Domain | Sequence[Domain],
+        config: KernelConfig | None = None,
+        *,
+        effect_validator: EffectValidator | None = None,
+        sink: RecordSink | None = None,
+        history: Iterable[bytes] = (),
+    ) -> None:
+        self.config = config = config or KernelConfig()
+        domains = list(domain) if isinstance(domain, Sequence) else [domain]
+        self.registry = Registry(domains)
+        self._structure = Structure(self.registry, config.limits)
+        self._rules = DomainRules(effect_validator)
+        self._validator = effect_validator
+        past = Replayer()
+        for data in history:
+            past.apply(data)
+        self._take_over(past.state, past.ledger, past.journal)
+        self._batches = past.batches_seen
+        self._groups_since_checkpoint = 0
+        self._journal.sink = sink
+        policy = Policy.of(config)
+        if past.header is None:
+            self._control.begin(config.world, config.seed)
+            self._control.configure(policy)
+            return
+        self._check_header(past)
+        if past.ledger.policy != policy:
+            self._control.configure(policy)
+
+    def _take_over(self, state: State, ledger: Ledger, journal: Journal) -> None:
+        self._state, self._ledger, self._journal = state, ledger, journal
+        self._draft = Draft(state, self.config.seed, ledger.executors)
+        self._context = GateContext(self.registry, ledger, state, self._draft)
+        self._applier = Applier(self._context, journal, self.config.world)
+        self._control = Control(self._context, journal, self._rules)
+
+    def _check_header(self, past: Replayer) -> None:
+        header, config = past.header, self.config
+        assert header is not None, "a history begins with a header"
+        ours = [domain.name for domain in self.registry.domains]
+        theirs = [name for name, _ in header.domains]
+        if ours != theirs:
+            raise StoreError(f"the log is of the domains {theirs}, the world is opened with {ours}")
+        if (header.world, header.seed) != (config.world, config.seed):
+            raise StoreError(
+                f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
+                f"{config.world!r} with seed {config.seed}; open it with its own"
+            )
+
+    # reading
+
+    @property
+    def state(self) -> WorldState:
+        """The state as a read-only mapping, live."""
+        return WorldState(self._state)
+
+    @property
+    def tree(self) -> State:
+        """The state tree itself, for reading with `get`, `entity` and `ids`."""
+        return self._state
+
+    @property
+    def ledger(self) -> Ledger:
+        """The books, for reading."""
+        return self._ledger
+
+    @property
+    def rules(self) -> DomainRules:
+        """The domain stage; set `rules.on_fault` to be told of what a rule raised."""
+        return self._rules
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the world."""
+        return self._ledger.seq
+
+    @property
+    def record_count(self) -> int:
+        """How many records the log has."""
+        return self._journal.count
+
+    @property
+    def sim_time(self) -> float:
+        """Latest simulated time, seconds."""
+        return self._ledger.now_ns / SECOND_NS
+
+    def digest(self) -> str:
+        """Give the state digest in hexadecimal. O(entities changed since the last)."""
+        return self._state.digest().hex()
+
+    def world_digest(self) -> str:
+        """Give the digest of state and books in hexadecimal. O(world)."""
+        return snapshots.world_digest(self._state, self._ledger).hex()
+
+    # deciding
+
+    def check(self, batch: object, submitter: str = OPERATOR) -> CheckedBatch | Verdict:
+        """Pass a batch through the structure stage: pure, and for the submitter's own turn."""
+        self._batches += 1
+        batch_id = f"b{self._batches}"
+        checked = self._structure.check(batch, submitter, batch_id)
+        if isinstance(checked, CheckedBatch):
+            return checked
+        listed = tuple(checked[: self.config.limits.refusals_listed_max])
+        return Verdict(batch_id, False, None, self._ledger.seq, self.sim_time, listed)
+
+    def decide(
+        self, batch: object, now: float | None = None, *, submitter: str = OPERATOR
+    ) -> Verdict:
+        """Decide one batch at a simulated time; None is the latest time seen."""
+        return self.decide_group([batch], now, submitter=submitter)[0]
+
+    def decide_group(
+        self, batches: Sequence[object], now: float | None = None, *, submitter: str = OPERATOR
+    ) -> list[Verdict]:
+        """Decide batches that are due at the same moment, in the kernel's own fair order.
+
+        Args:
+            batches: Batches as they come, or checked ones.
+            now: Simulated seconds; time never goes back.
+            submitter: Who hands in those that are not checked yet.
+
+        Returns:
+            A verdict for each, in the order given.
+        """
+        checked = [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
+        sound = [batch for batch in checked if isinstance(batch, CheckedBatch)]
+        decision = self.decide_checked(sound, self._ns(now))
+        verdicts = {id(batch): verdict for batch, verdict in decision.answers}  # noqa: TID251  # a key within this call
+        return [b if isinstance(b, Verdict) else verdicts[id(b)] for b in checked]  # noqa: TID251  # likewise
+
+    def decide_checked(self, batches: Sequence[CheckedBatch], now_ns: int) -> Decision:
+        """Decide a group of checked batches, and those of the schedule that are due by now."""
+        ledger, context, applier = self._ledger, self._context, self._applier
+        ledger.now_ns = context.now_ns = now_ns = max(now_ns, ledger.now_ns)
+        if ledger.schedule and ledger.schedule[0][0] <= now_ns:
+            batches = [*self._due(now_ns), *batches]
+        self._draft.open_group(now_ns)
+        applier.effects = []
+        written = self._journal.count
+        rules = self._rules
+        answers = [
+            Answer(batch, decide_batch(batch, context, rules, applier))
+            for batch in in_order(batches, ledger, self.config.seed, now_ns)
+        ]
+        if self._journal.count != written:
+            self._groups_since_checkpoint += 1
+            if self._groups_since_checkpoint >= self.config.limits.checkpoint_groups:
+                self._groups_since_checkpoint = 0
+                self._control.checkpoint()
+        return Decision(answers, applier.effects)
+
+    def _due(self, now_ns: int) -> list[CheckedBatch]:
+        ledger = self._ledger
+        due = sorted(entry for entry in ledger.schedule if entry[0] <= now_ns)
+        batches = []
+        for due_ns, number in due:
+            if number in ledger.scheduled:
+                batch = recorded_batch(ledger.scheduled[number])
+                batch.due_of, batch.sim_time_ns = number, due_ns
+                batches.append(batch)
+        return batches
+
+    def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
+        """Give the remembered answer to a request; None if there is none (any more)."""
+        agent = self._ledger.agents.get(agent_id)
+        block = None if agent is None or agent.window is None else agent.window.ids.get(req_id)
+        if block is None:
+            return None
+        return remembered_verdict(unpack(block), self._context)
+
+    # control
+
+    def register_agent(
+        self,
+        agent_id: str,
+        *,
+        permissions: Iterable[str] | None = None,
+        owner: str | None = None,
+        priority_max: int = 100,
+        quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
+        **placing: Json,
+    ) -> Agent:
+        """Register an agent; the domains place it by the remaining keywords.
+
+        Registering a name that is registered changes its permissions where they are given, and
+        nothing else.
+
+        Raises:
+            AgentError: The name is no identity, is reserved, or there are too many agents.
+            ValidationError: A domain refused the placing.
+        """
+        permitted = None if permissions is None else frozenset(permissions)
+        agent = self._ledger.agents.get(agent_id)
+        if agent is None:
+            agent = self._control.register_agent(
+                agent_id, permitted, owner, priority_max, quotas or {}, placing
+            )
+            self._tell_validator(agent_id, agent.permissions)
+        elif permitted is not None and permitted != agent.permissions:
+            self.set_agent_permissions(agent_id, permitted)
+        return agent
+
+    def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
+        """Say which kinds an agent may propose: None is all, the empty set nothing.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        permitted = None if permissions is None else frozenset(permissions)
+        self._control.change_agent(agent_id, "permissions", permitted)
+        self._tell_validator(agent_id, permitted)
+
+    def change_agent(self, agent_id: str, what: str) -> None:
+        """Make an agent `suspended`, `resumed` or `removed`.
+
+        Raises:
+            AgentError: There is no such agent.
+            ValueError: `what` is none of these.
+        """
+        if what not in {"suspended", "resumed", "removed"}:
+            raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
+        self._control.change_agent(agent_id, what)
+
+    def change_executor(self, kind: str, depth_max: int | None) -> None:
+        """Say that effects of a kind are executed, and how many may wait; None takes it back."""
+        self._control.change_executor(kind, depth_max)
+
+    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
+        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
+        self._ledger.now_ns = self._ns(now)
+        return self._control.settle(settlement)
+
+    def tick(self, now: float) -> None:
+        """Let simulated time reach `now`, and what moves by itself move."""
+        self._control.tick(self._ns(now))
+
+    def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
+        """Advance simulated time by `dt` seconds: decide what is due, then tick.
+
+        Raises:
+            ValueError: `dt` is negative or not finite.
+        """
+        if not 0 <= dt < 2**63 / SECOND_NS:
+            raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
+        now_ns = self._ledger.now_ns + round(dt * SECOND_NS)
+        verdicts = self.decide_group(batches, now_ns / SECOND_NS)
+        self._control.tick(now_ns)
+        return verdicts
+
+    def open_effects(self) -> list[Effect]:
+        """List the effects that are not settled, oldest first."""
+        return [
+            Effect(EffectKey(self.config.world, *key), *pending)
+            for key, pending in self._ledger.outbox.items()
+        ]
+
+    def snapshot(self) -> bytes:
+        """Give the whole world as bytes: state, books, and place in the log. O(world)."""
+        world = snapshots.dump(self._state, self._ledger)
+        return canonical([world, self._journal.prev, self._journal.count, self._batches])
+
+    def restore(self, data: bytes) -> None:
+        """Go on from a snapshot; the policy stays this kernel's own.
+
+        Raises:
+            ValueError: The bytes are no snapshot of a known version.
+        """
+        world, prev, count, batches = from_canonical(data)
+        ledger = Ledger(self._ledger.policy)
+        state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
+        journal = Journal(self._journal.sink)
+        journal.prev, journal.count, self._batches = prev, count, batches
+        self._take_over(state, ledger, journal)
+
+    def _ns(self, now: float | None) -> int:
+        latest = self._ledger.now_ns
+        return latest if now is None else max(latest, round(now * SECOND_NS))
+
+    def _tell_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:
+        tell = getattr(self._validator, "set_agent_permissions", None)
+        if tell is not None:
+            tell(agent_id, set(self.registry.kinds if permissions is None else permissions))
+

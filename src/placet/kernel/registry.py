@@ -1,0 +1,98 @@
+"""What a world knows how to do: its domains and their kinds, checked once at the start."""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from hashlib import blake2b
+from keyword import iskeyword
+
+from pydantic import PydanticUserError, TypeAdapter
+
+from placet.kernel.domain import Domain, Kind
+from placet.schemas.codec import Json, canonical
+
+
+class Registry:
+    """The kinds of a world, by name, and the domains they come from.
+
+    Attributes:
+        domains: In the order given; hooks run in this order.
+        kinds: Every kind, by its name on the wire.
+        domain_of: The domain of each kind.
+        judging: The domains that have invariants.
+        ticking: The domains that move by themselves.
+        fingerprint: 128 bits over the names and versions of domains and kinds and the payloads'
+            JSON Schemas, in hexadecimal: two worlds with one fingerprint decide alike.
+    """
+
+    __slots__ = (
+        "_payloads",
+        "domain_of",
+        "domains",
+        "fingerprint",
+        "judging",
+        "kinds",
+        "ticking",
+    )
+
+    def __init__(self, domains: Sequence[Domain]) -> None:
+        self.domains = tuple(domains)
+        self.kinds: dict[str, Kind] = {}
+        self.domain_of: dict[str, Domain] = {}
+        self._payloads: dict[str, TypeAdapter[object]] = {}
+        for domain in self.domains:
+            self._add(domain)
+        if not self.kinds:
+            raise ValueError("a world needs at least one domain with at least one kind")
+        self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
+        self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
+        self.fingerprint = self._fingerprint()
+
+    def _add(self, domain: Domain) -> None:
+        if not isinstance(domain, Domain):
+            raise ValueError(  # noqa: TRY004  # a wrong value of a setting, to the caller
+                f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
+            )
+        name = domain.name
+        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+            raise ValueError(f"a domain's name must be an identifier, got {name!r} of {domain!r}")
+        if any(other.name == name for other in self.domains if other is not domain):
+            raise ValueError(f"two domains are called {name!r}; a name may be used once")
+        for kind in domain.kinds:
+            if kind.name in self.kinds:
+                other = self.domain_of[kind.name].name
+                raise ValueError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
+            self.kinds[kind.name] = kind
+            self.domain_of[kind.name] = domain
+            try:
+                self._payloads[kind.name] = TypeAdapter(kind.payload)
+            except PydanticUserError as error:
+                raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from error
+
+    def payload(self, kind: str) -> TypeAdapter[object]:
+        """Give the validator of a kind's payload."""
+        return self._payloads[kind]
+
+    def nearest(self, kind: str, count: int) -> tuple[str, ...]:
+        """Name the kinds whose names are most like `kind`, best first."""
+        lowered = {name.lower(): name for name in sorted(self.kinds)}
+        return tuple(lowered[name] for name in get_close_matches(kind.lower(), lowered, count))
+
+    def json_schemas(self) -> dict[str, Json]:
+        """Give the JSON Schema of every kind's payload, by name, sorted."""
+        return {name: self._payloads[name].json_schema() for name in sorted(self.kinds)}
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self.kinds.values())
+
+    def _fingerprint(self) -> str:
+        described = [
+            [domain.name, domain.version, [[kind.name, kind.version] for kind in domain.kinds]]
+            for domain in self.domains
+        ]
+        data = canonical([described, self.json_schemas()])
+        return blake2b(data, digest_size=16).hexdigest()
+
+
+def _overrides(domain: Domain, hook: str) -> bool:
+    """Tell whether a domain has a hook of its own, so that nobody calls an empty one."""
+    return getattr(type(domain), hook) is not getattr(Domain, hook)

@@ -1,0 +1,227 @@
+"""Read a log back: check its chain, and fold its records into the state and the books they made.
+
+No rule runs and no effect is executed: a record says what it changed. So a fold needs no domain,
+and costs what was changed.
+"""
+
+import msgspec
+
+from placet.kernel import booking
+from placet.kernel.journal import Journal
+from placet.kernel.ledger import Ledger, Policy
+from placet.kernel.state import Entity, Stamp, State
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import from_canonical, freeze
+from placet.schemas.config import KernelConfig
+from placet.schemas.errors import StoreError
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.record import (
+    FORMAT_VERSION,
+    Admitted,
+    AgentChanged,
+    Changes,
+    Checkpoint,
+    Configured,
+    EntityChange,
+    ExecutorChanged,
+    Header,
+    Record,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+    Tick,
+    decode_record,
+    record_hash,
+    record_type,
+)
+
+
+class Divergence(StoreError):
+    """A log does not hold together; says at which record, at which seq, and why.
+
+    Attributes:
+        record: Ordinal number of the first record that does not follow.
+    """
+
+    def __init__(self, record: int, seq: int, why: str) -> None:
+        super().__init__(f"record {record}, after seq {seq}: {why}", seq=seq)
+        self.record = record
+
+
+class Replayer:
+    """The state and the books at some point of a log.
+
+    Attributes:
+        header: The log's first record; None before it was read.
+        state: The domain state so far.
+        ledger: The books so far.
+        journal: The chain so far.
+        batches_seen: Highest number of a batch so far.
+    """
+
+    __slots__ = ("batches_seen", "header", "journal", "ledger", "state")
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.ledger = Ledger(Policy.of(KernelConfig()))
+        self.state = State(self.ledger.policy.limits.tombstones_max)
+        self.journal = Journal()
+        self.batches_seen = 0
+
+    def apply(self, data: bytes) -> Record:
+        """Check one encoded record against the chain and fold it.
+
+        Raises:
+            Divergence: It is no record, does not follow the last one, or a digest differs.
+        """
+        try:
+            record = decode_record(data)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise self._divergence(f"no record of a known format: {error}") from None
+        if record.prev != self.journal.prev:
+            raise self._divergence(
+                f"the chain is broken: it names {record.prev.hex()} as the record before it, "
+                f"which is {self.journal.prev.hex()}"
+            )
+        if (self.header is None) != isinstance(record, Header):
+            raise self._divergence(f"a log begins with its header, got {record_type(record)}")
+        try:
+            self._fold(record)
+        except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
+            raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
+        if record.seq != self.ledger.seq:
+            raise self._divergence(f"its seq is {record.seq}, expected {self.ledger.seq}")
+        self.ledger.now_ns = max(self.ledger.now_ns, record.now_ns)
+        self.journal.prev = record_hash(data)
+        self.journal.count += 1
+        return record
+
+    def _divergence(self, why: str) -> Divergence:
+        return Divergence(self.journal.count, self.ledger.seq, why)
+
+    def _fold(self, record: Record) -> None:
+        ledger = self.ledger
+        match record:
+            case Admitted():
+                fold_changes(self.state, record.changes)
+                booking.book_admitted(ledger, record, self._batch(record))
+            case Refused():
+                booking.book_refused(ledger, record, self._batch(record))
+            case Scheduled():
+                booking.book_scheduled(ledger, record, self._batch(record))
+            case Tick():
+                ledger.seq += 1
+                fold_changes(self.state, record.changes)
+            case Settled():
+                ledger.seq += 1
+                booking.book_settled(ledger, record)
+                fold_changes(self.state, record.changes)
+            case Checkpoint():
+                self._check_digest(record)
+            case _:
+                self._fold_control(record)
+
+    def _fold_control(
+        self, record: Header | Configured | Registered | AgentChanged | ExecutorChanged
+    ) -> None:
+        ledger = self.ledger
+        ledger.seq += 1
+        match record:
+            case Header():
+                if record.format_version > FORMAT_VERSION:
+                    raise ValueError(
+                        f"format {record.format_version} is newer than {FORMAT_VERSION}, "
+                        "the newest this release reads"
+                    )
+                ledger.seq = 0
+                self.header = record
+                fold_changes(self.state, record.changes)
+            case Configured():
+                booking.book_configured(ledger, record)
+                self.state.tombstones_max = ledger.policy.limits.tombstones_max
+            case Registered():
+                booking.book_registered(ledger, record)
+                fold_changes(self.state, record.changes)
+            case AgentChanged():
+                booking.book_agent_changed(ledger, record)
+                fold_changes(self.state, record.changes)
+            case ExecutorChanged():
+                booking.book_executor(ledger, record)
+
+    def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch:
+        number = record.batch_id[1:]
+        if number.isdecimal():
+            self.batches_seen = max(self.batches_seen, int(number))
+        return recorded_batch(record)
+
+    def _check_digest(self, record: Checkpoint) -> None:
+        digest = self.state.digest()
+        if digest != record.state_digest:
+            raise self._divergence(
+                f"the state digest is {digest.hex()}, recorded is {record.state_digest.hex()}"
+            )
+
+
+def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
+    """Rebuild the checked batch that a record was made of."""
+    batch = CheckedBatch()
+    batch.intents = [
+        {
+            "kind": kind,
+            "payload": payload,
+            "agent_id": agent_id,
+            "req_id": req_id,
+            "context_seq": context_seq,
+            "priority": priority,
+            "schema_version": SCHEMA_VERSION,
+        }
+        for (agent_id, req_id, kind, payload, priority), context_seq in zip(
+            from_canonical(record.encoded), record.contexts, strict=True
+        )
+    ]
+    batch.encoded = record.encoded
+    batch.fingerprint = record.fingerprint
+    batch.submitter = record.submitter
+    batch.batch_id = record.batch_id
+    batch.contexts = record.contexts
+    batch.valid_until_ns = record.valid_until_ns
+    batch.due_of = record.due_of
+    batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
+    batch.dry_run = False
+    batch.tally()
+    return batch
+
+
+def fold_changes(state: State, changes: Changes) -> None:
+    """Write what a record changed into the state, with the stamps it left."""
+    for entity in changes.entities:
+        _fold_entity(state, entity)
+    for change in changes.collections:
+        rows = state.collection(change.collection)
+        rows.seq, rows.by, rows.foreign_seq = change.seq, change.by, change.foreign_seq
+        state.trim(change.collection)
+
+
+def _fold_entity(state: State, change: EntityChange) -> None:
+    rows = state.collection(change.collection)
+    row = rows.entities.get(change.entity)
+    stamp = (change.seq, change.by, change.foreign_seq)
+    if change.fields is None:
+        if row is not None:
+            state.mark_dirty(change.collection, change.entity, row)
+            del rows.entities[change.entity]
+        rows.tombstones[change.entity] = Stamp(*stamp)
+        return
+    fields = {name: freeze(value) for name, value in change.fields.items()}
+    if change.is_whole:
+        if row is not None:
+            state.mark_dirty(change.collection, change.entity, row)
+        rows.tombstones.pop(change.entity, None)
+        row = rows.entities[change.entity] = Entity(fields, *stamp)
+    else:
+        assert row is not None, f"{change.collection}/{change.entity} is changed but not there"
+        row.fields.update(fields)
+        row.seq, row.by, row.foreign_seq = stamp
+    state.mark_dirty(change.collection, change.entity, row)
+

@@ -1,0 +1,93 @@
+"""The whole of a world as one value: for snapshots, and for the digest that covers the books too."""
+
+from hashlib import blake2b
+from typing import Final
+
+from placet.kernel.ledger import Ledger, Pending
+from placet.kernel.state import DIGEST_BYTES, State
+from placet.kernel.window import Window
+from placet.schemas.codec import Json, canonical, freeze, from_canonical
+from placet.schemas.config import Quota
+from placet.schemas.record import Scheduled, decode_record, encode_record
+
+SNAPSHOT_VERSION: Final = 1
+
+
+def dump(state: State, ledger: Ledger) -> bytes:
+    """Encode state and books canonically. O(world). The policy is not in it: it is configuration."""
+    return canonical([SNAPSHOT_VERSION, state.dump(), _dump_ledger(ledger)])
+
+
+def load(data: bytes, ledger: Ledger, tombstones_max: int) -> State:
+    """Fill an empty ledger from a dump, and give the state.
+
+    Raises:
+        ValueError: The bytes are no snapshot of a known version.
+    """
+    version, dumped_state, dumped_ledger = from_canonical(data)
+    if version != SNAPSHOT_VERSION:
+        raise ValueError(f"snapshot version {version} is unknown, expected {SNAPSHOT_VERSION}")
+    _load_ledger(ledger, dumped_ledger)
+    return State.load(dumped_state, tombstones_max)
+
+
+def world_digest(state: State, ledger: Ledger) -> bytes:
+    """Hash state and books, 16 bytes. O(world)."""
+    return blake2b(dump(state, ledger), digest_size=DIGEST_BYTES).digest()
+
+
+def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
+    return {
+        "seq": ledger.seq,
+        "now_ns": ledger.now_ns,
+        "agents_seen": ledger.agents_seen,
+        "agents": [
+            [
+                agent.agent_id,
+                agent.index,
+                agent.incarnation,
+                agent.owner,
+                None if agent.permissions is None else sorted(agent.permissions),
+                agent.priority_max,
+                agent.is_suspended,
+                agent.quotas,
+                agent.tats,
+                None if agent.window is None else agent.window.dump(),
+            ]
+            for agent in ledger.agents.values()
+        ],
+        "gone": sorted(ledger.gone.items()),
+        "recency": list(ledger.recency),
+        "executors": ledger.executors,
+        "outbox": [[*key, *effect] for key, effect in ledger.outbox.items()],
+        "scheduled": [encode_record(record) for record in ledger.scheduled.values()],
+        "scheduled_seen": ledger.scheduled_seen,
+        "world_tat": ledger.world_tat,
+    }
+
+
+def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
+    ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
+    for agent_id, index, incarnation, owner, permissions, *rest in dumped["agents"]:
+        agent = ledger.add_agent(agent_id)
+        agent.index, agent.incarnation, agent.owner = index, incarnation, owner
+        agent.permissions = None if permissions is None else frozenset(permissions)
+        agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
+        if quotas is not None:
+            agent.quotas = {kind: Quota(*quota) for kind, quota in quotas.items()}
+        if window is not None:
+            agent.window = Window.load(window)
+            ledger.remembered += agent.window.count
+    ledger.agents_seen = dumped["agents_seen"]
+    ledger.gone = dict(dumped["gone"])
+    for agent_id in dumped["recency"]:
+        ledger.recency[agent_id] = None
+    ledger.executors = dict(dumped["executors"])
+    for seq, k, kind, payload, agent_id in dumped["outbox"]:
+        ledger.add_effect(seq, k, Pending(kind, freeze(payload), agent_id))
+    for data in dumped["scheduled"]:
+        record = decode_record(data)
+        assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"
+        ledger.add_scheduled(record)
+    ledger.scheduled_seen = dumped["scheduled_seen"]
+    ledger.world_tat = dumped["world_tat"]

@@ -1,0 +1,115 @@
+"""Intents submitted together: as they come, and as the structure stage leaves them."""
+
+from collections.abc import Sequence
+
+from typing_extensions import TypedDict
+
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import Notice
+
+
+class _BatchOptions(TypedDict, total=False):
+    sim_time: float | None
+    dry_run: bool
+    valid_for_s: float | None
+
+
+class Batch(_BatchOptions):
+    """A batch object on the wire; a bare list of intents is a batch too.
+
+    Attributes:
+        intents: 1..512 intents; all of them pass or none does.
+        sim_time: Simulated time in seconds at which to run; None or past means now.
+        dry_run: Decide, and change nothing.
+        valid_for_s: Seconds the batch may wait in the queue before it is answered `timeout`.
+    """
+
+    intents: list[Intent]
+
+
+class CheckedBatch:
+    """A batch of sound structure: validated once, encoded once, measured once.
+
+    Only `kernel/gate/structure.py` makes one. All later stages read it and trust it. Sequences are
+    parallel and in the submitter's order.
+
+    Attributes:
+        intents: The validated intents.
+        encoded: One msgpack array of `[agent_id, req_id, kind, payload, priority]`.
+        fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
+        contexts: `context_seq` of each intent.
+        valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
+        agents: Distinct agents, in order of first appearance.
+        counts: `(agent, kind, how many)`, each pair once.
+        order: Positions in order of execution, or None where that is the submitted order.
+        sim_time_ns: When to run, in simulated nanoseconds; None is now.
+        valid_for_ns: How long it may wait at the door.
+        submitter: Who hands the batch in: an agent, or the operator.
+        batch_id: Assigned by the kernel as it checks.
+        due_of: Number of the schedule entry that this batch comes from; None on arrival.
+    """
+
+    __slots__ = (
+        "agents",
+        "batch_id",
+        "contexts",
+        "counts",
+        "dry_run",
+        "due_of",
+        "encoded",
+        "fingerprint",
+        "intents",
+        "notices",
+        "order",
+        "priority",
+        "sim_time_ns",
+        "submitter",
+        "valid_for_ns",
+        "valid_until_ns",
+    )
+
+    intents: Sequence[Intent]
+    encoded: bytes
+    fingerprint: int
+    contexts: list[int]
+    valid_until_ns: list[int | None] | None
+    agents: tuple[str, ...]
+    counts: tuple[tuple[str, str, int], ...]
+    priority: int
+    order: list[int] | None
+    sim_time_ns: int | None
+    dry_run: bool
+    valid_for_ns: int | None
+    submitter: str
+    batch_id: str
+    notices: dict[int, tuple[Notice, ...]] | None
+    due_of: int | None
+
+    def __len__(self) -> int:
+        return len(self.intents)
+
+    def tally(self) -> bool:
+        """Fill in `agents`, `counts`, `priority` and `order`; False if a req_id stands twice."""
+        intents = self.intents
+        first = intents[0]
+        if len(intents) == 1:
+            self.agents = (first["agent_id"],)
+            self.counts = ((first["agent_id"], first["kind"], 1),)
+            self.priority = first["priority"]
+            self.order = None
+            return True
+        counts: dict[tuple[str, str], int] = {}
+        for intent in intents:
+            key = (intent["agent_id"], intent["kind"])
+            counts[key] = counts.get(key, 0) + 1
+        self.counts = tuple([(agent, kind, n) for (agent, kind), n in counts.items()])
+        self.agents = tuple(dict.fromkeys([agent for agent, _ in counts]))
+        priorities = [intent["priority"] for intent in intents]
+        self.priority = max(priorities)
+        self.order = None
+        if min(priorities) != self.priority:
+            order = sorted(range(len(intents)), key=lambda position: -priorities[position])
+            self.order = order if order != list(range(len(intents))) else None
+        if len(self.agents) == 1:
+            return len({intent["req_id"] for intent in intents}) == len(intents)
+        return len({(intent["agent_id"], intent["req_id"]) for intent in intents}) == len(intents)

@@ -1,0 +1,108 @@
+"""The one way in and the one way out: strict JSON, and the canonical encoding.
+
+*JSON* is what people and other languages speak; it is decoded to plain objects and only then
+validated, so a batch means the same whether it came as text or as Python objects.
+*Canonical* is msgpack with sorted keys: records, fingerprints and digests are made of it, so the
+same value gives the same bytes on every machine (`docs/decisions/0003`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, a sequence of them, or a mapping from str to them."""
+
+_JSON_ENCODER: Final = msgspec.json.Encoder(order=None)
+_JSON_DECODER: Final = msgspec.json.Decoder()
+_CANONICAL: Final = msgspec.msgpack.Encoder(order="deterministic")
+_CANONICAL_DECODER: Final = msgspec.msgpack.Decoder()
+
+canonical = _CANONICAL.encode
+"""Encode plain values to canonical bytes. Raises TypeError, ValueError or OverflowError."""
+
+from_canonical = _CANONICAL_DECODER.decode
+"""Decode canonical bytes to plain values; arrays come back as lists."""
+
+ENCODE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""What `canonical` raises for a value that is not plain: a set, a lone surrogate, 2**64, a cycle."""
+
+
+class FrozenDict(dict[str, Json]):
+    """A mapping that stays as it was made: how an object value is held in the state tree."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("state values are immutable; put a new value through the draft")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]  # narrowed on purpose
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]  # likewise
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict sets it to None
+        raise TypeError("a mapping has no hash")
+
+    def __reduce__(self) -> tuple[type["FrozenDict"], tuple[dict[str, Json]]]:
+        return FrozenDict, (dict(self),)
+
+
+def freeze(value: Json) -> Json:
+    """Copy a plain value into one that nobody can change: arrays to tuples, objects to FrozenDict.
+
+    Cost is O(size of the value).
+
+    Raises:
+        TypeError: The value is not plain (a set, an object, a non-string key).
+        ValueError: A number is not finite.
+    """
+    kind = type(value)
+    if kind is float:
+        if value - value != 0.0:
+            raise ValueError(f"a number must be finite, got {value!r}")
+        return value
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is tuple or kind is list:
+        return tuple([freeze(item) for item in value])
+    if isinstance(value, Mapping):
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"an object's keys must be str, got {key!r}")
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    raise TypeError(f"a state value must be plain JSON, got {kind.__name__}: {value!r}")
+
+
+def thaw(value: Json) -> Json:
+    """Copy a frozen value into fresh lists and dicts, the caller's own."""
+    if isinstance(value, tuple):
+        return [thaw(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: thaw(item) for key, item in value.items()}
+    return value
+
+
+def to_json(value: Json) -> bytes:
+    """Encode plain values as JSON. Key order is the value's own.
+
+    Raises:
+        ValueError: A string cannot be written as UTF-8.
+    """
+    return _JSON_ENCODER.encode(value)
+
+
+def from_json(text: bytes | str) -> Json:
+    """Decode strict JSON: UTF-8, finite numbers, no trailing text.
+
+    Raises:
+        ValueError: The text is not JSON; the message says where it stops being JSON.
+    """
+    try:
+        return _JSON_DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def array_header(count: int) -> bytes:
+    """Give the msgpack header of an array of `count` items, 0..65535, so that parts can be joined."""
+    return bytes((0x90 | count,)) if count < 16 else b"\xdc" + count.to_bytes(2, "big")

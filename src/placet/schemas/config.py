@@ -1,0 +1,85 @@
+"""What a world is set up with, as far as it decides anything: plain data for the kernel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import NamedTuple
+
+from typing_extensions import TypedDict
+
+from placet.schemas.limits import SECOND_NS, Limits
+
+
+class QuotaSpec(TypedDict):
+    """A quota as users write it: `{"rate": per second, "burst": count}`."""
+
+    rate: float
+    burst: int
+
+
+class Quota(NamedTuple):
+    """A quota in integers (GCRA).
+
+    Attributes:
+        interval_ns: Nanoseconds of simulated time that one intent costs.
+        burst: Intents that may pass at once after a long rest.
+    """
+
+    interval_ns: int
+    burst: int
+
+    @property
+    def rate(self) -> float:
+        """Intents per simulated second."""
+        return SECOND_NS / self.interval_ns
+
+    @classmethod
+    def of(cls, spec: Mapping[str, float] | QuotaSpec) -> "Quota":
+        """Read a user's quota.
+
+        Raises:
+            ValueError: The rate is not positive and finite, or the burst is not a positive int.
+        """
+        unknown = set(spec) - {"rate", "burst"}
+        rate, burst = spec.get("rate"), spec.get("burst")
+        if unknown or isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise ValueError(f"a quota is {{'rate': per second, 'burst': count}}, got {dict(spec)!r}")
+        if not isfinite(rate) or not 0 < rate <= SECOND_NS:
+            raise ValueError(f"a quota's rate must be > 0 and <= {SECOND_NS} per second, got {rate!r}")
+        if type(burst) is not int or burst < 1:
+            raise ValueError(f"a quota's burst must be an int >= 1, got {burst!r}")
+        return cls(max(1, round(SECOND_NS / rate)), burst)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelConfig:
+    """What the kernel decides by.
+
+    Attributes:
+        world: Name of the world; part of every effect key.
+        seed: 64-bit seed of ties and draws.
+        staleness_threshold: Refuse a batch more than this many seqs behind; None is off, 0 strict.
+        quotas: Per kind; `*` binds all kinds of an agent together.
+        world_quota: Binds all agents and kinds together.
+        default_permissions: Kinds that an agent may use when nothing is said; None is all.
+        limits: Bounds.
+    """
+
+    world: str = "world"
+    seed: int = 0
+    staleness_threshold: int | None = None
+    quotas: Mapping[str, Mapping[str, float] | QuotaSpec] = field(default_factory=dict)
+    world_quota: Mapping[str, float] | QuotaSpec | None = None
+    default_permissions: frozenset[str] | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
+            raise ValueError(f"seed must be an int in 0..2**64-1, got {self.seed!r}")
+        threshold = self.staleness_threshold
+        if threshold is not None and (type(threshold) is not int or threshold < 0):
+            raise ValueError(f"staleness_threshold must be None or an int >= 0, got {threshold!r}")
+        for spec in self.quotas.values():
+            Quota.of(spec)
+        if self.world_quota is not None:
+            Quota.of(self.world_quota)

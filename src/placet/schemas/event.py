@@ -1,0 +1,36 @@
+"""What subscribers are told: one durable record, in words."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from placet.schemas.codec import Json
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A projection of one record of the log.
+
+    Attributes:
+        seq: Sequence number of the world after the record.
+        record: Ordinal number of the record in its log, from 0.
+        type: `header configured registered agent_changed executor_changed batch refused
+            scheduled tick settled checkpoint`.
+        sim_time: Simulated seconds.
+        data: The record's own fields, plain JSON.
+    """
+
+    seq: int
+    record: int
+    type: str
+    sim_time: float
+    data: Mapping[str, Json]
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the event as one flat JSON object."""
+        return {
+            "seq": self.seq,
+            "record": self.record,
+            "type": self.type,
+            "sim_time": self.sim_time,
+            **self.data,
+        }

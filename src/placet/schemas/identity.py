@@ -1,0 +1,66 @@
+"""Names of things, and which strings may be one.
+
+An identity is chosen by a user, so it is checked at the door (`kernel/gate/structure.py`) and
+trusted inside.
+"""
+
+import re
+from typing import Final, NewType
+
+AgentId = NewType("AgentId", str)
+ReqId = NewType("ReqId", str)
+BatchId = NewType("BatchId", str)
+
+ID_CHARS_MAX: Final = 128
+KIND_CHARS_MAX: Final = 64
+
+ID_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+$"
+"""An identity holds no control characters (C0, DEL, C1)."""
+
+_SEGMENT: Final = r"[A-Za-z](?:_?[A-Za-z0-9])*"
+KIND_PATTERN: Final = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
+"""Segments neither end with `_` nor hold `__`, so that `.` <-> `__` is a bijection."""
+
+SYSTEM: Final = AgentId("system")
+"""The reserved agent that settles effects and owns changes that no agent made."""
+
+OPERATOR: Final = "operator"
+"""The submitter that may speak for every agent: the host program itself."""
+
+RESERVED_IDS: Final = frozenset({SYSTEM, OPERATOR})
+
+
+def is_kind_name(name: str) -> bool:
+    """Tell whether a string may name a kind."""
+    return len(name) <= KIND_CHARS_MAX and KIND_PATTERN.fullmatch(name) is not None
+
+
+def is_identity(value: object) -> bool:
+    """Tell whether a value may be an agent or request id: 1..128 characters, none a control."""
+    return (
+        isinstance(value, str)
+        and len(value) <= ID_CHARS_MAX
+        and re.fullmatch(ID_PATTERN, value) is not None
+        and _is_encodable(value)
+    )
+
+
+def _is_encodable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def sequence_form(req_id: str) -> tuple[str, int] | None:
+    """Split `name:<n>` into its name and its number, or answer None for a free-form id.
+
+    Only the canonical spelling counts: ASCII digits without a leading zero, at most 18 of them.
+    """
+    name, colon, digits = req_id.rpartition(":")
+    if not colon or not digits.isdecimal() or not digits.isascii() or len(digits) > 18:
+        return None
+    if digits[0] == "0" and digits != "0":
+        return None
+    return name, int(digits)

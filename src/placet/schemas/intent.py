@@ -1,0 +1,38 @@
+"""One proposal: what an agent would like to happen.
+
+On the path of a batch an intent is a plain dict that the structure stage has validated; a dict is
+the cheapest honest record (decision 0003).
+"""
+
+from typing import Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from placet.schemas.codec import Json
+
+SCHEMA_VERSION: Final = "1.0.0"
+SCHEMA_MAJOR: Final = "1"
+
+
+class Intent(TypedDict):
+    """One intent on the wire. Every field but `valid_until` is required.
+
+    Attributes:
+        kind: Registered name of what is proposed, such as `Move`.
+        payload: Data of the kind's own model.
+        agent_id: Who proposes.
+        req_id: The submitter's idempotency key, unique per agent.
+        context_seq: Sequence number of the view on which the agent decided.
+        priority: 0..100, higher runs first.
+        schema_version: Semantic version of this schema, now `1.0.0`.
+        valid_until: Simulated time in seconds after which the intent must not run.
+    """
+
+    kind: str
+    payload: dict[str, Json]
+    agent_id: str
+    req_id: str
+    context_seq: int
+    priority: int
+    schema_version: str
+    valid_until: NotRequired[float]

@@ -1,0 +1,63 @@
+"""Every bound there is, on one page (G12).
+
+A limit has its unit in its name. A value that passes a limit is answered by a refusal or a typed
+error, never by silence. All can be set per world: `OrchestratorConfig(limits=Limits(...))`.
+"""
+
+from dataclasses import dataclass, fields
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of one world. Defaults suit one process on a small machine."""
+
+    # the wire
+    batch_intents_max: int = 512
+    batch_bytes_max: int = 4 * 1024 * 1024
+    payload_bytes_max: int = 64 * 1024
+    payload_depth_max: int = 64
+    refusals_listed_max: int = 32
+    changes_listed_max: int = 16
+    suggestions_max: int = 3
+    # the kernel
+    agents_max: int = 1_000_000
+    window_ids_max: int = 1_024
+    window_age_ns_max: int = 600 * SECOND_NS
+    window_sequences_max: int = 16
+    remembered_ids_max: int = 16_000_000
+    schedule_batches_max: int = 10_000
+    schedule_ahead_ns_max: int = 30 * 24 * 3600 * SECOND_NS
+    effects_per_batch_max: int = 512
+    outbox_depth_max: int = 1_024
+    tombstones_max: int = 4_096
+    checkpoint_groups: int = 256
+    # the actors
+    mailbox_batches_max: int = 10_000
+    mailbox_bytes_max: int = 256 * 1024 * 1024
+    mailbox_age_ms_max: int = 5_000
+    loop_lag_ms_max: int = 1_000
+    attempts_per_second_max: int = 20_000
+    attempts_burst_max: int = 40_000
+    attempts_submitters_max: int = 100_000
+    group_batches_max: int = 32
+    group_ms_max: int = 2
+    groups_in_flight_max: int = 64
+    subscriber_events_max: int = 10_000
+    executor_concurrency_max: int = 16
+    effect_seconds_max: int = 60
+    restarts_max: int = 5
+    restart_window_s: int = 60
+    shutdown_seconds_max: int = 10
+    # the stores
+    log_bytes_max: int = 1024 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                raise ValueError(
+                    f"limit {field.name!r} must be a positive int, got {value!r}; "
+                    f"the default is {field.default}"
+                )

@@ -1,0 +1,157 @@
+"""What the gate may answer instead of *placet*: stages, codes, and the refusal itself.
+
+The enum below is the table of the specification in order of precedence: a batch is refused at
+the first stage where any of its intents fails. Tests, docs and exceptions read this one table.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from placet.schemas.codec import Json
+
+
+class Stage(StrEnum):
+    """The stages of the gate, in the order in which they are asked."""
+
+    DOOR = "door"
+    STRUCTURE = "structure"
+    AGENT = "agent"
+    DEDUP = "dedup"
+    STALENESS = "staleness"
+    QUOTA = "quota"
+    BACKPRESSURE = "backpressure"
+    DOMAIN = "domain"
+
+
+class RefusalCode(StrEnum):
+    """Every code of the gate's own, in order of precedence.
+
+    A domain adds codes of the form `<domain>.<code>`; they belong to the stage `domain`.
+    """
+
+    QUEUE_FULL = "queue_full"
+    OVERLOADED = "overloaded"
+    SHED = "shed"
+    TIMEOUT = "timeout"
+    ATTEMPTS_EXCEEDED = "attempts_exceeded"
+    UNAUTHORIZED = "unauthorized"
+
+    BATCH_EMPTY = "batch_empty"
+    BATCH_TOO_LARGE = "batch_too_large"
+    FIELD_MISSING = "field_missing"
+    FIELD_INVALID = "field_invalid"
+    FIELD_UNKNOWN = "field_unknown"
+    VERSION_UNSUPPORTED = "version_unsupported"
+    KIND_UNKNOWN = "kind_unknown"
+    PAYLOAD_INVALID = "payload_invalid"
+    PAYLOAD_TOO_LARGE = "payload_too_large"
+
+    AGENT_UNKNOWN = "agent_unknown"
+    AGENT_SUSPENDED = "agent_suspended"
+    AGENT_NOT_YOURS = "agent_not_yours"
+    PERMISSION_DENIED = "permission_denied"
+
+    REQ_ID_REUSED = "req_id_reused"
+    REQ_ID_TOO_OLD = "req_id_too_old"
+
+    CONTEXT_FROM_FUTURE = "context_from_future"
+    EXPIRED = "expired"
+    STALE_CONTEXT = "stale_context"
+    CONTEXT_TOO_OLD = "context_too_old"
+
+    QUOTA_EXCEEDED = "quota_exceeded"
+    BATCH_EXCEEDS_BURST = "batch_exceeds_burst"
+
+    EXECUTOR_BUSY = "executor_busy"
+
+    CONFLICT = "conflict"
+    INVARIANT_VIOLATED = "invariant_violated"
+    RULE_ERROR = "rule_error"
+    TOOL_UNREGISTERED = "tool_unregistered"
+
+
+_FIRST_OF_STAGE: Final = {
+    RefusalCode.QUEUE_FULL: Stage.DOOR,
+    RefusalCode.BATCH_EMPTY: Stage.STRUCTURE,
+    RefusalCode.AGENT_UNKNOWN: Stage.AGENT,
+    RefusalCode.REQ_ID_REUSED: Stage.DEDUP,
+    RefusalCode.CONTEXT_FROM_FUTURE: Stage.STALENESS,
+    RefusalCode.QUOTA_EXCEEDED: Stage.QUOTA,
+    RefusalCode.EXECUTOR_BUSY: Stage.BACKPRESSURE,
+    RefusalCode.CONFLICT: Stage.DOMAIN,
+}
+
+
+def _stages() -> dict[str, Stage]:
+    table: dict[str, Stage] = {}
+    stage = Stage.DOOR
+    for code in RefusalCode:
+        stage = _FIRST_OF_STAGE.get(code, stage)
+        table[code.value] = stage
+    return table
+
+
+STAGE_OF: Final[Mapping[str, Stage]] = _stages()
+"""code -> the stage that gives it; a code that is not here is a domain's."""
+
+REMEMBERED_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
+"""A refusal of these stages is final for its req_id (G6); every other leaves no trace."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why one intent, or a whole batch, did not pass.
+
+    Attributes:
+        index: Position of the intent in the submitted batch, 0-based; None for the whole batch.
+        req_id: The intent's req_id where it could be read.
+        stage: Stage that refused.
+        code: Machine-readable reason, one of `RefusalCode` or `<domain>.<code>`.
+        message: What failed, what was expected, what came, what to do.
+        at: JSON pointer into the batch.
+        retry_after: Seconds after which the same batch may pass; None where waiting cannot help.
+        suggestions: Nearest valid values, best first.
+        changed: For stale contexts: `{entity, seq, by, now}`, only what the agent may see.
+        details: What a program may want as data: `agent_id`, `kind`, `context_seq`, `winner`,
+            `signal`, `value`, `limit`.
+    """
+
+    code: str
+    message: str
+    stage: Stage = Stage.DOMAIN
+    index: int | None = None
+    req_id: str | None = None
+    at: str = ""
+    retry_after: float | None = None
+    suggestions: tuple[str, ...] = ()
+    changed: tuple[Mapping[str, Json], ...] = ()
+    details: Mapping[str, Json] = {}
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the refusal as it stands in a verdict on the wire."""
+        return {
+            "index": self.index,
+            "req_id": self.req_id,
+            "stage": self.stage.value,
+            "code": self.code,
+            "message": self.message,
+            "at": self.at,
+            "retry_after": self.retry_after,
+            "suggestions": list(self.suggestions),
+            "changed": [dict(change) for change in self.changed],
+            "details": dict(self.details),
+        }
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """Something that passed, but not as it came: a clamp, a dropped field, a conversion."""
+
+    code: str
+    message: str
+    at: str = ""
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the warning as it stands in a verdict on the wire."""
+        return {"code": self.code, "message": self.message, "at": self.at}

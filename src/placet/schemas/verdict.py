@@ -1,0 +1,160 @@
+"""The answer to a batch.
+
+A verdict is made for every batch, thousands a second, and most are looked at only for `admitted`;
+so its per-intent results are built when somebody asks for them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from placet.schemas.codec import Json, thaw
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import Notice, Refusal
+
+
+class Result(NamedTuple):
+    """What became of one intent of an admitted batch.
+
+    Attributes:
+        req_id: The submitter's key.
+        admitted: Always true; kept so that a result reads by itself.
+        seq: Sequence number at which the intent took effect; None while it is scheduled.
+        normalized: The payload as it was applied. Submitting it again means the same.
+        warnings: What was changed on the way in.
+    """
+
+    req_id: str
+    admitted: bool
+    seq: int | None
+    normalized: Mapping[str, Json]
+    warnings: tuple[Notice, ...]
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the result as it stands in a verdict on the wire."""
+        return {
+            "req_id": self.req_id,
+            "admitted": self.admitted,
+            "seq": self.seq,
+            "normalized": thaw(self.normalized),
+            "warnings": [warning.as_dict() for warning in self.warnings],
+        }
+
+
+class Verdict:
+    """The answer to one batch: admitted with results, or refused with refusals.
+
+    Attributes:
+        batch_id: Name of the batch, for the log and for people.
+        admitted: True if all of it passed.
+        seq: Sequence number of the last entry the batch made; None where it made none.
+        current_seq: Sequence number of the world when the batch was decided.
+        sim_time: Simulated time of the decision, seconds.
+        refusals: Why not; empty if admitted. In order of index, at most `refusals_listed_max`.
+        replayed: This answers a batch that was answered before; nothing was done again.
+        dry_run: Nothing was done.
+        scheduled: Accepted for later; the final answer will be had by `verdict_of`.
+        durability: The level at which the answer is kept: `none`, `memory`, `off`, `normal`, `full`.
+    """
+
+    __slots__ = (
+        "_intents",
+        "_normalized",
+        "_notices",
+        "_seqs",
+        "admitted",
+        "batch_id",
+        "current_seq",
+        "dry_run",
+        "durability",
+        "refusals",
+        "replayed",
+        "scheduled",
+        "seq",
+        "sim_time",
+    )
+
+    def __init__(
+        self,
+        batch_id: str,
+        admitted: bool,
+        seq: int | None,
+        current_seq: int,
+        sim_time: float,
+        refusals: tuple[Refusal, ...] = (),
+    ) -> None:
+        self.batch_id = batch_id
+        self.admitted = admitted
+        self.seq = seq
+        self.current_seq = current_seq
+        self.sim_time = sim_time
+        self.refusals = refusals
+        self.replayed = False
+        self.dry_run = False
+        self.scheduled = False
+        self.durability = "none"
+        self._intents: Sequence[Intent] = ()
+        self._seqs: Sequence[int] | None = None
+        self._normalized: Mapping[int, Mapping[str, Json]] | None = None
+        self._notices: Mapping[int, tuple[Notice, ...]] | None = None
+
+    def attach(
+        self,
+        intents: Sequence[Intent],
+        seqs: Sequence[int] | None,
+        normalized: Mapping[int, Mapping[str, Json]] | None = None,
+        notices: Mapping[int, tuple[Notice, ...]] | None = None,
+    ) -> None:
+        """Keep what `results` is made of, by reference; nothing is built yet."""
+        self._intents = intents
+        self._seqs = seqs
+        self._normalized = normalized
+        self._notices = notices
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """What became of each intent, in the submitter's order; empty for a refusal. O(batch)."""
+        if not self.admitted:
+            return ()
+        normalized = self._normalized or {}
+        notices = self._notices or {}
+        return tuple(
+            Result(
+                intent["req_id"],
+                True,
+                None if self._seqs is None else self._seqs[index],
+                normalized.get(index, intent["payload"]),
+                notices.get(index, ()),
+            )
+            for index, intent in enumerate(self._intents)
+        )
+
+    @property
+    def req_ids(self) -> list[str]:
+        """The submitter's keys, in the submitter's order."""
+        return [intent["req_id"] for intent in self._intents]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the refusals, in order."""
+        return tuple(refusal.code for refusal in self.refusals)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the verdict as it goes over the wire."""
+        return {
+            "batch_id": self.batch_id,
+            "admitted": self.admitted,
+            "seq": self.seq,
+            "replayed": self.replayed,
+            "dry_run": self.dry_run,
+            "scheduled": self.scheduled,
+            "results": [result.as_dict() for result in self.results],
+            "refusals": [refusal.as_dict() for refusal in self.refusals],
+            "current_seq": self.current_seq,
+            "sim_time": self.sim_time,
+            "durability": self.durability,
+        }
+
+    def __repr__(self) -> str:
+        what = f"admitted at seq {self.seq}" if self.admitted else f"refused: {list(self.codes)}"
+        marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
+        return f"<Verdict {self.batch_id} {what}{' ' if marks else ''}{' '.join(marks)}>"
