@@ -1,1 +1,55 @@
-"""placet: agents propose, one gate decides."""
+"""placet: agents propose batches of intents, one gate decides, and every decision has a reason."""
+
+from placet.kernel.domain import Domain, Kind
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.state import WorldState
+from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.facade import Orchestrator
+from placet.schemas.batch import Batch
+from placet.schemas.errors import (
+    AgentError,
+    BackpressureError,
+    ClosedError,
+    DuplicateRequestError,
+    IntentError,
+    PermissionDeniedError,
+    PlacetError,
+    QuotaExceededError,
+    StaleContextError,
+    StoreError,
+    ValidationError,
+)
+from placet.schemas.intent import Intent
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+__all__ = [
+    "AgentError",
+    "AgentHandle",
+    "BackpressureError",
+    "Batch",
+    "ClosedError",
+    "Domain",
+    "DuplicateRequestError",
+    "EffectValidator",
+    "Intent",
+    "IntentError",
+    "Kind",
+    "Limits",
+    "Orchestrator",
+    "OrchestratorConfig",
+    "PermissionDeniedError",
+    "PlacetError",
+    "QuotaExceededError",
+    "Refusal",
+    "RefusalCode",
+    "StaleContextError",
+    "StoreError",
+    "ValidationError",
+    "Verdict",
+    "View",
+    "WorldState",
+]

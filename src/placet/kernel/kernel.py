@@ -70,6 +70,8 @@ class Kernel:
         past = Replayer()
         for data in history:
             past.apply(data)
+        self.history_end = (past.ledger.seq, past.journal.count)
+        """Seq and record count of `history`; what was written since is new."""
         self._take_over(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups_since_checkpoint = 0

@@ -1,0 +1,7 @@
+"""Who waits for whom: actors around the kernel, each with a bounded mailbox and one owner.
+
+    orchestrator > committer > publisher > executor > agent
+
+Rules of the room: an actor is spoken to through its client methods; its messages are declared in
+its file; no await stands between reading and writing state; no task is detached.
+"""

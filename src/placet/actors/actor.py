@@ -1,0 +1,126 @@
+"""What an actor is: a mailbox, and a loop that handles one message at a time.
+
+Nothing of any domain is here. A handler may await, and no other message of the actor is handled
+meanwhile: so a read, an await and a write in one handler are one step.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from placet.actors.mailbox import Mailbox, MailboxFull
+from placet.schemas.errors import ClosedError
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+class _Letter(Generic[M, R]):
+    __slots__ = ("message", "reply")
+
+    def __init__(self, message: M, reply: "asyncio.Future[R] | None") -> None:
+        self.message = message
+        self.reply = reply
+
+
+class ActorStatistics(NamedTuple):
+    """What an actor has done and has to do."""
+
+    handled: int
+    failed: int
+    waiting: int
+
+
+class Actor(Generic[M, R]):
+    """A name, a bounded mailbox and a handler.
+
+    Args:
+        name: For people and metrics.
+        handle: Called with one message at a time. An exception goes to who asked, and if nobody
+            asked, out of `run`, to the supervisor.
+        mailbox_max: How many messages may wait; `tell` and `ask` refuse more.
+    """
+
+    def __init__(
+        self, name: str, handle: Callable[[M], Awaitable[R]], *, mailbox_max: int = 1024
+    ) -> None:
+        self.name = name
+        self._handle = handle
+        self._mailbox: Mailbox[_Letter[M, R], None] = Mailbox(mailbox_max)
+        self._handled = 0
+        self._failed = 0
+        self._closed = False
+
+    def tell(self, message: M) -> None:
+        """Send a message and go on.
+
+        Raises:
+            MailboxFull: Too many wait already.
+            ClosedError: The actor has stopped.
+        """
+        self._post(_Letter(message, None))
+
+    async def ask(self, message: M) -> R:
+        """Send a message and wait for what the handler returns, or raises.
+
+        Raises:
+            MailboxFull: Too many wait already.
+            ClosedError: The actor has stopped, or stops before it answers.
+        """
+        reply: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._post(_Letter(message, reply))
+        return await reply
+
+    async def run(self) -> None:
+        """Handle messages until `close`; the owner's supervisor calls this."""
+        try:
+            while True:
+                await self._mailbox.wait()
+                if self._closed and not len(self._mailbox):
+                    return
+                for letter in self._mailbox.take(1):
+                    await self._deliver(letter)
+        finally:
+            self._abandon()
+
+    def close(self) -> None:
+        """Take no more messages; `run` returns when those that wait are handled."""
+        self._closed = True
+        self._mailbox.wake()
+
+    def statistics(self) -> ActorStatistics:
+        """Tell what was done and what waits."""
+        return ActorStatistics(self._handled, self._failed, len(self._mailbox))
+
+    def _post(self, letter: _Letter[M, R]) -> None:
+        if self._closed:
+            raise ClosedError(f"actor {self.name!r} has stopped and takes no more messages")
+        self._mailbox.post_nowait(letter)
+
+    async def _deliver(self, letter: _Letter[M, R]) -> None:
+        reply = letter.reply
+        if reply is not None and reply.done():
+            return  # whoever asked went away before it began
+        try:
+            result = await self._handle(letter.message)
+        except Exception as error:
+            self._failed += 1
+            if reply is None:
+                raise
+            if not reply.done():
+                reply.set_exception(error)
+            return
+        self._handled += 1
+        if reply is not None and not reply.done():
+            reply.set_result(result)
+
+    def _abandon(self) -> None:
+        """Tell everybody who still waits that no answer will come."""
+        if not self._closed:
+            return  # a supervisor may run it again
+        for letter in self._mailbox.take(len(self._mailbox)):
+            if letter.reply is not None and not letter.reply.done():
+                letter.reply.set_exception(ClosedError(f"actor {self.name!r} has stopped"))
+
+
+__all__ = ["Actor", "ActorStatistics", "MailboxFull"]

@@ -1,0 +1,155 @@
+"""What a world counts about itself, in plain integers.
+
+Counting is on the path of every batch and must cost next to nothing, so there is no metrics
+library here; an exporter in `runtime/` reads these numbers when somebody asks. What a client
+can choose, kinds and codes, never grows the set of labels without bound.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
+
+from placet.actors.histogram import BATCH_BOUNDS, Histogram, LatencyHistogram
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import STAGE_OF, Stage
+
+Outcome: TypeAlias = Literal["admitted", "refused", "replayed", "scheduled"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("admitted", "refused", "replayed", "scheduled")
+
+Gauge: TypeAlias = Literal[
+    "mailbox_depth",
+    "mailbox_oldest_seconds",
+    "outbox_depth",
+    "observers",
+    "observation_lag_seqs",
+    "seq",
+    "agents",
+    "log_bytes",
+]
+
+UNKNOWN_KIND: Final = "unknown"
+"""Stands for every kind that the registry does not know."""
+
+OTHER_CODE: Final = "other"
+"""Stands for the codes of domains and validators beyond `DOMAIN_CODES_MAX`."""
+
+DOMAIN_CODES_MAX: Final = 256
+
+
+class Counters:
+    """The numbers of one world. Written by its actors in one thread, read from any.
+
+    Attributes:
+        intents: Per outcome, a count for each kind.
+        refusals: A count for each `(stage, code)`.
+        batch_intents: Sizes of batches.
+        decide_seconds: Time to decide a group.
+        commit_seconds: Time to make a group durable.
+        verdict_seconds: Time from submit to verdict.
+        effect_seconds: Time of effects, for each `(executor, outcome)`.
+        gauges: What is read when asked: gauge -> label -> reading.
+        observe_batch: Count one batch size.
+        observe_decide: Count one time in seconds; likewise the next two.
+    """
+
+    __slots__ = (
+        "_domain_codes",
+        "_kinds",
+        "batch_intents",
+        "commit_seconds",
+        "decide_seconds",
+        "effect_seconds",
+        "gauges",
+        "intents",
+        "observe_batch",
+        "observe_commit",
+        "observe_decide",
+        "observe_submit_to_verdict",
+        "refusals",
+        "verdict_seconds",
+    )
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self._kinds = frozenset([*kinds, UNKNOWN_KIND])
+        zeros = dict.fromkeys(sorted(self._kinds), 0)
+        self.intents: dict[Outcome, dict[str, int]] = {o: zeros.copy() for o in OUTCOMES}
+        self.refusals: dict[tuple[str, str], int] = {
+            (stage.value, code): 0 for code, stage in STAGE_OF.items()
+        }
+        self._domain_codes = 0
+        self.batch_intents = Histogram(BATCH_BOUNDS)
+        self.decide_seconds = LatencyHistogram()
+        self.commit_seconds = LatencyHistogram()
+        self.verdict_seconds = LatencyHistogram()
+        self.effect_seconds: dict[tuple[str, str], LatencyHistogram] = {}
+        self.gauges: dict[Gauge, dict[str, Callable[[], float]]] = {}
+        # Bound once: a method around each would double the cost of a sample.
+        self.observe_batch = self.batch_intents.observe
+        self.observe_decide = self.decide_seconds.observe
+        self.observe_commit = self.commit_seconds.observe
+        self.observe_submit_to_verdict = self.verdict_seconds.observe
+
+    def count_batches(self, batches: Iterable[Sequence[Intent]], outcome: Outcome) -> None:
+        """Count batches of sound structure: their sizes, and their intents by kind."""
+        tally = self.intents[outcome]
+        sizes = []
+        for intents in batches:
+            sizes.append(len(intents))
+            for intent in intents:
+                try:
+                    tally[intent["kind"]] += 1
+                except KeyError:
+                    tally[UNKNOWN_KIND] += 1
+        self.batch_intents.observe_all(sizes)
+
+    def count_intents(self, kind: str, outcome: Outcome, count: int = 1) -> None:
+        """Count intents of a kind, which may be anything that a client wrote."""
+        self.intents[outcome][kind if kind in self._kinds else UNKNOWN_KIND] += count
+
+    def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
+        """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains have their own number."""
+        key = (stage.value, code)
+        if key not in self.refusals:
+            if self._domain_codes < DOMAIN_CODES_MAX:
+                self._domain_codes += 1
+            else:
+                key = (stage.value, OTHER_CODE)
+        self.refusals[key] = self.refusals.get(key, 0) + count
+
+    def effect(self, executor: str, outcome: str, seconds: float) -> None:
+        """Count one effect. Both labels are the program's, never a client's."""
+        key = (executor, outcome)
+        histogram = self.effect_seconds.get(key)
+        if histogram is None:
+            histogram = self.effect_seconds[key] = LatencyHistogram()
+        histogram.observe(seconds)
+
+    def watch(self, gauge: Gauge, reading: Callable[[], float], label: str = "") -> None:
+        """Name where a gauge is read; it replaces an earlier reading of the same label.
+
+        Args:
+            gauge: Which.
+            reading: Cheap, and safe to call from another thread.
+            label: The actor or executor; the program's own name, not an agent's.
+        """
+        self.gauges.setdefault(gauge, {})[label] = reading
+
+    def statistics(self) -> dict[str, Json]:
+        """Give a summary as plain JSON; times are milliseconds, null where there are none."""
+        return {
+            "batches": self.batch_intents.count,
+            "intents": {outcome: sum(tally.values()) for outcome, tally in self.intents.items()},
+            "refusals": {
+                f"{stage}/{code}": count
+                for (stage, code), count in sorted(self.refusals.items())
+                if count
+            },
+            "decide_ms": _percentiles(self.decide_seconds),
+            "commit_ms": _percentiles(self.commit_seconds),
+            "verdict_ms": _percentiles(self.verdict_seconds),
+        }
+
+
+def _percentiles(histogram: Histogram) -> Mapping[str, float | None]:
+    values = {"p50": histogram.quantile(0.5), "p99": histogram.quantile(0.99)}
+    return {name: None if value is None else value * 1e3 for name, value in values.items()}

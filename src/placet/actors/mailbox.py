@@ -1,0 +1,143 @@
+"""A bounded mailbox with a control lane that is never full: the one file that knows the event loop.
+
+`asyncio.Queue` and memory streams were measured and are slower than a deque with one parked future
+(decision 0004). There is one receiver; senders are in the same thread.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+M = TypeVar("M")
+C = TypeVar("C")
+
+
+class MailboxFull(Exception):  # noqa: N818  # a state, and the sender's cue to say so
+    """The mailbox holds as much as it may."""
+
+    def __init__(self, signal: str, value: int, limit: int) -> None:
+        super().__init__(f"{signal} is {value}, the limit is {limit}")
+        self.signal = signal
+        self.value = value
+        self.limit = limit
+
+
+class MailboxStatistics(NamedTuple):
+    """What waits in a mailbox now, and what went through it."""
+
+    waiting: int
+    waiting_bytes: int
+    control_waiting: int
+    received: int
+    most_waiting: int
+
+
+class Mailbox(Generic[M, C]):
+    """Messages in order of arrival, and control messages that overtake them.
+
+    Args:
+        count_max: How many messages may wait.
+        bytes_max: How many bytes they may have together, as their senders declare.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_bytes_max",
+        "_control",
+        "_count_max",
+        "_lane",
+        "_most",
+        "_parked",
+        "_received",
+        "_sizes",
+    )
+
+    def __init__(self, count_max: int, bytes_max: int = 2**63) -> None:
+        self._lane: deque[M] = deque()
+        self._sizes: deque[int] = deque()
+        self._control: deque[C] = deque()
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._parked: asyncio.Future[None] | None = None
+        self._received = 0
+        self._most = 0
+
+    def post_nowait(self, message: M, size: int = 0) -> None:
+        """Put a message at the end of the queue.
+
+        Raises:
+            MailboxFull: It would hold more than it may.
+        """
+        lane = self._lane
+        if len(lane) >= self._count_max:
+            raise MailboxFull("mailbox_batches", len(lane), self._count_max)
+        if self._bytes + size > self._bytes_max and lane:
+            raise MailboxFull("mailbox_bytes", self._bytes + size, self._bytes_max)
+        lane.append(message)
+        self._sizes.append(size)
+        self._bytes += size
+        if len(lane) > self._most:
+            self._most = len(lane)
+        if self._parked is not None:
+            self.wake()
+
+    def post_control(self, message: C) -> None:
+        """Put a control message before all others; it always fits."""
+        self._control.append(message)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let a parked receiver go on, message or not."""
+        parked = self._parked
+        if parked is not None:
+            self._parked = None
+            if not parked.done():
+                parked.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until there is a message, or `wake` is called. There is no polling."""
+        if self._lane or self._control:
+            return
+        self._parked = asyncio.get_running_loop().create_future()
+        try:
+            await self._parked
+        finally:
+            self._parked = None
+
+    def take_control(self) -> C | None:
+        """Take the oldest control message, if there is one."""
+        return self._control.popleft() if self._control else None
+
+    def take(self, count_max: int, enough: Callable[[M], bool] | None = None) -> list[M]:
+        """Take the oldest messages: at most `count_max`, and none after `enough` said yes."""
+        lane, sizes = self._lane, self._sizes
+        taken: list[M] = []
+        while lane and len(taken) < count_max:
+            message = lane.popleft()
+            self._bytes -= sizes.popleft()
+            taken.append(message)
+            if enough is not None and enough(message):
+                break
+        self._received += len(taken)
+        return taken
+
+    @property
+    def oldest(self) -> M | None:
+        """The message that has waited longest."""
+        return self._lane[0] if self._lane else None
+
+    @property
+    def is_empty(self) -> bool:
+        """No message waits, and no control message."""
+        return not self._lane and not self._control
+
+    def __len__(self) -> int:
+        return len(self._lane)
+
+    def statistics(self) -> MailboxStatistics:
+        """Tell what waits and what went through."""
+        return MailboxStatistics(
+            len(self._lane), self._bytes, len(self._control), self._received, self._most
+        )

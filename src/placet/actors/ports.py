@@ -1,0 +1,80 @@
+"""The seams of this floor: what an actor needs from the outside, each with one small protocol.
+
+Adapters live in `runtime/`; a fake is thirty lines.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect
+from placet.schemas.record import LogGroup
+
+
+class EventLog(Protocol):
+    """A durable, ordered log of record groups, with one writer.
+
+    Synchronous: the committer owns the thread in which a blocking store is called.
+
+    Attributes:
+        durability: The level that an acknowledgement has: `memory off normal full`.
+        is_blocking: True if `append` may wait for a disk or a network.
+        url: Where the log is, for people.
+    """
+
+    durability: str
+    is_blocking: bool
+    url: str
+
+    def open(self) -> int:
+        """Take the fence and give the new epoch; every earlier writer is shut out.
+
+        Raises:
+            StoreError: The store cannot be opened, is damaged, or is not a placet log.
+        """
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Make a group durable, all of it or nothing; when this returns, it is.
+
+        Raises:
+            StoreError: The store could not write, the group does not follow the last one
+                (`first_record`), or `epoch` is no longer the latest.
+        """
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give `(ordinal, record)` from an ordinal on, in order.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+
+    def count(self) -> int:
+        """Count the records."""
+
+    def size_bytes(self) -> int:
+        """Give the bytes of the records, as far as the store knows."""
+
+    def close(self) -> None:
+        """Let go of the store; harmless if done twice."""
+
+
+class Clock(Protocol):
+    """Where simulated time comes from. Nanoseconds since the world's beginning, never back."""
+
+    def now_ns(self) -> int:
+        """Give the present simulated time."""
+
+    def monotonic_ns(self) -> int:
+        """Give a monotonic time for measuring waits; its zero means nothing."""
+
+
+@runtime_checkable
+class HostClock(Clock, Protocol):
+    """A clock that stands still until the host program moves it: a stepped world."""
+
+    def advance(self, dt_ns: int) -> int:
+        """Move simulated time forward and give the new one."""
+
+
+EffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]
+"""Runs one effect and returns its output as plain JSON; raising means that it failed."""

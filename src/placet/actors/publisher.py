@@ -1,0 +1,126 @@
+"""Tells subscribers what is durable, each at its own pace.
+
+A subscriber holds a place in the log and nothing else. Recent records are kept in a bounded ring;
+who has fallen behind it reads the log, so a slow subscriber costs the others nothing and misses
+nothing.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
+
+import anyio
+from anyio import to_thread
+
+from placet.actors.ports import EventLog
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import LogGroup, decode_record, record_as_dict, record_type
+
+_CHUNK_RECORDS = 256
+
+
+def event_of(ordinal: int, data: bytes) -> Event:
+    """Put one record into words."""
+    record = decode_record(data)
+    sim_time = record.now_ns / SECOND_NS
+    return Event(record.seq, ordinal, record_type(record), sim_time, record_as_dict(record))
+
+
+class Publisher:
+    """Events for whoever asks.
+
+    Args:
+        log: Where older records are read.
+        recent_max: How many records the ring holds.
+    """
+
+    def __init__(self, log: EventLog, recent_max: int) -> None:
+        self._log = log
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=recent_max)
+        self._places: dict[int, int] = {}
+        self._subscribers = 0
+        self._durable = 0
+        self._durable_seq = 0
+        self._news = anyio.Event()
+        self._is_closed = False
+
+    def begin(self, seq: int, records: int) -> None:
+        """Take over what was durable before."""
+        self._durable_seq, self._durable = seq, records
+
+    def publish(self, group: LogGroup) -> None:
+        """Take in a durable group."""
+        self._durable = group.first_record + len(group.records)
+        self._durable_seq = group.seq
+        if not self._places:
+            if self._recent:
+                self._recent.clear()
+            return
+        self._recent.extend(enumerate(group.records, group.first_record))
+        self._wake()
+
+    def close(self) -> None:
+        """Let every subscriber read to the end and stop."""
+        self._is_closed = True
+        self._wake()
+
+    @property
+    def observers(self) -> int:
+        """How many subscribe."""
+        return len(self._places)
+
+    @property
+    def lag_records(self) -> int:
+        """How far the slowest subscriber is behind, in records."""
+        return max((self._durable - place for place in self._places.values()), default=0)
+
+    async def events(self, since: int = 0) -> AsyncIterator[Event]:
+        """Give the events after `since`, those that are and those that come, until closed.
+
+        Args:
+            since: Sequence number; events with a greater one are given.
+        """
+        self._subscribers += 1
+        me = self._subscribers
+        is_live = since >= self._durable_seq
+        place = self._durable if is_live else 0
+        self._places[me] = place
+        try:
+            while True:
+                for ordinal, data in await self._read(place):
+                    place = ordinal + 1
+                    self._places[me] = place
+                    event = event_of(ordinal, data)
+                    if is_live or event.seq > since:
+                        yield event
+                if place < self._durable:
+                    continue
+                if self._is_closed:
+                    return
+                await self._news.wait()
+        finally:
+            del self._places[me]
+
+    async def _read(self, place: int) -> Sequence[tuple[int, bytes]]:
+        """Give some records from a place on, none beyond what is durable."""
+        if place >= self._durable:
+            return ()
+        if self._recent and self._recent[0][0] <= place:
+            skip = place - self._recent[0][0]
+            return list(islice(self._recent, skip, skip + _CHUNK_RECORDS))
+        if self._log.is_blocking:
+            return await to_thread.run_sync(self._chunk, place)
+        return self._chunk(place)
+
+    def _chunk(self, place: int) -> list[tuple[int, bytes]]:
+        chunk = []
+        for ordinal, data in self._log.read(place):
+            chunk.append((ordinal, data))
+            if len(chunk) == _CHUNK_RECORDS or ordinal + 1 >= self._durable:
+                break
+        return chunk
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()

@@ -1,0 +1,119 @@
+"""Who owns the tasks: a supervisor restarts what may be restarted, within a budget, and gives up
+loudly when it is spent.
+
+Every task of a world runs under one supervisor; no task is detached.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+
+from placet.actors.ports import Clock
+from placet.schemas.limits import Limits
+
+FaultReport = Callable[[str, BaseException], None]
+
+_BACKOFF_FIRST_S = 0.01
+_BACKOFF_MAX_S = 5.0
+
+
+class Fault(NamedTuple):
+    """A task that failed: its name, what it raised, and whether it is started again."""
+
+    name: str
+    error: BaseException
+    is_restarted: bool
+
+
+class Supervisor:
+    """Owns the tasks of one world.
+
+    Args:
+        limits: `restarts_max` within `restart_window_s` is the budget of each task.
+        clock: Measures the window.
+        on_fault: Told of every failure.
+    """
+
+    def __init__(self, limits: Limits, clock: Clock, on_fault: Callable[[Fault], None]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._on_fault = on_fault
+        self._group: TaskGroup | None = None
+        self._stop = anyio.Event()
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self.restarts = 0
+
+    async def run(self, started: anyio.Event) -> None:
+        """Hold the tasks until `stop`; the owner awaits this."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            started.set()
+            await self._stop.wait()
+            group.cancel_scope.cancel()
+
+    def start(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        give_up: FaultReport,
+        *,
+        restarts: bool = True,
+    ) -> None:
+        """Start a task. If it fails it is run again after a pause.
+
+        Args:
+            name: For people, and for `cancel`.
+            run: The task; its owner has nothing to wait for once it returns.
+            give_up: Escalation: told of the failure that spends the budget.
+            restarts: False spends the budget with the first failure.
+        """
+        assert self._group is not None, "a supervisor starts tasks while it runs"
+        self._group.start_soon(self._watch, name, run, give_up, restarts)
+
+    def cancel(self, name: str) -> None:
+        """Cancel one task; harmless if it has ended."""
+        scope = self._scopes.get(name)
+        if scope is not None:
+            scope.cancel()
+
+    def stop(self) -> None:
+        """Cancel all tasks and let `run` return."""
+        self._stop.set()
+
+    async def _watch(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        give_up: FaultReport,
+        restarts: bool,
+    ) -> None:
+        failures: list[int] = []
+        with anyio.CancelScope() as scope:
+            self._scopes[name] = scope
+            try:
+                while True:
+                    try:
+                        await run()
+                    except Exception as error:  # noqa: BLE001  # the supervisor: it is reported, and restarted or escalated
+                        if not restarts or not self._may_restart(failures):
+                            self._on_fault(Fault(name, error, is_restarted=False))
+                            give_up(name, error)
+                            return
+                        self._on_fault(Fault(name, error, is_restarted=True))
+                    else:
+                        return
+                    self.restarts += 1
+                    pause = _BACKOFF_FIRST_S * 2 ** (len(failures) - 1)
+                    await anyio.sleep(min(pause, _BACKOFF_MAX_S))
+            finally:
+                if self._scopes.get(name) is scope:
+                    del self._scopes[name]
+
+    def _may_restart(self, failures: list[int]) -> bool:
+        now_ns = self._clock.monotonic_ns()
+        oldest = now_ns - self._limits.restart_window_s * 1_000_000_000
+        failures[:] = [at for at in failures if at >= oldest]
+        failures.append(now_ns)
+        return len(failures) <= self._limits.restarts_max

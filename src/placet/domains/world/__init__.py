@@ -1,0 +1,9 @@
+"""Agents and objects with positions: Move, Speak, Interact, Custom (seed 003).
+
+vocabulary > rules (interactions > custody) > views;  settings and placing set the stage
+"""
+
+from placet.domains.world.vocabulary import AGENTS, OBJECTS, SPEECH, Position
+from placet.domains.world.world import World
+
+__all__ = ["AGENTS", "OBJECTS", "SPEECH", "Position", "World"]

@@ -1,0 +1,230 @@
+"""What happens between an agent and a thing, or another agent.
+
+An interaction is a rule by name. The world's own come beside the five here, or in their place.
+Before any of them runs, its target is known to exist and to be in range.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Final
+
+from placet.domains.world.custody import holder_of, inventory_of, let_go, position_of, take
+from placet.domains.world.rules import distance, is_within
+from placet.domains.world.settings import Settings
+from placet.domains.world.vocabulary import AGENTS, OBJECTS
+from placet.kernel.domain import Ref, Rule, RuleRefusal, conflict, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+
+
+def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
+    """The footprint of Interact: the agent, its target, and the object that it gives.
+
+    A pickup leaves out its target: who took it first is for the rule to say, with a name.
+    """
+    agent_id, payload = intent["agent_id"], intent["payload"]
+    if payload["interaction_type"] == "pickup":
+        return (Ref(AGENTS, agent_id),)
+    target_id = payload["target_id"]
+    refs = (Ref(AGENTS, agent_id), Ref(AGENTS, target_id), Ref(OBJECTS, target_id))
+    given = _given_object(payload)
+    return refs if given is None else (*refs, Ref(OBJECTS, given))
+
+
+def interact_rule(settings: Settings, own: Mapping[str, Rule]) -> Rule:
+    """Make the rule of Interact.
+
+    Args:
+        settings: Of the world.
+        own: Interactions that the world registers, by name.
+    """
+    rules = {**_built_in(settings), **own}
+
+    def interact(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        name = intent["payload"]["interaction_type"]
+        rule = rules.get(name)
+        if rule is None:
+            return _interaction_unknown(name, rules)
+        return _out_of_reach(draft, intent, settings.interaction_range) or rule(draft, intent)
+
+    return interact
+
+
+def _built_in(settings: Settings) -> dict[str, Rule]:
+    hands = _Hands(settings.inventory_max)
+    return {**_FREE, "pickup": hands.pickup, "give": hands.give}
+
+
+def _interaction_unknown(name: str, rules: Mapping[str, Rule]) -> RuleRefusal:
+    names = sorted(rules)
+    near = get_close_matches(name, names, 3)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+    return refuse(
+        "interaction_unknown",
+        f"this world has no interaction {name!r}; {hint}",
+        at="/interaction_type",
+        suggestions=near,
+    )
+
+
+def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefusal | None:
+    target_id = intent["payload"]["target_id"]
+    if not draft.exists(OBJECTS, target_id) and not draft.exists(AGENTS, target_id):
+        return refuse(
+            "target_unknown",
+            f"there is no object and no agent {target_id!r}; name one that is in the world",
+            at="/target_id",
+        )
+    if reach is None:
+        return None
+    here, there = position_of(draft, intent["agent_id"]), position_of(draft, target_id)
+    if here is None or there is None or is_within(here, there, reach):
+        return None
+    away = distance(here, there)
+    return refuse(
+        "out_of_range",
+        f"{target_id!r} is {away:g} away at {list(there)}, at most {reach:g} is in reach; "
+        "move nearer first",
+        at="/target_id",
+        distance=away,
+        range=reach,
+        position=list(there),
+    )
+
+
+def examine(_draft: Draft, _intent: Intent) -> None:
+    """Look at the target: it exists and is in range, and nothing changes."""
+
+
+def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Leave a carried object where the agent is."""
+    agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
+    refusal = _not_held(draft, agent_id, object_id, "/target_id")
+    if refusal is None:
+        let_go(draft, object_id, agent_id)
+    return refusal
+
+
+def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Use an object that nobody else holds: it counts its uses, and knows its last user."""
+    agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
+    refusal = _not_an_object(draft, object_id)
+    if refusal is not None:
+        return refusal
+    holder = holder_of(draft, object_id)
+    if holder is not None and holder != agent_id:
+        return _held(object_id, holder, agent_id)
+    draft.put(OBJECTS, object_id, "uses", draft.get(OBJECTS, object_id, "uses", 0) + 1)
+    draft.put(OBJECTS, object_id, "used_by", agent_id)
+    return None
+
+
+_FREE: Final[Mapping[str, Rule]] = MappingProxyType({"examine": examine, "drop": drop, "use": use})
+"""The interactions that no setting touches."""
+
+
+class _Hands:
+    """The interactions that fill an agent's hands, which hold `inventory_max` objects."""
+
+    __slots__ = ("_inventory_max",)
+
+    def __init__(self, inventory_max: int | None) -> None:
+        self._inventory_max = inventory_max
+
+    def pickup(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        """Take a free object. Where several want it at once, the first in order has it."""
+        agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
+        refusal = _not_portable(draft, object_id)
+        if refusal is not None:
+            return refusal
+        holder = holder_of(draft, object_id)
+        if holder == agent_id:
+            return _held(object_id, holder, agent_id)
+        is_contended = draft.claim(f"{OBJECTS}/{object_id}") is not None
+        if holder is not None:
+            if is_contended:
+                return conflict(f"{OBJECTS}/{object_id}", holder, at="/target_id")
+            return _held(object_id, holder, agent_id)
+        refusal = self._full(draft, agent_id, "/target_id")
+        if refusal is None:
+            take(draft, object_id, agent_id)
+        return refusal
+
+    def give(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        """Hand the object that `data` names to the agent that `target_id` names."""
+        agent_id, payload = intent["agent_id"], intent["payload"]
+        target_id, object_id = payload["target_id"], _given_object(payload)
+        if not draft.exists(AGENTS, target_id) or target_id == agent_id:
+            return refuse(
+                "target_unsuitable",
+                f"something is given to another agent, and {target_id!r} is not one; name the "
+                "receiver in target_id and the object in data.object_id",
+                at="/target_id",
+            )
+        if object_id is None:
+            return refuse(
+                "data_invalid",
+                "give needs the object that is given: data = {'object_id': '...'}",
+                at="/data/object_id",
+            )
+        refusal = _not_held(draft, agent_id, object_id, "/data/object_id")
+        refusal = refusal or self._full(draft, target_id, "/target_id")
+        if refusal is None:
+            let_go(draft, object_id, agent_id)
+            take(draft, object_id, target_id)
+        return refusal
+
+    def _full(self, draft: Draft, agent_id: str, at: str) -> RuleRefusal | None:
+        limit = self._inventory_max
+        if limit is None or len(inventory_of(draft, agent_id)) < limit:
+            return None
+        return refuse(
+            "inventory_full",
+            f"{agent_id!r} carries {limit} objects, which is all that an agent may; "
+            "something must be dropped or given first",
+            at=at,
+            limit=limit,
+        )
+
+
+def _given_object(payload: Mapping[str, Json]) -> str | None:
+    """Name the object that a give hands over, or None where its data names none."""
+    if payload["interaction_type"] != "give":
+        return None
+    object_id = payload.get("data", {}).get("object_id")
+    return object_id if isinstance(object_id, str) else None
+
+
+def _not_an_object(draft: Draft, object_id: str) -> RuleRefusal | None:
+    if draft.exists(OBJECTS, object_id):
+        return None
+    return refuse(
+        "target_unsuitable", f"{object_id!r} is an agent; name an object", at="/target_id"
+    )
+
+
+def _not_portable(draft: Draft, object_id: str) -> RuleRefusal | None:
+    refusal = _not_an_object(draft, object_id)
+    if refusal is not None or draft.get(OBJECTS, object_id, "portable"):
+        return refusal
+    return refuse(
+        "not_portable", f"{object_id!r} cannot be carried; use it where it is", at="/target_id"
+    )
+
+
+def _not_held(draft: Draft, agent_id: str, object_id: str, at: str) -> RuleRefusal | None:
+    if holder_of(draft, object_id) == agent_id:
+        return None
+    return refuse(
+        "not_held",
+        f"{agent_id!r} does not hold {object_id!r}; it holds "
+        f"{', '.join(inventory_of(draft, agent_id)) or 'nothing'}",
+        at=at,
+    )
+
+
+def _held(object_id: str, holder: str, agent_id: str) -> RuleRefusal:
+    whose = "you hold it already" if holder == agent_id else f"{holder!r} holds it; ask for it"
+    return refuse("held", f"{object_id!r} is not free: {whose}", at="/target_id", holder=holder)

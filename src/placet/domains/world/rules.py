@@ -1,0 +1,144 @@
+"""What happens when an agent moves, speaks, or does something of the world's own.
+
+Rules are made for the settings of one world, so a check that is off costs nothing. Each checks
+first and writes last.
+"""
+
+from math import sqrt
+from typing import Final
+
+from placet.domains.world.settings import Settings
+from placet.domains.world.vocabulary import AGENTS, SPEECH, Position
+from placet.kernel.domain import Ref, Rule, RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
+
+_SLACK: Final = 1 + 1e-9
+"""A way computed in floats to be just as long as is allowed is not refused for its last bit."""
+
+
+def reads_self(intent: Intent) -> tuple[Ref, ...]:
+    """The footprint of an intent that depends on its own agent alone."""
+    return (Ref(AGENTS, intent["agent_id"]),)
+
+
+def move_rule(settings: Settings) -> Rule:
+    """Make the rule of Move."""
+    checks: list[Rule] = []
+    if settings.bounds is not None:
+        checks.append(_within_bounds(settings))
+    if settings.max_step is not None:
+        checks.append(_within_step(settings.max_step))
+    return _checked_move(tuple(checks)) if checks else move
+
+
+def move(draft: Draft, intent: Intent) -> None:
+    """Put the agent where it wants to be."""
+    draft.put(AGENTS, intent["agent_id"], "position", intent["payload"]["to"])
+
+
+def _checked_move(checks: tuple[Rule, ...]) -> Rule:
+    def checked_move(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        for check in checks:
+            refusal = check(draft, intent)
+            if refusal is not None:
+                return refusal
+        move(draft, intent)
+        return None
+
+    return checked_move
+
+
+def _within_bounds(settings: Settings) -> Rule:
+    def within_bounds(_: Draft, intent: Intent) -> RuleRefusal | None:
+        return settings.outside(intent["payload"]["to"], "/to")
+
+    return within_bounds
+
+
+def _within_step(max_step: float) -> Rule:
+    def within_step(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        here: Position = draft.get(AGENTS, intent["agent_id"], "position")
+        to: Position = intent["payload"]["to"]
+        if is_within(here, to, max_step):
+            return None
+        length = distance(here, to)
+        return refuse(
+            "step_too_long",
+            f"from {list(here)} to {list(to)} is {length:g}, at most {max_step:g} is allowed in "
+            "one Move; take a nearer point on the way",
+            at="/to",
+            distance=length,
+            max_step=max_step,
+        )
+
+    return within_step
+
+
+def is_within(here: Position, there: Position, reach: float) -> bool:
+    """Tell whether two points are at most `reach` apart.
+
+    Squares are compared, since `math.dist` may differ in its last bit from one Python to another.
+    """
+    dx, dy, dz = there[0] - here[0], there[1] - here[1], there[2] - here[2]
+    limit = reach * _SLACK
+    return dx * dx + dy * dy + dz * dz <= limit * limit
+
+
+def distance(here: Position, there: Position) -> float:
+    """Measure for a message; finite, so that it can stand in a refusal."""
+    dx, dy, dz = there[0] - here[0], there[1] - here[1], there[2] - here[2]
+    return min(sqrt(dx * dx + dy * dy + dz * dz), 1e308)
+
+
+def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Note what the agent says last; a message to an agent needs that agent."""
+    agent_id, payload = intent["agent_id"], intent["payload"]
+    said = dict(payload)
+    target_id = payload.get("target_id")
+    if target_id is not None and not draft.exists(AGENTS, target_id):
+        return refuse(
+            "target_unknown",
+            f"there is no agent {target_id!r} to speak to; name one that is in the world",
+            at="/target_id",
+        )
+    if payload["channel"] == "team":
+        said["team"] = draft.get(AGENTS, agent_id, "team")
+        if said["team"] is None:
+            draft.warn(
+                "team_missing",
+                f"{agent_id!r} is in no team, so nobody hears it; use the public channel",
+                at="/channel",
+            )
+    if draft.exists(SPEECH, agent_id):
+        draft.put(SPEECH, agent_id, "said", said)
+    else:
+        draft.create(SPEECH, agent_id, {"said": said})
+    return None
+
+
+def custom(_draft: Draft, _intent: Intent) -> None:
+    """Change nothing: what a custom action means is for the world's own validator to say."""
+
+
+def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:
+    """Make a rule that an agent must not use again before `wait_ns` have passed."""
+    field = f"ready_ns.{kind}"
+
+    def cooled_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        agent_id = intent["agent_id"]
+        left_ns = draft.get(AGENTS, agent_id, field, 0) - draft.now_ns
+        if left_ns > 0:
+            return refuse(
+                "cooldown",
+                f"{agent_id!r} may {kind} once in {wait_ns / SECOND_NS:g} s; "
+                f"wait {left_ns / SECOND_NS:g} s",
+                retry_after=left_ns / SECOND_NS,
+            )
+        refusal = rule(draft, intent)
+        if refusal is None:
+            draft.put(AGENTS, agent_id, field, draft.now_ns + wait_ns)
+        return refusal
+
+    return cooled_rule

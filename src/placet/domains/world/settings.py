@@ -1,0 +1,240 @@
+"""What a world is set up with: checked once, when the world is made, and trusted by its rules.
+
+Everything is off by default. Lengths are in the world's own unit, times in simulated seconds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Final, TypeAlias, TypeGuard, TypeVar
+
+from pydantic import ValidationError
+
+from placet.domains.world.vocabulary import OBJECTS, Position, to_position
+from placet.kernel.domain import RuleRefusal, refuse
+from placet.schemas.codec import Json, canonical, freeze
+from placet.schemas.identity import is_identity
+from placet.schemas.limits import SECOND_NS
+
+KINDS: Final = ("Move", "Speak", "Interact", "Custom")
+COOLDOWN_SECONDS_MAX: Final = 1_000_000_000
+LENGTH_MAX: Final = 1e150
+"""Its square is still a finite float."""
+
+Bounds: TypeAlias = tuple[Position, Position]
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of one world, in the form in which its rules use them.
+
+    Attributes:
+        bounds: Lowest and highest corner; positions on them are inside.
+        max_step: Longest way that one Move may go.
+        interaction_range: Farthest that an Interact may reach.
+        inventory_max: How many objects an agent may carry.
+        cooldowns_ns: Kind -> simulated nanoseconds from one intent of it to the next.
+        teams: The teams there are; None allows any.
+        objects: Object -> its fields, as they stand in the state.
+        interactions: Names of the interactions that the world registers itself.
+    """
+
+    bounds: Bounds | None = None
+    max_step: float | None = None
+    interaction_range: float | None = None
+    inventory_max: int | None = None
+    cooldowns_ns: Mapping[str, int] = field(default_factory=dict)
+    teams: tuple[str, ...] | None = None
+    objects: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    interactions: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """Name these settings in 8 hexadecimal digits, for the version of the domain."""
+        described = [getattr(self, name) for name in self.__slots__]
+        return blake2b(canonical(described), digest_size=4).hexdigest()
+
+    def with_objects(self, objects: object) -> "Settings":
+        """Give these settings with objects, which must lie within their bounds.
+
+        Raises:
+            ValueError: An object is unsound.
+        """
+        return replace(self, objects=read_objects(objects, self))
+
+    def origin(self) -> Position:
+        """Give the place of what was given none: the point within the bounds nearest to zero."""
+        return self.nearest((0.0, 0.0, 0.0))
+
+    def nearest(self, position: Position) -> Position:
+        """Give the point within the bounds that is nearest to a position."""
+        if self.bounds is None:
+            return position
+        lows, highs = self.bounds
+        x, y, z = map(_clamped, position, lows, highs)
+        return x, y, z
+
+    def outside(self, position: Position, at: str) -> RuleRefusal | None:
+        """Refuse a position that is not within the bounds."""
+        if self.bounds is None:
+            return None
+        (x0, y0, z0), (x1, y1, z1) = self.bounds
+        x, y, z = position
+        if x0 <= x <= x1 and y0 <= y <= y1 and z0 <= z <= z1:
+            return None
+        nearest = self.nearest(position)
+        return refuse(
+            "out_of_bounds",
+            f"{list(position)} is outside the world, which reaches from {[x0, y0, z0]} to "
+            f"{[x1, y1, z1]}; the nearest point inside is {list(nearest)}",
+            at=at,
+            nearest=list(nearest),
+        )
+
+
+def optional(read: Callable[[str, object], _Read], name: str, value: object) -> _Read | None:
+    """Read a setting that None leaves off."""
+    return None if value is None else read(name, value)
+
+
+def read_bounds(name: str, bounds: object) -> Bounds:
+    """Read two corners. Two-dimensional corners make a flat world: z is 0 everywhere.
+
+    Raises:
+        ValueError: They are not two positions, the lower one first.
+    """
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:  # noqa: PLR2004  # low and high
+        raise ValueError(
+            f"{name} must be two corners, such as [[0, 0, 0], [100, 100, 10]], got {bounds!r}"
+        )
+    low, high = (read_position(f"{name}[{i}]", corner) for i, corner in enumerate(bounds))
+    if any(a > b for a, b in zip(low, high, strict=True)):
+        raise ValueError(
+            f"{name} must have the lowest corner first, got {list(low)} and {list(high)}"
+        )
+    return low, high
+
+
+def read_position(name: str, value: object) -> Position:
+    """Read a position out of a setting.
+
+    Raises:
+        ValueError: It is not a list or tuple of two or three finite numbers.
+    """
+    try:
+        return to_position(value)
+    except ValidationError:
+        raise ValueError(
+            f"{name} must be [x, y] or [x, y, z] of finite numbers, got {value!r}"
+        ) from None
+
+
+def read_length(name: str, value: object) -> float:
+    """Read a length that something may not exceed.
+
+    Raises:
+        ValueError: It is not a finite number above zero.
+    """
+    if not _is_number(value) or not 0 < value < LENGTH_MAX:
+        raise ValueError(
+            f"{name} must be a number above 0 and below {LENGTH_MAX:g}, or None for no limit, "
+            f"got {value!r}"
+        )
+    return float(value)
+
+
+def read_count(name: str, value: object) -> int:
+    """Read a count that something may not exceed.
+
+    Raises:
+        ValueError: It is not an int of at least zero.
+    """
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{name} must be an int >= 0, or None for no limit, got {value!r}")
+    return value
+
+
+def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
+    """Read seconds per kind into nanoseconds per kind; 0 is no cooldown.
+
+    Raises:
+        ValueError: A kind is unknown, or its seconds are not a number in 0..10^9.
+    """
+    if not isinstance(cooldowns, Mapping):
+        raise ValueError(f"{name} must map kinds to seconds, got {cooldowns!r}")
+    found = {}
+    for kind, seconds in cooldowns.items():
+        if kind not in KINDS:
+            raise ValueError(f"{name} has the unknown kind {kind!r}{_did_you_mean(kind, KINDS)}")
+        if not _is_number(seconds) or not 0 <= seconds <= COOLDOWN_SECONDS_MAX:
+            raise ValueError(
+                f"the cooldown of {kind} must be seconds from 0 to {COOLDOWN_SECONDS_MAX}, "
+                f"got {seconds!r}"
+            )
+        found[kind] = round(seconds * SECOND_NS)
+    return {kind: found[kind] for kind in KINDS if found.get(kind)}
+
+
+def read_teams(name: str, teams: object) -> tuple[str, ...]:
+    """Read the names of the teams.
+
+    Raises:
+        ValueError: They are not distinct names.
+    """
+    if isinstance(teams, str | Mapping) or not isinstance(teams, Iterable):
+        raise ValueError(f"{name} must be a list of names, got {teams!r}")
+    names = tuple(teams)
+    if not all(is_identity(name) for name in names) or len(set(names)) != len(names):
+        raise ValueError(f"{name} must be distinct names of 1 to 128 characters, got {teams!r}")
+    return names
+
+
+def read_objects(objects: object, settings: Settings) -> dict[str, Mapping[str, Json]]:
+    """Read objects into the fields that they begin with.
+
+    Raises:
+        ValueError: An id is no name, a position is missing or outside, a field is not plain JSON.
+    """
+    if not isinstance(objects, Mapping):
+        raise ValueError(f"objects must map ids to fields, got {objects!r}")
+    return {
+        object_id: _read_object(object_id, objects[object_id], settings) for object_id in objects
+    }
+
+
+def _read_object(object_id: object, fields: object, settings: Settings) -> Mapping[str, Json]:
+    name = f"object {object_id!r}"
+    if not is_identity(object_id):
+        raise ValueError(f"{name}: an id must be 1 to 128 characters, none of them a control")
+    if not isinstance(fields, Mapping) or "position" not in fields:
+        raise ValueError(f"{name} must have a position: {{'position': [x, y]}}, got {fields!r}")
+    if "holder" in fields:
+        raise ValueError(
+            f"{name}: nobody is there yet to hold it; register its holder with inventory"
+        )
+    position = read_position(f"{name}: position", fields["position"])
+    refusal = settings.outside(position, f"{OBJECTS}/{object_id}")
+    if refusal is not None:
+        raise ValueError(f"{name}: {refusal.message}")
+    portable = fields.get("portable", True)
+    if type(portable) is not bool:
+        raise ValueError(f"{name}: portable must be True or False, got {portable!r}")
+    try:
+        own = freeze(fields)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    return {**own, "position": position, "holder": None, "portable": portable}
+
+
+def _did_you_mean(name: object, names: Iterable[str]) -> str:
+    near = get_close_matches(str(name), list(names), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _clamped(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)

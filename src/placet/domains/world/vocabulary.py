@@ -1,0 +1,195 @@
+"""What agents may say to a world: the payload of each kind, and its one canonical form.
+
+Rules of the file: a payload that means the same comes out the same, and comes out unchanged when
+it is validated again. A failure carries the place of the value at fault, relative to the payload.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, NoReturn, NotRequired, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing_extensions import TypedDict
+
+from placet.schemas.codec import Json
+from placet.schemas.identity import ID_CHARS_MAX
+
+AGENTS: Final = "world.agents"
+"""`position` `team` `inventory`, and `ready_ns.<kind>` where a cooldown runs."""
+
+OBJECTS: Final = "world.objects"
+"""`position` (None while carried) `holder` (None while free) `portable`, and the world's own."""
+
+SPEECH: Final = "world.speech"
+"""The latest words of each speaker, in `said`; what was said before is in the log."""
+
+INTERACTION_CHARS_MAX: Final = 64
+
+Position: TypeAlias = tuple[float, float, float]
+
+
+def _fits_64_bits(value: object) -> object:
+    """Refuse an int as the gate's structure stage does everywhere else."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise PydanticCustomError("int_too_large", "Input should fit 64 bits")
+    return value
+
+
+_Coordinate = Annotated[
+    float, Field(strict=True, allow_inf_nan=False), BeforeValidator(_fits_64_bits)
+]
+_Coordinates = Annotated[list[_Coordinate], Field(strict=True, min_length=2, max_length=3)]
+_explained_coordinates: Final = TypeAdapter(_Coordinates).validate_python
+_NUMBERS: Final = frozenset({int, float})
+_NEAR: Final = 2.0**63
+"""Numbers up to here are taken at sight; ints beyond are none that JSON must carry."""
+
+
+def to_position(value: object) -> Position:
+    """Read a list or tuple of two or three finite numbers; a missing z is 0.
+
+    Written by hand for what nearly every Move holds, and left to pydantic where it is not that:
+    as fast as a union of list and tuple, and its errors name `/to/1`, not a branch of a union.
+
+    Raises:
+        ValidationError: It is something else; the error says where.
+    """
+    if type(value) is list or type(value) is tuple:
+        if len(value) == 3:  # noqa: PLR2004  # x, y, z
+            x, y, z = value
+        elif len(value) == 2:  # noqa: PLR2004  # x, y
+            (x, y), z = value, 0.0
+        else:
+            return _to_position_explained(value)
+        if (
+            type(x) in _NUMBERS
+            and type(y) in _NUMBERS
+            and type(z) in _NUMBERS
+            and -_NEAR <= x <= _NEAR  # which NaN and the infinities are not
+            and -_NEAR <= y <= _NEAR
+            and -_NEAR <= z <= _NEAR
+        ):
+            return x + 0.0, y + 0.0, z + 0.0  # -0.0 and 0.0 are one place
+    return _to_position_explained(value)
+
+
+def _to_position_explained(value: object) -> Position:
+    given = list(value) if isinstance(value, tuple) else value
+    # float() also makes plain numbers of subclasses, such as numpy's.
+    x, y, z = [*(float(number) + 0.0 for number in _explained_coordinates(given)), 0.0][:3]
+    return x, y, z
+
+
+_Place = Annotated[Position, PlainValidator(to_position, json_schema_input_type=_Coordinates)]
+_EntityId = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX)]
+
+
+class Move(TypedDict):
+    """Go to a place.
+
+    Attributes:
+        to: Where, as [x, y] or [x, y, z]. `position` is accepted as its older name.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    to: Annotated[_Place, Field(validation_alias=AliasChoices("to", "position"))]
+
+
+class _SpeakFields(TypedDict):
+    """Say something.
+
+    Attributes:
+        text: What is said.
+        channel: Who hears it: everyone (the default), the speaker's team, or `target_id` alone.
+        target_id: Whom it is said to; required for the private channel.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    text: Annotated[str, Field(strict=True, min_length=1)]
+    channel: NotRequired[Literal["public", "team", "private"] | None]
+    target_id: NotRequired[_EntityId | None]
+
+
+class _InteractFields(TypedDict):
+    """Do something with an object or an agent.
+
+    Attributes:
+        target_id: With what, or with whom.
+        interaction_type: `examine` (the default), `pickup`, `drop`, `use`, `give`, or one of the
+            world's own.
+        data: What the interaction needs to know besides.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    target_id: _EntityId
+    interaction_type: NotRequired[
+        Annotated[str, Field(strict=True, min_length=1, max_length=INTERACTION_CHARS_MAX)] | None
+    ]
+    data: NotRequired[dict[str, JsonValue] | None]
+
+
+def _canonical_speak(payload: _SpeakFields) -> dict[str, Json]:
+    channel = payload.get("channel") or "public"
+    target_id = payload.get("target_id")
+    if target_id is not None:
+        return {"text": payload["text"], "channel": channel, "target_id": target_id}
+    if channel == "private":
+        _fail("target_id", "a private message needs target_id: the agent who is to hear it")
+    return {"text": payload["text"], "channel": channel}
+
+
+def _canonical_interact(payload: _InteractFields) -> dict[str, Json]:
+    interaction_type = payload.get("interaction_type") or "examine"
+    canonical: dict[str, Json] = {
+        "target_id": payload["target_id"],
+        "interaction_type": interaction_type,
+    }
+    data = payload.get("data")
+    if data is not None:
+        canonical["data"] = data
+    return canonical
+
+
+def _checked_custom(payload: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    action = payload.get("action")
+    if not isinstance(action, str) or not action:
+        _fail("action", "a custom intent needs action: a non-empty string that says what is done")
+    return payload
+
+
+def _fail(field: str, message: str) -> NoReturn:
+    """Raise an error that has a place, which a ValueError from a validator would not have."""
+    reason = PydanticCustomError("world", "{reason}", {"reason": message})
+    raise ValidationError.from_exception_data(
+        field, [InitErrorDetails(type=reason, loc=(field,), input=None)]
+    )
+
+
+_CUSTOM_SCHEMA: Final[Mapping[str, Json]] = {
+    "type": "object",
+    "title": "Custom",
+    "description": "Anything a world defines for itself.",
+    "properties": {"action": {"type": "string", "minLength": 1}},
+    "required": ["action"],
+    "additionalProperties": True,
+}
+
+Speak = Annotated[_SpeakFields, AfterValidator(_canonical_speak)]
+Interact = Annotated[_InteractFields, AfterValidator(_canonical_interact)]
+Custom = Annotated[
+    dict[str, JsonValue], AfterValidator(_checked_custom), WithJsonSchema(dict(_CUSTOM_SCHEMA))
+]

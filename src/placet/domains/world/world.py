@@ -1,0 +1,146 @@
+"""The domain itself: settings in, kinds out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from placet.domains.world.interactions import interact_rule, reads_self_and_target
+from placet.domains.world.placing import displace, place
+from placet.domains.world.rules import cooled, custom, move_rule, reads_self, speak
+from placet.domains.world.settings import (
+    Settings,
+    optional,
+    read_bounds,
+    read_cooldowns,
+    read_count,
+    read_length,
+    read_teams,
+)
+from placet.domains.world.views import may_see
+from placet.domains.world.vocabulary import (
+    INTERACTION_CHARS_MAX,
+    OBJECTS,
+    Custom,
+    Interact,
+    Move,
+    Speak,
+)
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
+from placet.kernel.draft import Draft
+from placet.kernel.state import State
+from placet.schemas.codec import Json
+
+RULES_VERSION: Final = "1"
+
+
+class World(Domain):
+    """Agents and objects with positions, who move, speak and interact (seed 003).
+
+    Every limit is off by default. Agents are placed by `register_agent(agent_id, position=[x, y],
+    team="red", inventory=["lamp"])`.
+
+    Attributes:
+        settings: What was given, as the rules use it.
+    """
+
+    name = "world"
+
+    def __init__(
+        self,
+        *,
+        objects: Mapping[str, Mapping[str, Json]] | None = None,
+        bounds: Sequence[Sequence[float]] | None = None,
+        max_step: float | None = None,
+        interaction_range: float | None = None,
+        inventory_max: int | None = None,
+        cooldowns: Mapping[str, float] | None = None,
+        interactions: Mapping[str, Rule] | None = None,
+        teams: Sequence[str] | None = None,
+    ) -> None:
+        """Set up a world.
+
+        Args:
+            objects: Id -> `{"position": [x, y], "portable": True}` and any fields of its own.
+            bounds: Lowest and highest corner; two-dimensional ones make a flat world.
+            max_step: Longest way of one Move.
+            interaction_range: Farthest reach of one Interact.
+            inventory_max: How many objects an agent may carry.
+            cooldowns: Kind -> simulated seconds between two intents of an agent's.
+            interactions: Name -> rule, run once its target exists and is in range.
+            teams: The teams there are; any when None.
+
+        Raises:
+            ValueError: A setting is unsound; the message names it.
+        """
+        own = optional(_read_interactions, "interactions", interactions) or {}
+        settings = Settings(
+            bounds=optional(read_bounds, "bounds", bounds),
+            max_step=optional(read_length, "max_step", max_step),
+            interaction_range=optional(read_length, "interaction_range", interaction_range),
+            inventory_max=optional(read_count, "inventory_max", inventory_max),
+            cooldowns_ns=optional(read_cooldowns, "cooldowns", cooldowns) or {},
+            teams=optional(read_teams, "teams", teams),
+            interactions=tuple(sorted(own)),
+        )
+        self.settings = settings.with_objects({} if objects is None else objects)
+        is_default = self.settings == Settings()
+        self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{self.settings.digest()}"
+        self.kinds = _kinds(self.settings, own)
+
+    def on_open(self, draft: Draft) -> None:
+        """Put the objects where they begin."""
+        for object_id, fields in self.settings.objects.items():
+            draft.create(OBJECTS, object_id, fields)
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Put a new agent into the world."""
+        return place(draft, agent_id, placing, self.settings)
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        """Take an agent out of the world; what it carried stays where it was."""
+        displace(draft, agent_id)
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Tell whether an agent may see an entity: all but what was said to others."""
+        return may_see(state, agent_id, ref)
+
+
+def _kinds(settings: Settings, own: Mapping[str, Rule]) -> tuple[Kind, ...]:
+    kinds = (
+        ("Move", Move, move_rule(settings), reads_self, "Go to a place."),
+        ("Speak", Speak, speak, reads_self, "Say something to all, to a team, or to one agent."),
+        (
+            "Interact",
+            Interact,
+            interact_rule(settings, own),
+            reads_self_and_target,
+            "Do something with an object or an agent.",
+        ),
+        ("Custom", Custom, custom, reads_self, "Anything that the world's validator understands."),
+    )
+    return tuple(
+        Kind(name, payload, _cooled(name, rule, settings), reads=reads, summary=summary)
+        for name, payload, rule, reads, summary in kinds
+    )
+
+
+def _cooled(kind: str, rule: Rule, settings: Settings) -> Rule:
+    wait_ns = settings.cooldowns_ns.get(kind)
+    return rule if wait_ns is None else cooled(kind, wait_ns, rule)
+
+
+def _read_interactions(name: str, interactions: object) -> dict[str, Rule]:
+    if not isinstance(interactions, Mapping):
+        raise ValueError(f"{name} must map names to rules, got {interactions!r}")
+    for own, rule in interactions.items():
+        if not isinstance(own, str) or not 0 < len(own) <= INTERACTION_CHARS_MAX:
+            raise ValueError(
+                f"{name} must have names of 1 to {INTERACTION_CHARS_MAX} characters, got {own!r}"
+            )
+        if not callable(rule):
+            raise ValueError(
+                f"interaction {own!r} must be a rule (draft, intent) -> RuleRefusal | None, "
+                f"got {rule!r}"
+            )
+    return dict(interactions)

@@ -1,0 +1,29 @@
+"""The exceptions, under the name by which users import them."""
+
+from placet.schemas.errors import (
+    AgentError,
+    BackpressureError,
+    ClosedError,
+    DuplicateRequestError,
+    IntentError,
+    PermissionDeniedError,
+    PlacetError,
+    QuotaExceededError,
+    StaleContextError,
+    StoreError,
+    ValidationError,
+)
+
+__all__ = [
+    "AgentError",
+    "BackpressureError",
+    "ClosedError",
+    "DuplicateRequestError",
+    "IntentError",
+    "PermissionDeniedError",
+    "PlacetError",
+    "QuotaExceededError",
+    "StaleContextError",
+    "StoreError",
+    "ValidationError",
+]

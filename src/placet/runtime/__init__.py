@@ -1,0 +1,1 @@
+"""Doors and technologies: the only impure hall. Files are called role_technology."""

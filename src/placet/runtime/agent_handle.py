@@ -1,0 +1,100 @@
+"""What the host program holds of one agent: its way to look, and its way to propose."""
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Protocol
+
+from placet.schemas.codec import Json
+from placet.schemas.errors import error_of
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+DEFAULT_PRIORITY = 10
+
+
+class AgentDoor(Protocol):
+    """What a handle needs of its world."""
+
+    @property
+    def seq(self) -> int:
+        """The durable sequence number."""
+
+    async def submit_as(self, handle: "AgentHandle", batch: object, *, dry_run: bool) -> Verdict:
+        """Submit for this agent alone."""
+
+    async def view_for(self, agent_id: str) -> View:
+        """Look for this agent."""
+
+
+class AgentHandle:
+    """Speaks for one agent, and for no other.
+
+    Attributes:
+        agent_id: The agent.
+        incarnation: How often its name was registered; a handle of an earlier one is refused.
+        view_seq: Of the latest view it was given; fills in `context_seq`.
+    """
+
+    __slots__ = ("_door", "_numbers", "_sequence", "agent_id", "incarnation", "view_seq")
+
+    def __init__(self, door: AgentDoor, agent_id: str, incarnation: int, epoch: int) -> None:
+        self._door = door
+        self.agent_id = agent_id
+        self.incarnation = incarnation
+        self.view_seq = door.seq
+        self._sequence = f"{epoch}.{incarnation}"
+        self._numbers = count()
+
+    def intent(self, kind: str, /, **payload: Json) -> Intent:
+        """Make an intent of a payload; the other fields are filled in.
+
+        The req_id is of the sequence form, `context_seq` is that of the latest view.
+        """
+        return {
+            "kind": kind,
+            "payload": payload,
+            "agent_id": self.agent_id,
+            "req_id": f"{self._sequence}:{next(self._numbers)}",
+            "context_seq": self.view_seq,
+            "priority": DEFAULT_PRIORITY,
+            "schema_version": SCHEMA_VERSION,
+        }
+
+    async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
+        """Submit a batch of this agent's own; never raises for a refusal."""
+        return await self._door.submit_as(self, batch, dry_run=dry_run)
+
+    async def submit_intents(
+        self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
+    ) -> list[str]:
+        """Submit intents that pass or fail together, and give their req_ids.
+
+        Raises:
+            PlacetError: The subclass that stands for the first refusal.
+        """
+        verdict = await self.submit({"intents": list(intents), "sim_time": sim_time})
+        if not verdict.admitted:
+            raise error_of(verdict)
+        return verdict.req_ids
+
+    async def submit_intent(
+        self, intent: Mapping[str, Json], sim_time: float | None = None
+    ) -> str:
+        """Submit one intent and give its req_id.
+
+        Raises:
+            PlacetError: The subclass that stands for the refusal.
+        """
+        return (await self.submit_intents([intent], sim_time))[0]
+
+    async def refresh_view(self) -> View:
+        """Look: an atomic cut of what the agent may see, at the latest durable seq."""
+        view = await self._door.view_for(self.agent_id)
+        self.view_seq = view.view_seq
+        return view
+
+    def __repr__(self) -> str:
+        return f"<AgentHandle {self.agent_id!r} at view {self.view_seq}>"
+
+

@@ -1,0 +1,83 @@
+"""What a user sets: one value for a whole world."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from placet.schemas.config import KernelConfig, QuotaSpec
+from placet.schemas.limits import Limits
+
+ClockName = Literal["realtime", "stepped"]
+CLOCKS = ("realtime", "stepped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorConfig:
+    """The configuration of one world. Everything has a default.
+
+    Attributes:
+        store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
+            `?synchronous=full|normal|off` for SQLite.
+        seed: Of ties and draws, 0..2**64-1.
+        clock: `realtime`, or `stepped`: time moves only by `step(dt)`.
+        staleness_threshold: Refuse what is more than this many seqs behind; None is off, 0 strict.
+        quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
+        world_quota: The same for all agents together.
+        default_permissions: Kinds that an agent may use when nothing is said; None is all.
+        mailbox_batches_max: How many batches may wait; None is the limits' own.
+        mailbox_bytes_max: How many bytes they may have together.
+        backpressure: `reject`: what does not fit is refused at once, and told when to retry.
+        world: Name of the world; part of every effect key.
+        limits: All other bounds.
+        metrics_port: Serve Prometheus metrics there, on loopback; 0 is any free port, None is off.
+        log_format: `console`, `json`, or `host` for the host program's structlog.
+        log_level: `debug` (a line per group), `info` (per refusal), `warning`, `error`.
+    """
+
+    store: str = "memory://"
+    seed: int = 0
+    clock: ClockName = "realtime"
+    staleness_threshold: int | None = None
+    quotas: Mapping[str, Mapping[str, float] | QuotaSpec] = field(default_factory=dict)
+    world_quota: Mapping[str, float] | QuotaSpec | None = None
+    default_permissions: frozenset[str] | None = None
+    mailbox_batches_max: int | None = None
+    mailbox_bytes_max: int | None = None
+    backpressure: Literal["reject"] = "reject"
+    world: str = "world"
+    limits: Limits = field(default_factory=Limits)
+    metrics_port: int | None = None
+    log_format: str = "console"
+    log_level: str = "warning"
+
+    def __post_init__(self) -> None:
+        if self.clock not in CLOCKS:
+            raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
+        if self.backpressure != "reject":
+            raise ValueError(
+                f"backpressure must be 'reject', got {self.backpressure!r}; "
+                "'wait' and 'shed_lowest' come in a later release"
+            )
+        self.kernel_config()
+
+    def kernel_config(self) -> KernelConfig:
+        """Give the part that the kernel decides by.
+
+        Raises:
+            ValueError: A value is not as it must be.
+        """
+        own = {
+            "mailbox_batches_max": self.mailbox_batches_max,
+            "mailbox_bytes_max": self.mailbox_bytes_max,
+        }
+        limits = replace(self.limits, **{k: v for k, v in own.items() if v is not None})
+        permissions = self.default_permissions
+        return KernelConfig(
+            world=self.world,
+            seed=self.seed,
+            staleness_threshold=self.staleness_threshold,
+            quotas=self.quotas,
+            world_quota=self.world_quota,
+            default_permissions=None if permissions is None else frozenset(permissions),
+            limits=limits,
+        )

@@ -1,0 +1,245 @@
+"""A log in one SQLite file: the embedded default.
+
+One row is one group, because a durable commit costs the same whatever its size. The fence and the
+end of the log are checked inside the transaction that appends, so a writer that was paused for an
+hour cannot slip a group in. Readers have connections of their own, never create or change a file,
+and hold no lock while their caller looks at what they gave.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from typing import Final
+from urllib.parse import quote
+
+from placet.runtime import log_layout_sqlite as layout
+from placet.runtime.event_log_rules import require_epoch, require_follows, require_writer
+from placet.runtime.faults_sqlite import primary_code, sqlite_faults
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+
+SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
+LOCK_SECONDS_MAX: Final = 5.0
+
+
+class SqliteEventLog:
+    """An `EventLog` in a file. A handle on which `open` was not called is a reader.
+
+    `append` and `close` may be called from different threads; they wait for each other.
+
+    Attributes:
+        durability: `full` survives a power loss; `normal` survives a crash of the process, and may
+            lose the last groups with the power; `off` leaves even their order to the system.
+        is_blocking: True.
+        url: Where the log is.
+    """
+
+    def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
+        level = synchronous.lower()
+        self.durability = level
+        self.is_blocking = True
+        self.url = f"sqlite:///{quote(str(path))}"
+        if level not in SYNCHRONOUS_LEVELS:
+            raise StoreError(
+                f"cannot use {self.url}: synchronous must be one of "
+                f"{', '.join(SYNCHRONOUS_LEVELS)}, got {synchronous!r}",
+                store=self.url,
+            )
+        if level != SYNCHRONOUS_LEVELS[0]:
+            self.url += f"?synchronous={level}"
+        self._path = Path(path).absolute()
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._epoch: int | None = None
+        self._failure: str | None = None
+        self._tail = layout.Tail()
+
+    def open(self) -> int:
+        """Make the file if there is none, take the fence, and give the new epoch.
+
+        Raises:
+            StoreError: The file cannot be made or written, or is not a placet log of a version
+                that this release knows.
+        """
+        with self._lock:
+            self._release()
+            with sqlite_faults("open", self.url):
+                self._require_place()
+                connection = self._connect("rwc")
+                try:
+                    self._epoch, self._tail = self._take_fence(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+            self._connection = connection
+            self._failure = None
+            return self._epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Make a group durable at this log's level, all of it or nothing.
+
+        Raises:
+            StoreError: The disk refused, the group does not follow the last one, `epoch` is no
+                longer the latest, or an append has failed before: nothing follows a failure.
+        """
+        with self._lock:
+            held = self._epoch if self._connection else None
+            require_writer(epoch, held=held, failure=self._failure, store=self.url)
+            assert self._connection is not None, "require_writer lets no closed log pass"
+            # Failed until proven durable: so is what an interrupt leaves half done.
+            self._failure = "an append was interrupted"
+            try:
+                with sqlite_faults(f"append record {group.first_record} to", self.url):
+                    self._tail = self._write(self._connection, group, epoch)
+            except StoreError as error:
+                self._failure = str(error)
+                raise
+            self._failure = None
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+
+        Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
+
+        Raises:
+            StoreError: The file is missing, cannot be read, or is damaged; the message names the
+                record from which on nothing can be trusted.
+        """
+        with closing(self._connect_reader()) as connection:
+            with sqlite_faults("read", self.url):
+                place = layout.holder_of_record(connection, from_record)
+            while rows := self._page(connection, place):
+                for row in rows:
+                    records = layout.records_of(row, place, self.url)
+                    for ordinal, record in enumerate(records, place):
+                        if ordinal >= from_record:
+                            yield ordinal, record
+                    place += len(records)
+
+    def find_seq(self, seq: int) -> int:
+        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            found = layout.holder_of_seq(connection, seq, self.url)
+            return layout.tail_of(connection).record_count if found is None else found
+
+    def count(self) -> int:
+        """Count the records.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().record_count
+
+    def size_bytes(self) -> int:
+        """Give the bytes of the records, without SQLite's own.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().size_bytes
+
+    def close(self) -> None:
+        """Let go of the file, leaving one file where nobody else reads it.
+
+        Raises:
+            StoreError: The disk refused; what was acknowledged is in the file or its `-wal`.
+        """
+        with self._lock:
+            self._release()
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with closing(connection), sqlite_faults("close", self.url):
+            if self._failure is None:
+                _leave_wal(connection)
+
+    def _require_place(self) -> None:
+        """Say what SQLite would only call "unable to open database file"."""
+        what = None
+        if self._path.is_dir():
+            what = f"{self._path} is a directory; give the path of a file in it"
+        elif not self._path.parent.is_dir():
+            what = f"there is no directory {self._path.parent}; make it first"
+        if what:
+            raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{self._path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=LOCK_SECONDS_MAX,
+            isolation_level=None,  # transactions are spelled out
+            check_same_thread=False,  # the committer's thread is not the one that opened; we lock
+        )
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        with sqlite_faults("read", self.url):
+            if not self._path.is_file():
+                raise StoreError(
+                    f"cannot read {self.url}: there is no file {self._path}; "
+                    "check the path, or make a log with `placet run --store`",
+                    store=self.url,
+                )
+            connection = self._connect("ro")
+            try:
+                if not layout.is_placet_log(connection, self.url):
+                    raise layout.foreign(self.url, "an empty file")
+                layout.require_layout(connection, self.url)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _take_fence(self, connection: sqlite3.Connection) -> tuple[int, layout.Tail]:
+        # Before the first write, because the file may be somebody else's.
+        layout.is_placet_log(connection, self.url)
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            message = f"cannot open {self.url}: expected a file system that supports SQLite's WAL"
+            message += f", got journal mode {mode!r}; use a local disk"
+            raise StoreError(message, store=self.url)
+        connection.execute(f"PRAGMA synchronous = {self.durability}")
+        with layout.transaction(connection):
+            if not layout.is_placet_log(connection, self.url):
+                layout.create_tables(connection)
+            layout.require_layout(connection, self.url)
+            return layout.take_epoch(connection), layout.tail_of(connection)
+
+    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> layout.Tail:
+        with layout.transaction(connection):
+            require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+            tail = layout.tail_of(connection)
+            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
+            return layout.insert_group(connection, group, tail)
+
+    def _known_tail(self) -> layout.Tail:
+        if self._connection is not None:
+            return self._tail
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.tail_of(connection)
+
+    def _page(self, connection: sqlite3.Connection, place: int) -> list[layout.Row]:
+        with sqlite_faults(f"read on from record {place} of", self.url):
+            return layout.read_page(connection, place, self.url)
+
+
+def _leave_wal(connection: sqlite3.Connection) -> None:
+    """Fold the `-wal` file in, so that the log is one file that can be read from anywhere.
+
+    A database left in WAL mode makes its readers create files beside it, which a read-only
+    medium refuses. While somebody else is reading, it stays in WAL mode; that is no harm.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        if primary_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise

@@ -1,0 +1,68 @@
+"""What a SQLite error means to the person who keeps the log: one table, one translation.
+
+The store's own code never looks at a SQLite error; it says what it was doing and lets this file
+say what came and what to do.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from placet.schemas.errors import StoreError
+
+_RETRY: Final = "; what was acknowledged is safe, start again from the log"
+
+# Primary result code -> (what came, what to do).
+_MEANINGS: Final[dict[int, tuple[str, str]]] = {
+    sqlite3.SQLITE_NOTADB: (
+        "the file is not a SQLite database",
+        "give the path of a placet log, or a path where there is no file yet",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "the file is damaged",
+        "restore it from a copy; `placet log` reads as far as the damage",
+    ),
+    sqlite3.SQLITE_FULL: ("the disk is full", f"free some space{_RETRY}"),
+    sqlite3.SQLITE_READONLY: (
+        "the file or its directory is read-only",
+        "make both writable, or copy the log to where you may write",
+    ),
+    sqlite3.SQLITE_PERM: ("permission was denied", "check who owns the file and its directory"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "the file cannot be opened or made",
+        "check that the directory exists and may be read and written",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        "another process holds it locked",
+        "stop that process, or wait until it is done",
+    ),
+    sqlite3.SQLITE_LOCKED: ("it is locked", "stop the other user of it, or wait"),
+    sqlite3.SQLITE_IOERR: ("the disk failed", f"check the disk and the system's log{_RETRY}"),
+}
+_UNKNOWN: Final = ("the system gave an error", "see the reason in parentheses")
+
+
+@contextmanager
+def sqlite_faults(doing: str, store: str) -> Iterator[None]:
+    """Turn an error of SQLite or the system inside the block into one that says what to do.
+
+    Raises:
+        StoreError: For any `sqlite3.Error`, `OSError` or `UnicodeError` of the block.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        came, remedy = _MEANINGS.get(primary_code(error), _UNKNOWN)
+        message = f"cannot {doing} {store}: {came} ({error}); {remedy}"
+        raise StoreError(message, store=store) from error
+
+
+def primary_code(error: sqlite3.Error | OSError | UnicodeError) -> int:
+    """Give SQLite's primary result code, or the nearest to it; 0 where there is none."""
+    if isinstance(error, UnicodeError):  # SQLite's message quotes a damaged name
+        return sqlite3.SQLITE_CORRUPT
+    if isinstance(error, OSError):
+        return sqlite3.SQLITE_PERM if isinstance(error, PermissionError) else 0
+    # Without the mask, SQLITE_IOERR_FSYNC and thirty more would need a row each.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

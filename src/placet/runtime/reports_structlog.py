@@ -1,0 +1,36 @@
+"""What a world says in its log lines: groups at debug, refusals at info, faults at error."""
+
+from collections.abc import Sequence
+
+from placet.runtime.logging_structlog import configure_logging
+from placet.schemas.verdict import Verdict
+
+
+class Reports:
+    """Writes the lines of one world. No payloads."""
+
+    def __init__(self, log_format: str, level: str, world: str) -> None:
+        self._logger = configure_logging(log_format, level).bind(world=world)
+
+    def group(self, verdicts: Sequence[Verdict]) -> None:
+        """Report a group, and each of its refusals."""
+        self._logger.debug(
+            "group decided",
+            batches=len(verdicts),
+            admitted=sum(verdict.admitted for verdict in verdicts),
+            seq=verdicts[-1].current_seq,
+        )
+        for verdict in verdicts:
+            for refusal in verdict.refusals:
+                self._logger.info(
+                    "refused",
+                    code=refusal.code,
+                    stage=refusal.stage.value,
+                    agent_id=refusal.details.get("agent_id"),
+                    req_id=refusal.req_id,
+                    seq=verdict.current_seq,
+                )
+
+    def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
+        """Report what went wrong, with its trace."""
+        self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)

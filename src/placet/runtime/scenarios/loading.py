@@ -1,0 +1,175 @@
+"""From a TOML file, and what the command line changes in it, to a checked scenario.
+
+Every error names the file, the key, what was expected, what came, and what to do.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib.resources import files
+from inspect import signature
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from placet.runtime.scenarios.policies import find_policy
+from placet.runtime.scenarios.scenario import Scenario, ScenarioError
+from placet.schemas.codec import Json
+
+_SCENARIO: Final = TypeAdapter(Scenario)
+_GROUPS: Final = frozenset({"agents", "objects"})
+_ENDING: Final = ".toml"
+_Domain = TypeVar("_Domain")
+
+
+def bundled() -> tuple[str, ...]:
+    """Name the scenarios that come with the package."""
+    names = (entry.name for entry in files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
+
+
+def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
+    """Load a bundled scenario by name, or one's own by the path of its TOML file.
+
+    Args:
+        scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
+        overrides: `key=value` with a dotted key and a TOML value, as in `agents.folk.count=20`.
+
+    Raises:
+        ScenarioError: There is no such scenario, or something in it is not as it must be.
+    """
+    source, text = _read(scenario)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(source, "", f"this is not TOML: {error}") from None
+    for override in overrides:
+        _override(raw, override)
+    raw.setdefault("name", Path(source).stem)
+    try:
+        loaded = _SCENARIO.validate_python(raw)
+    except ValidationError as error:
+        raise _explained(source, error.errors()[0]) from None
+    return _checked(source, loaded)
+
+
+def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
+    """Make the domain of a scenario with the scenario's settings.
+
+    Raises:
+        ScenarioError: The domain has no such setting, or does not take its value.
+    """
+    settings = scenario.domain_settings()
+    known = [name for name in signature(make).parameters if name != "self"]
+    for name in settings:
+        if name not in known:
+            problem = f"domain {scenario.domain!r} has no such setting{_hint(name, known)}"
+            raise ScenarioError(scenario.name, f"settings.{name}", problem)
+    try:
+        return make(**settings)
+    except ValueError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def _read(scenario: str | Path) -> tuple[str, str]:
+    if isinstance(scenario, str) and scenario in bundled():
+        entry = files(__package__).joinpath(scenario + _ENDING)
+        return scenario, entry.read_text(encoding="utf-8")
+    path = Path(scenario)
+    try:
+        return str(path), path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), "", f"the file is not UTF-8: {error}") from None
+    except OSError as error:
+        problem = f"no such scenario ({error.strerror}); bundled are {', '.join(bundled())}"
+        hint = _near(str(scenario), bundled())
+        if hint:
+            problem += f"; did you mean {hint!r}?"
+        raise ScenarioError(str(path), "", problem) from None
+
+
+def _override(raw: dict[str, Json], override: str) -> None:
+    key, equals, text = override.partition("=")
+    path = key.strip().split(".")
+    source = f"--set {override}"
+    if not equals or not all(path):
+        raise ScenarioError(source, "", "expected key=value, such as agents.folk.count=20")
+    _check_path(raw, path, source)
+    table = raw
+    for step in path[:-1]:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise ScenarioError(source, "", f"{step!r} is a value and holds no keys; set it whole")
+    table[path[-1]] = _value(text.strip(), table.get(path[-1]))
+
+
+def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
+    """Refuse keys that no scenario has, and groups that this one has not."""
+    known = [name.name for name in fields(Scenario)]
+    if path[0] not in known:
+        raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
+    if path[0] in _GROUPS and (len(path) == 1 or path[1] not in raw.get(path[0], {})):
+        groups = list(raw.get(path[0], {}))
+        name = path[1] if len(path) > 1 else ""
+        problem = f"there is no group {name!r} of {path[0]}{_hint(name, groups)}"
+        raise ScenarioError(source, "", problem)
+
+
+def _value(text: str, before: Json) -> Json:
+    """Read a TOML value; what is no TOML is text, and text stays text where text was."""
+    if isinstance(before, str) and not text.startswith(('"', "'")):
+        return text
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
+    key = ".".join(str(step) for step in detail["loc"])
+    if detail["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+        return ScenarioError(source, key, f"there is no such key{_hint(key, _siblings(detail))}")
+    if detail["type"] in {"missing", "missing_argument"}:
+        return ScenarioError(source, key, "is missing; add it to the file")
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
+
+
+def _siblings(detail: ErrorDetails) -> list[str]:
+    return [name.name for name in fields(Scenario)] if len(detail["loc"]) == 1 else []
+
+
+def _checked(source: str, scenario: Scenario) -> Scenario:
+    for name, group in scenario.agents.items():
+        try:
+            find_policy(group.policy)
+        except LookupError as error:
+            raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
+        _check_area(source, f"agents.{name}.area", group.area)
+    for name, things in scenario.objects.items():
+        _check_area(source, f"objects.{name}.area", things.area)
+    return scenario
+
+
+def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:
+    if area is None:
+        return
+    low, high = area
+    if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
+        problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
+        raise ScenarioError(source, key, problem)
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    near = _near(name, names)
+    if near:
+        return f"; did you mean {near!r}?"
+    return f"; there are {', '.join(names)}" if names else ""
+
+
+def _near(name: str, names: Sequence[str]) -> str | None:
+    return next(iter(get_close_matches(name, names, 1)), None)
