@@ -23,7 +23,8 @@ PUBLIC_METHODS_MAX = 9
 # The classes that may be wider, how wide, and why.
 WIDER_CLASSES = {
     "Orchestrator": (24, "the public face: its names are the specification's, each one line"),
-    "Kernel": (14, "the synchronous face: its names are the specification's, each one line"),
+    "Kernel": (17, "the synchronous face: its names are the specification's, each one line"),
+    "Draft": (13, "what rules may read and write: the port of a domain dictates it"),
 }
 VAGUE_NAMES = frozenset({"common", "helper", "helpers", "manager", "misc", "util", "utils"})
 IMPURE_BUILTINS = frozenset(

@@ -50,6 +50,7 @@ class Actor(Generic[M, R]):
         self._handled = 0
         self._failed = 0
         self._closed = False
+        self._is_running = False
 
     def tell(self, message: M) -> None:
         """Send a message and go on.
@@ -72,21 +73,30 @@ class Actor(Generic[M, R]):
         return await reply
 
     async def run(self) -> None:
-        """Handle messages until `close`; the owner's supervisor calls this."""
+        """Handle messages until `close`; the owner's supervisor calls this.
+
+        Canceling it closes the actor. After a failure it may be run again: what waits is kept.
+        """
+        self._is_running = True
         try:
-            while True:
+            while not self._closed or len(self._mailbox):
                 await self._mailbox.wait()
-                if self._closed and not len(self._mailbox):
-                    return
                 for letter in self._mailbox.take(1):
                     await self._deliver(letter)
+        except asyncio.CancelledError:
+            self._closed = True
+            raise
         finally:
-            self._abandon()
+            self._is_running = False
+            if self._closed:
+                self._abandon()
 
     def close(self) -> None:
         """Take no more messages; `run` returns when those that wait are handled."""
         self._closed = True
         self._mailbox.wake()
+        if not self._is_running:
+            self._abandon()
 
     def statistics(self) -> ActorStatistics:
         """Tell what was done and what waits."""
@@ -110,17 +120,22 @@ class Actor(Generic[M, R]):
             if not reply.done():
                 reply.set_exception(error)
             return
+        except asyncio.CancelledError:
+            if reply is not None and not reply.done():
+                reply.set_exception(self._stopped())
+            raise
         self._handled += 1
         if reply is not None and not reply.done():
             reply.set_result(result)
 
     def _abandon(self) -> None:
         """Tell everybody who still waits that no answer will come."""
-        if not self._closed:
-            return  # a supervisor may run it again
         for letter in self._mailbox.take(len(self._mailbox)):
             if letter.reply is not None and not letter.reply.done():
-                letter.reply.set_exception(ClosedError(f"actor {self.name!r} has stopped"))
+                letter.reply.set_exception(self._stopped())
+
+    def _stopped(self) -> ClosedError:
+        return ClosedError(f"actor {self.name!r} has stopped and does not answer")
 
 
 __all__ = ["Actor", "ActorStatistics", "MailboxFull"]

@@ -13,7 +13,8 @@ import anyio
 
 from placet.kernel.draw import draw_unit
 from placet.schemas.codec import Json
-from placet.schemas.refusal import Refusal, Stage
+from placet.schemas.errors import ClosedError, PermissionDeniedError, StoreError
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
@@ -27,7 +28,7 @@ _BACKOFF_MAX_S = 1.0
 class Policy(Protocol):
     """What decides for an agent."""
 
-    def propose(self, view: View) -> "Proposal | None | Awaitable[Proposal | None]":
+    def propose(self, view: View) -> "Proposal | Awaitable[Proposal | None] | None":
         """Propose intents on the ground of a view; empty is a pass, None ends the agent's run."""
 
 
@@ -80,14 +81,29 @@ class AgentActor:
         self._admitted = 0
         self._refused = 0
 
+    @property
+    def agent_id(self) -> str:
+        """The agent."""
+        return self._handle.agent_id
+
     async def run(self) -> None:
-        """Go on until the policy returns None, or the task is canceled.
+        """Go on until the policy returns None, the agent is removed, or the world is closed.
 
         Raises:
             TimeoutError: The policy thought longer than it may.
             Exception: Whatever the policy raises.
         """
-        while await self._turn():
+        while True:
+            try:
+                goes_on = await self._turn()
+            except (ClosedError, StoreError):
+                return
+            except PermissionDeniedError as error:
+                if error.code == RefusalCode.UNAUTHORIZED:
+                    return
+                raise
+            if not goes_on:
+                return
             await anyio.sleep(self._pause_s)
 
     def statistics(self) -> AgentStatistics:
@@ -124,7 +140,7 @@ class AgentActor:
             return proposal
 
     def _pause_after(self, refusal: Refusal, attempt: int) -> float | None:
-        """Say how long to wait before another try: stale at once, quota as told, load with jitter.
+        """Say how long to wait before another try: stale at once, quota as told, else with jitter.
 
         None is no other try: the domain or the structure said no, and would say it again.
         """
@@ -132,7 +148,8 @@ class AgentActor:
             return 0.0
         if refusal.stage is Stage.QUOTA:
             return refusal.retry_after
-        if refusal.stage in {Stage.DOOR, Stage.BACKPRESSURE}:
+        is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
+        if is_suspended or refusal.stage in {Stage.DOOR, Stage.BACKPRESSURE}:
             pause_s = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
             jitter = draw_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
             return max(refusal.retry_after or 0.0, pause_s * (0.5 + jitter))

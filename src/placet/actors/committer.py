@@ -18,6 +18,7 @@ from placet.actors.counters import Counters
 from placet.actors.ports import Clock, EventLog
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
 
 Reply: TypeAlias = tuple["asyncio.Future[Any]", object]
@@ -30,16 +31,22 @@ class Commit:
         group: Records to write; None where there are none.
         replies: Futures and what they resolve to once all before is durable.
         effects: To be dispatched then.
+        since_ns: When each of the batches was posted, monotonic nanoseconds: what is measured.
     """
 
-    __slots__ = ("effects", "group", "replies")
+    __slots__ = ("effects", "group", "replies", "since_ns")
 
     def __init__(
-        self, group: LogGroup | None, replies: Sequence[Reply], effects: Sequence[Effect] = ()
+        self,
+        group: LogGroup | None,
+        replies: Sequence[Reply],
+        effects: Sequence[Effect] = (),
+        since_ns: Sequence[int] = (),
     ) -> None:
         self.group = group
         self.replies = replies
         self.effects = effects
+        self.since_ns = since_ns
 
 
 class Committer:
@@ -96,14 +103,28 @@ class Committer:
         self._waiting.append(commit)
         self._wake.set()
 
+    @property
+    def waiting(self) -> int:
+        """How many decisions wait to be told."""
+        return len(self._waiting)
+
+    @property
+    def has_room(self) -> bool:
+        """Fewer than `in_flight_max` decisions wait to be told."""
+        return len(self._waiting) < self._in_flight_max
+
     async def room(self) -> None:
-        """Wait until fewer than `in_flight_max` groups wait to be written."""
-        while len(self._waiting) >= self._in_flight_max and self.failure is None:
+        """Wait until there is room, or the world has failed."""
+        while not self.has_room and self.failure is None:
             self._room = anyio.Event()
             await self._room.wait()
 
     async def run(self) -> None:
-        """Write what waits, all of it at once, until canceled."""
+        """Write what waits, all of it at once, until canceled.
+
+        Raises:
+            StoreError: A write failed, here or in `offer`; the world has stopped.
+        """
         while self.failure is None:
             if not self._waiting:
                 self._wake = anyio.Event()
@@ -112,6 +133,7 @@ class Committer:
             self._waiting.clear()
             await self._write(commits)
             self._room.set()
+        raise self.failure
 
     async def flush(self) -> None:
         """Wait until everything offered so far is durable, or the world has failed."""
@@ -125,13 +147,23 @@ class Committer:
 
     def fail(self, error: StoreError) -> None:
         """Stop the world: nothing more is written, and everybody who waits is told why."""
-        if self.failure is None:
-            self.failure = error
+        self.failure = self.failure or error
         for commit in self._waiting:
             _fail(commit, self.failure)
         self._waiting.clear()
         self._room.set()
         self._wake.set()
+
+    def close(self) -> None:
+        """Tell whoever still waits, after a shutdown that took too long, that it was not told."""
+        if self._waiting:
+            self.fail(
+                StoreError(
+                    f"the world was closed before {self._log.url} had taken in what waited; open "
+                    "it again and ask `verdict_of`",
+                    store=self._log.url,
+                )
+            )
 
     def _write_now(self, commit: Commit) -> None:
         if commit.group is not None:
@@ -139,10 +171,10 @@ class Committer:
             try:
                 self._log.append(commit.group, self._epoch)
             except StoreError as error:
-                _fail(commit, error)
                 self.fail(error)
+                _fail(commit, error)
                 return
-            self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / 1e9)
+            self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / SECOND_NS)
         self._release(commit)
 
     async def _write(self, commits: list[Commit]) -> None:
@@ -153,14 +185,15 @@ class Committer:
             try:
                 append = partial(self._log.append, group, self._epoch)
                 await to_thread.run_sync(append, limiter=self._limiter)
-            except StoreError as error:
+            except BaseException as error:
+                # A disk, a bug or a cancellation: in each case nobody knows what is durable.
+                self.fail(_store_error(error, self._log.url))
                 for commit in commits:
-                    _fail(commit, error)
-                self.fail(error)
+                    _fail(commit, self.failure)
                 raise
             finally:
                 self._is_writing = False
-            self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / 1e9)
+            self._counters.observe_commit((self._clock.monotonic_ns() - started_ns) / SECOND_NS)
         for commit in commits:
             self._release(commit)
 
@@ -175,17 +208,35 @@ class Committer:
                     future.set_exception(result)
                 else:
                     future.set_result(result)
+        if commit.since_ns:
+            now_ns, observe = self._clock.monotonic_ns(), self._counters.observe_submit_to_verdict
+            for since_ns in commit.since_ns:
+                observe((now_ns - since_ns) / SECOND_NS)
         self._on_durable(commit)
 
 
 def _joined(groups: list[LogGroup]) -> LogGroup | None:
-    if len(groups) < 2:
-        return groups[0] if groups else None
+    if not groups:
+        return None
+    first, last = groups[0], groups[-1]
+    if first is last:
+        return first
     records = [record for group in groups for record in group.records]
-    return LogGroup(groups[0].first_record, groups[0].seq_before, groups[-1].seq, records)
+    return LogGroup(first.first_record, first.seq_before, last.seq, records)
 
 
-def _fail(commit: Commit, error: StoreError) -> None:
+def _fail(commit: Commit, error: StoreError | None) -> None:
+    assert error is not None, "a commit fails once the world has"
     for future, _ in commit.replies:
         if not future.done():
             future.set_exception(error)
+
+
+def _store_error(error: BaseException, store: str) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    return StoreError(
+        f"writing to {store} was cut short by {error!r}, and nobody knows what was kept; "
+        "open the log again and ask `verdict_of`",
+        store=store,
+    )

@@ -102,9 +102,10 @@ class Counters:
                     tally[UNKNOWN_KIND] += 1
         self.batch_intents.observe_all(sizes)
 
-    def count_intents(self, kind: str, outcome: Outcome, count: int = 1) -> None:
+    def count_intents(self, kind: object, outcome: Outcome, count: int = 1) -> None:
         """Count intents of a kind, which may be anything that a client wrote."""
-        self.intents[outcome][kind if kind in self._kinds else UNKNOWN_KIND] += count
+        is_known = isinstance(kind, str) and kind in self._kinds
+        self.intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
         """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains have their own number."""

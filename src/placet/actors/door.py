@@ -128,7 +128,8 @@ def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
 
 def shed(why: str) -> Refusal:
     """Refuse a batch that was waiting and will not be decided."""
-    return door_refusal(RefusalCode.SHED, f"the batch was not decided: {why}; submit it again later")
+    message = f"the batch was not decided: {why}; submit it again later"
+    return door_refusal(RefusalCode.SHED, message)
 
 
 def unauthorized(agent_id: str) -> Refusal:

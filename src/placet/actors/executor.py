@@ -5,6 +5,7 @@ outcome goes back through the orchestrator's control lane and is a record: a rep
 and never runs the effect again.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
@@ -13,6 +14,7 @@ import anyio
 from placet.actors.counters import Counters
 from placet.actors.ports import Clock, EffectHandler
 from placet.schemas.effect import Effect, EffectKey, Settlement
+from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.limits import SECOND_NS
 
 Settle = Callable[[Settlement], Awaitable[bool]]
@@ -57,6 +59,7 @@ class Executor:
         self._taken: set[EffectKey] = set()
         self._running = 0
         self._wake = anyio.Event()
+        self._ended = anyio.Event()
         self._is_closed = False
 
     def take(self, effect: Effect) -> None:
@@ -66,10 +69,13 @@ class Executor:
             self._waiting.append(effect)
             self._wake.set()
 
-    def close(self) -> None:
-        """Start no more; `run` returns when those that run have settled."""
+    async def finish(self) -> None:
+        """Start no more, and wait until those that run have settled. The rest stays in the log."""
         self._is_closed = True
         self._wake.set()
+        while self._running:
+            self._ended = anyio.Event()
+            await self._ended.wait()
 
     @property
     def running(self) -> int:
@@ -77,7 +83,7 @@ class Executor:
         return self._running
 
     async def run(self) -> None:
-        """Run what is taken, until closed."""
+        """Run what is taken, until `finish`."""
         async with anyio.create_task_group() as group:
             while not self._is_closed:
                 while self._waiting and self._running < self._concurrency:
@@ -92,23 +98,38 @@ class Executor:
         try:
             settlement = await self._attempt(effect)
             await self._settle(settlement)
+        except (ClosedError, StoreError):
+            return  # the world has stopped; the effect is open in the log, to be taken up again
         finally:
             self._running -= 1
             self._taken.discard(effect.key)
             self._wake.set()
+            self._ended.set()
         outcome = "settled" if settlement.succeeded else "failed"
         seconds = (self._clock.monotonic_ns() - started_ns) / SECOND_NS
         self._counters.effect(self.kind, outcome, seconds)
 
     async def _attempt(self, effect: Effect) -> Settlement:
         try:
-            with anyio.fail_after(self._seconds_max):
+            with anyio.move_on_after(self._seconds_max):
                 output = await self._handler(effect)
-        except TimeoutError:
-            reason = f"the handler took longer than {self._seconds_max:g} s"
-            return Settlement(effect.key, succeeded=False, output=reason)
+                return Settlement(effect.key, succeeded=True, output=output)
         except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome
-            self._on_fault(f"executor {self.kind}", error)
-            reason = f"{type(error).__name__}: {error}"
-            return Settlement(effect.key, succeeded=False, output=reason)
-        return Settlement(effect.key, succeeded=True, output=output)
+            return self._failed(effect, error)
+        except asyncio.CancelledError as error:
+            if _is_canceled():
+                raise
+            return self._failed(effect, error)  # the handler's own, of something that it awaited
+        reason = f"the handler took longer than {self._seconds_max:g} s"
+        return Settlement(effect.key, succeeded=False, output=reason)
+
+    def _failed(self, effect: Effect, error: BaseException) -> Settlement:
+        self._on_fault(f"executor {self.kind}", error)
+        reason = f"{type(error).__name__}: {error}"
+        return Settlement(effect.key, succeeded=False, output=reason)
+
+
+def _is_canceled() -> bool:
+    """Tell whether this very task is being canceled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

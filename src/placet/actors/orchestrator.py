@@ -6,38 +6,53 @@ loop stays short. It never awaits between reading and writing state. Its message
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
-from placet.actors.committer import Commit, Committer, Reply
-from placet.actors.counters import Counters, Outcome
-from placet.actors.door import Door, shed, timed_out
+from placet.actors.alarm import Alarm
+from placet.actors.committer import Commit, Committer
+from placet.actors.counters import Counters
+from placet.actors.door import Door, shed, timed_out, unauthorized
 from placet.actors.mailbox import Mailbox, MailboxFull
 from placet.actors.ports import Clock, HostClock
-from placet.kernel.decide import Answer
+from placet.actors.tally import GroupReport, Tally
+from placet.actors.turn import Turn, is_kept, resolve
 from placet.kernel.kernel import Kernel
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.effect import Effect
-from placet.schemas.errors import ClosedError
-from placet.schemas.intent import Intent
+from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
 from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
 
 T = TypeVar("T")
-GroupReport: TypeAlias = Callable[[Sequence[Verdict]], None]
+
+_MS_NS = 1_000_000
 
 
 class Waiting:
-    """A batch in the queue, and who waits for its verdict. Times are monotonic nanoseconds."""
+    """A batch in the queue, and who waits for its verdict.
 
-    __slots__ = ("batch", "reply", "since_ns")
+    Attributes:
+        batch: What to decide.
+        reply: Gets the verdict.
+        since_ns: When it was posted, monotonic nanoseconds.
+        incarnation: Of the agent whose handle posted it; None where the operator did.
+    """
 
-    def __init__(self, batch: CheckedBatch, reply: "asyncio.Future[Any]", since_ns: int) -> None:
+    __slots__ = ("batch", "incarnation", "reply", "since_ns")
+
+    def __init__(
+        self,
+        batch: CheckedBatch,
+        reply: "asyncio.Future[Any]",
+        since_ns: int,
+        incarnation: int | None,
+    ) -> None:
         self.batch = batch
         self.reply = reply
         self.since_ns = since_ns
+        self.incarnation = incarnation
 
 
 class Command(NamedTuple):
@@ -52,16 +67,6 @@ class Step(NamedTuple):
 
     dt_ns: int
     reply: "asyncio.Future[Any]"
-
-
-class _Outcome:
-    """What one turn brought about, to be handed on as one commit."""
-
-    __slots__ = ("effects", "replies")
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        self.effects: list[Effect] = []
 
 
 class OrchestratorActor:
@@ -93,8 +98,7 @@ class OrchestratorActor:
         self._committer = committer
         self._clock = clock
         self._advance = clock.advance if isinstance(clock, HostClock) else None
-        self._counters = counters
-        self._on_group = on_group
+        self._tally = Tally(counters, on_group)
         self._limits = limits
         self._door = Door(limits)
         self._mailbox: Mailbox[Waiting, Command | Step] = Mailbox(
@@ -103,19 +107,32 @@ class OrchestratorActor:
         self._held: Mailbox[Waiting, Command | Step] = Mailbox(
             limits.mailbox_batches_max, limits.mailbox_bytes_max
         )
-        self._ns_per_intent = 10_000
         self._is_closed = False
         self._woken_ns = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(clock, self._mailbox.wake)
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
 
     # what clients call
 
     def post(
-        self, raw: object, submitter: str, *, dry_run: bool = False
+        self,
+        raw: object,
+        submitter: str,
+        *,
+        dry_run: bool = False,
+        incarnation: int | None = None,
     ) -> "asyncio.Future[Verdict]":
         """Hand in a batch: door, structure, queue. The future resolves to its verdict.
+
+        Canceling the future withdraws a batch that is not decided yet. One that is decided stays
+        so, and its answer is had by `verdict_of`.
+
+        Args:
+            raw: The batch as it came.
+            submitter: For whom it speaks.
+            dry_run: Decide, and change nothing.
+            incarnation: Of the agent whose handle this is; None for the operator.
 
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
@@ -130,18 +147,21 @@ class OrchestratorActor:
         if refusal is not None:
             reply.set_result(self.refuse(refusal))
             return reply
+        if incarnation is not None and not self._may_speak(submitter, incarnation):
+            return self._answer(reply, self.refuse(unauthorized(submitter)))
         checked = self._kernel.check(raw, submitter)
         if isinstance(checked, Verdict):
-            self._count_refused(checked)
-            self._committer.offer(Commit(None, [(reply, checked)]))
-            return reply
+            checked.dry_run = checked.dry_run or dry_run
+            self._tally.count_refused(checked)
+            return self._answer(reply, checked)
         checked.dry_run = checked.dry_run or dry_run
         if queue is self._held and self._is_prompt(checked):
             queue = self._mailbox
         if queue is self._mailbox and not len(queue):
             self._woken_ns = now_ns
         try:
-            queue.post_nowait(Waiting(checked, reply, now_ns), len(checked.encoded))
+            waiting = Waiting(checked, reply, now_ns, incarnation)
+            queue.post_nowait(waiting, len(checked.encoded))
         except MailboxFull as full:
             reply.set_result(
                 self.refuse(self._door.queue_full(full.signal, full.value, full.limit))
@@ -180,7 +200,7 @@ class OrchestratorActor:
         """Answer at the door; leaves no trace but a count."""
         kernel = self._kernel
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
-        self._count_refused(verdict)
+        self._tally.count_refused(verdict)
         return verdict
 
     def close(self) -> None:
@@ -189,12 +209,13 @@ class OrchestratorActor:
         self._mailbox.wake()
 
     def shed(self, why: str) -> None:
-        """Answer everything that still waits without deciding it."""
+        """Answer everything that still waits without deciding it; after a failure, with that."""
+        failure = self._committer.failure
         for mailbox in (self._held, self._mailbox):
             for waiting in mailbox.take(len(mailbox)):
-                _resolve(waiting.reply, self.refuse(shed(why)))
+                resolve(waiting.reply, failure or self.refuse(shed(why)))
             while (message := mailbox.take_control()) is not None:
-                _resolve(message.reply, self._committer.failure or ClosedError(why))
+                resolve(message.reply, failure or ClosedError(why))
 
     def __len__(self) -> int:
         return len(self._mailbox) + len(self._held)
@@ -203,32 +224,49 @@ class OrchestratorActor:
 
     async def run(self) -> None:
         """Decide what waits, turn by turn, until closed and drained."""
-        while self._committer.failure is None:
-            if self._mailbox.is_empty:
-                if self._is_closed:
-                    break
-                self._arm()
-                await self._mailbox.wait()
-            self._turn()
-            await self._committer.room()
-            await asyncio.sleep(0)  # let those who were answered take their turn
-        if self._timer is not None:
-            self._timer.cancel()
+        try:
+            while self._committer.failure is None:
+                if self._mailbox.is_empty:
+                    if self._is_closed:
+                        return
+                    if self._advance is None:
+                        self._alarm.set(self._kernel.ledger.next_due_ns)
+                    await self._mailbox.wait()
+                self._turn()
+                if not self._committer.has_room:
+                    await self._committer.room()
+                    self._woken_ns = 0  # that wait was the store's, not the event loop's
+                await asyncio.sleep(0)  # let those who were answered take their turn
+        finally:
+            self._alarm.clear()
 
     def _turn(self) -> None:
-        outcome = _Outcome()
-        while (message := self._mailbox.take_control()) is not None:
-            self._obey(message, outcome)
-        waiting = self._take()
-        now_ns = self._clock.now_ns()
-        if waiting or (self._advance is None and self._is_due(now_ns)):
-            self._note_lag()
-            self._decide(waiting, now_ns, outcome)
-        self._hand_on(outcome)
+        turn = Turn()
+        try:
+            while (message := self._mailbox.take_control()) is not None:
+                self._obey(message, turn)
+            waiting = self._take()
+            now_ns = self._clock.now_ns()
+            if waiting or (self._advance is None and self._is_due(now_ns)):
+                self._note_lag()
+                self._decide(waiting, now_ns, turn)
+            self._hand_on(turn)
+        except BaseException as error:
+            self._break(turn, error)
+            raise
+
+    def _break(self, turn: Turn, error: BaseException) -> None:
+        """Stop the world: a turn failed half way, so its state is no longer the log's."""
+        failure = StoreError(
+            f"the orchestrator failed with {error!r}; the log ends before this turn, and what it "
+            "took is not decided; open the world again"
+        )
+        self._committer.fail(failure)
+        turn.fail(self._committer.failure or failure)
 
     def _take(self) -> list[Waiting]:
         """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
-        budget = self._limits.group_ms_max * 1_000_000 // self._ns_per_intent
+        budget = self._limits.group_ms_max * _MS_NS // self._tally.ns_per_intent
 
         def is_enough(waiting: Waiting) -> bool:
             nonlocal budget
@@ -237,68 +275,85 @@ class OrchestratorActor:
 
         return self._mailbox.take(self._limits.group_batches_max, is_enough)
 
-    def _obey(self, message: Command | Step, outcome: _Outcome) -> None:
-        """Carry out a control message. What it raises is its sender's, and is told like a result."""
+    def _obey(self, message: Command | Step, turn: Turn) -> None:
+        """Carry out a control message, if its sender still waits; tell it what a command raises."""
+        if message.reply.done():
+            return
+        turn.owed.append(message.reply)
         result: object
-        try:
-            if isinstance(message, Step):
-                result = self._step(message.dt_ns, outcome)
-            else:
+        if isinstance(message, Step):
+            result = self._step(message.dt_ns, turn)
+        else:
+            try:
                 result = message.act(self._kernel)
-        except Exception as error:  # noqa: BLE001  # carried to whoever sent the message
-            result = error
-        outcome.replies.append((message.reply, result))
+            except Exception as error:  # noqa: BLE001  # carried to whoever sent the message
+                result = error
+        turn.replies.append((message.reply, result))
 
-    def _step(self, dt_ns: int, outcome: _Outcome) -> list[Verdict]:
+    def _step(self, dt_ns: int, turn: Turn) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
+        if not self._mailbox.is_empty:  # posted before the step, so answered before it
+            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
         now_ns = self._advance(dt_ns)
-        verdicts = self._decide(self._held.take(len(self._held)), now_ns, outcome)
+        verdicts = self._decide(self._held.take(len(self._held)), now_ns, turn)
         self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(
-        self, waiting: list[Waiting], now_ns: int, outcome: _Outcome
-    ) -> list[Verdict]:
+    def _decide(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
-        waiting = [one for one in waiting if not self._is_over(one, started_ns)]
+        turn.owed += [one.reply for one in waiting]
+        waiting = [one for one in waiting if not self._is_over(one, started_ns, turn)]
         decision = self._kernel.decide_checked([one.batch for one in waiting], now_ns)
-        outcome.effects += decision.effects
+        turn.effects += decision.effects
         verdicts = {answer.batch.batch_id: answer.verdict for answer in decision.answers}
-        ended_ns = self._clock.monotonic_ns()
         ordered = []
         durability = self._committer.durability
-        observe = self._counters.observe_submit_to_verdict
         for one in waiting:
             verdict = verdicts[one.batch.batch_id]
-            verdict.durability = durability
+            if is_kept(verdict):
+                verdict.durability = durability
             ordered.append(verdict)
-            outcome.replies.append((one.reply, verdict))
-            observe((ended_ns - one.since_ns) / SECOND_NS)
-        self._counters.observe_decide((ended_ns - started_ns) / SECOND_NS)
-        self._count(decision.answers, ended_ns - started_ns)
+            turn.replies.append((one.reply, verdict))
+            turn.since_ns.append(one.since_ns)
+        self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return ordered
 
-    def _is_over(self, waiting: Waiting, now_ns: int) -> bool:
-        """Skip what was withdrawn, answer what is past its deadline."""
+    def _is_over(self, waiting: Waiting, now_ns: int, turn: Turn) -> bool:
+        """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
         if waiting.reply.done():
+            return True
+        incarnation, submitter = waiting.incarnation, waiting.batch.submitter
+        if incarnation is not None and not self._may_speak(submitter, incarnation):
+            turn.replies.append((waiting.reply, self.refuse(unauthorized(submitter))))
             return True
         valid_for_ns = waiting.batch.valid_for_ns
         waited_ns = now_ns - waiting.since_ns
         if valid_for_ns is None or waited_ns <= valid_for_ns:
             return False
-        _resolve(waiting.reply, self.refuse(timed_out(waited_ns, valid_for_ns)))
+        resolve(waiting.reply, self.refuse(timed_out(waited_ns, valid_for_ns)))
         return True
 
-    def _hand_on(self, outcome: _Outcome) -> None:
-        """Give the turn's records and replies to the committer, which tells when they are durable."""
+    def _hand_on(self, turn: Turn) -> None:
+        """Give the turn's records and replies to the committer, which tells once it may."""
         group = None
         if self._records:
             seq, count = self._handed_on
             group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
             self._handed_on = (group.seq, count + len(group.records))
             self._records.clear()
-        if group is not None or outcome.replies:
-            self._committer.offer(Commit(group, outcome.replies, outcome.effects))
+        if group is not None or turn.replies:
+            self._committer.offer(Commit(group, turn.replies, turn.effects, turn.since_ns))
+
+    def _answer(
+        self, reply: "asyncio.Future[Verdict]", verdict: Verdict
+    ) -> "asyncio.Future[Verdict]":
+        """Answer without a decision, once all that the answer could tell of is durable."""
+        if self._committer.waiting < self._limits.mailbox_batches_max:
+            self._committer.offer(Commit(None, [(reply, verdict)]))
+        else:
+            full = ("answers_waiting", self._committer.waiting, self._limits.mailbox_batches_max)
+            reply.set_result(self.refuse(self._door.queue_full(*full)))
+        return reply
 
     # the moment
 
@@ -307,6 +362,11 @@ class OrchestratorActor:
             raise self._committer.failure
         if self._is_closed:
             raise ClosedError("the world is closed and takes no more batches; open it again")
+
+    def _may_speak(self, submitter: str, incarnation: int) -> bool:
+        """Tell whether a handle is of the agent as it is now."""
+        agent = self._kernel.ledger.agents.get(submitter)
+        return agent is not None and agent.incarnation == incarnation
 
     def _is_prompt(self, batch: CheckedBatch) -> bool:
         """In a stepped world, dry runs and batches for later are answered at once."""
@@ -317,18 +377,6 @@ class OrchestratorActor:
         due_ns = self._kernel.ledger.next_due_ns
         return due_ns is not None and due_ns <= now_ns
 
-    def _arm(self) -> None:
-        """Be woken when the next scheduled batch is due."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due_ns = self._kernel.ledger.next_due_ns
-        if due_ns is None or self._advance is not None:
-            return
-        delay_s = max(0, due_ns - self._clock.now_ns()) / SECOND_NS
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(delay_s + 0.0005, self._mailbox.wake)
-
     def _note_lag(self) -> None:
         if self._woken_ns:
             now_ns = self._clock.monotonic_ns()
@@ -338,47 +386,3 @@ class OrchestratorActor:
     def _oldest_seconds(self) -> float:
         oldest = self._mailbox.oldest
         return 0.0 if oldest is None else (self._clock.monotonic_ns() - oldest.since_ns) / SECOND_NS
-
-    # counting
-
-    def _count(self, answers: list[Answer], spent_ns: int) -> None:
-        """Count a group, once for all its batches."""
-        by_outcome: dict[Outcome, list[Sequence[Intent]]] = {}
-        intents = 1
-        for batch, verdict in answers:
-            if verdict.dry_run:
-                continue
-            by_outcome.setdefault(_outcome(verdict), []).append(batch.intents)
-            intents += len(batch.intents)
-            for refusal in verdict.refusals:
-                self._counters.count_refusal(refusal.stage, refusal.code)
-        for outcome, batches in by_outcome.items():
-            self._counters.count_batches(batches, outcome)
-        self._ns_per_intent = (self._ns_per_intent * 7 + spent_ns // intents) // 8 + 1
-        if self._on_group is not None and answers:
-            self._on_group([verdict for _, verdict in answers])
-
-    def _count_refused(self, verdict: Verdict) -> None:
-        for refusal in verdict.refusals:
-            kind = refusal.details.get("kind", "")
-            self._counters.count_intents(kind, "refused")
-            self._counters.count_refusal(refusal.stage, refusal.code)
-        if self._on_group is not None:
-            self._on_group([verdict])
-
-
-def _outcome(verdict: Verdict) -> Outcome:
-    if verdict.replayed:
-        return "replayed"
-    if not verdict.admitted:
-        return "refused"
-    return "scheduled" if verdict.scheduled else "admitted"
-
-
-def _resolve(reply: "asyncio.Future[Any]", result: object) -> None:
-    if reply.done():
-        return
-    if isinstance(result, BaseException):
-        reply.set_exception(result)
-    else:
-        reply.set_result(result)

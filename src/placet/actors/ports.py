@@ -48,6 +48,13 @@ class EventLog(Protocol):
             StoreError: The store cannot be read or is damaged.
         """
 
+    def find_seq(self, seq: int) -> int:
+        """Give the ordinal of the first record of the group that reached a seq; else `count()`.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+
     def count(self) -> int:
         """Count the records."""
 

@@ -6,8 +6,10 @@ nothing.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 import anyio
 from anyio import to_thread
@@ -16,6 +18,8 @@ from placet.actors.ports import EventLog
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup, decode_record, record_as_dict, record_type
+
+T = TypeVar("T")
 
 _CHUNK_RECORDS = 256
 
@@ -71,27 +75,32 @@ class Publisher:
         return len(self._places)
 
     @property
-    def lag_records(self) -> int:
-        """How far the slowest subscriber is behind, in records."""
-        return max((self._durable - place for place in self._places.values()), default=0)
+    def lag_seqs(self) -> int:
+        """How far the slowest subscriber is behind, in seqs."""
+        return max((self._durable_seq - seq for seq in self._places.values()), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
         """Give the events after `since`, those that are and those that come, until closed.
 
+        It begins when the first event is asked for. A refusal has the seq of what came before it:
+        who begins at the present seq is told of the refusals that come.
+
         Args:
             since: Sequence number; events with a greater one are given.
         """
+        is_live = since == self._durable_seq
+        place = self._durable
         self._subscribers += 1
         me = self._subscribers
-        is_live = since >= self._durable_seq
-        place = self._durable if is_live else 0
-        self._places[me] = place
+        self._places[me] = min(since, self._durable_seq)
         try:
+            if since < self._durable_seq:
+                place = await self._in_thread_if(partial(self._log.find_seq, since + 1))
             while True:
                 for ordinal, data in await self._read(place):
                     place = ordinal + 1
-                    self._places[me] = place
                     event = event_of(ordinal, data)
+                    self._places[me] = event.seq
                     if is_live or event.seq > since:
                         yield event
                 if place < self._durable:
@@ -109,9 +118,10 @@ class Publisher:
         if self._recent and self._recent[0][0] <= place:
             skip = place - self._recent[0][0]
             return list(islice(self._recent, skip, skip + _CHUNK_RECORDS))
-        if self._log.is_blocking:
-            return await to_thread.run_sync(self._chunk, place)
-        return self._chunk(place)
+        return await self._in_thread_if(partial(self._chunk, place))
+
+    async def _in_thread_if(self, read: Callable[[], T]) -> T:
+        return await to_thread.run_sync(read) if self._log.is_blocking else read()
 
     def _chunk(self, place: int) -> list[tuple[int, bytes]]:
         chunk = []

@@ -1,17 +1,18 @@
-"""Who owns the tasks: a supervisor restarts what may be restarted, within a budget, and gives up
-loudly when it is spent.
+"""Who owns the tasks: a supervisor restarts what fails, within a budget, and then says so.
 
 Every task of a world runs under one supervisor; no task is detached.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
-from anyio.abc import TaskGroup
 
 from placet.actors.ports import Clock
-from placet.schemas.limits import Limits
+from placet.schemas.limits import SECOND_NS, Limits
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 FaultReport = Callable[[str, BaseException], None]
 
@@ -113,7 +114,7 @@ class Supervisor:
 
     def _may_restart(self, failures: list[int]) -> bool:
         now_ns = self._clock.monotonic_ns()
-        oldest = now_ns - self._limits.restart_window_s * 1_000_000_000
+        oldest = now_ns - self._limits.restart_window_s * SECOND_NS
         failures[:] = [at for at in failures if at >= oldest]
         failures.append(now_ns)
         return len(failures) <= self._limits.restarts_max

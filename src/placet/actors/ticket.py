@@ -20,7 +20,11 @@ class Ticket(Awaitable[Verdict]):
         return self._future.done()
 
     def withdraw(self) -> bool:
-        """Take the batch back if it is not decided yet; False if the verdict is there."""
+        """Ask for no answer any more; False if the verdict is there.
+
+        A batch that is not decided yet is withdrawn by it. One that is decided stays so, and
+        `verdict_of` has its answer. Who awaits the ticket gets a `CancelledError`.
+        """
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Verdict]:

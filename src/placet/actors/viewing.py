@@ -1,20 +1,18 @@
 """Views: an atomic cut of the state for one agent.
 
-The state is copied once per seq, whoever asks first, and the copy is shared: its values are
-immutable. What an agent may not see is left out of its own.
+The state is copied once per seq, whoever asks first, and the copy is shared: nobody changes it.
+What an agent may not see is judged when it is looked at, on the copy and not on the live state, so
+a view costs its agent what it looks at and stays true at its seq.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 from placet.kernel.domain import Domain, Ref
 from placet.kernel.kernel import Kernel
+from placet.kernel.state import Entity, State, WorldState
 from placet.schemas.codec import Json
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.view import View
-
-_Entities: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
 class Viewer:
@@ -24,40 +22,85 @@ class Viewer:
         domains = kernel.registry.domains
         self._hiding = [d for d in domains if type(d).may_see is not Domain.may_see]
         self._seq = -1
-        self._cut: Mapping[str, _Entities] = {}
+        self._cut = State()
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
-        """Give what an agent may see now. O(state) once per seq."""
+        """Give what an agent may see now. O(state) once per seq, else O(1)."""
         if self._seq != kernel.seq:
             self._seq = kernel.seq
-            self._cut = _copy(kernel)
-        cut = self._cut
+            self._cut = _copy(kernel.tree)
+        shown: Mapping[str, Mapping[str, Mapping[str, Json]]] = WorldState(self._cut)
         if self._hiding:
-            cut = {
-                name: MappingProxyType(
-                    {
-                        entity: fields
-                        for entity, fields in rows.items()
-                        if self._may_see(kernel, agent_id, Ref(name, entity))
-                    }
-                )
-                for name, rows in cut.items()
-            }
-        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, MappingProxyType(cut))
-
-    def _may_see(self, kernel: Kernel, agent_id: str, ref: Ref) -> bool:
-        prefix = ref.collection.partition(".")[0]
-        return all(
-            domain.may_see(kernel.tree, agent_id, ref)
-            for domain in self._hiding
-            if domain.name == prefix
-        )
+            shown = _SeenState(self._cut, agent_id, self._hiding)
+        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, shown)
 
 
-def _copy(kernel: Kernel) -> Mapping[str, _Entities]:
-    return {
-        name: MappingProxyType(
-            {entity: MappingProxyType(dict(fields)) for entity, fields in rows.items()}
-        )
-        for name, rows in kernel.state.items()
-    }
+class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
+    """A cut without what one agent may not see."""
+
+    __slots__ = ("_agent_id", "_cut", "_hiding", "_shown")
+
+    def __init__(self, cut: State, agent_id: str, hiding: Sequence[Domain]) -> None:
+        self._cut = cut
+        self._shown = WorldState(cut)
+        self._agent_id = agent_id
+        self._hiding = hiding
+
+    def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
+        rows = self._shown[collection]
+        prefix = collection.partition(".")[0]
+        for domain in self._hiding:
+            if domain.name == prefix:
+                return _SeenEntities(rows, self._cut, self._agent_id, domain, collection)
+        return rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shown)
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+
+class _SeenEntities(Mapping[str, Mapping[str, Json]]):
+    """One collection without what one agent may not see."""
+
+    __slots__ = ("_agent_id", "_collection", "_cut", "_domain", "_rows")
+
+    def __init__(
+        self,
+        rows: Mapping[str, Mapping[str, Json]],
+        cut: State,
+        agent_id: str,
+        domain: Domain,
+        collection: str,
+    ) -> None:
+        self._rows = rows
+        self._cut = cut
+        self._agent_id = agent_id
+        self._domain = domain
+        self._collection = collection
+
+    def __getitem__(self, entity: str) -> Mapping[str, Json]:
+        fields = self._rows[entity]
+        if not self._may_see(entity):
+            raise KeyError(entity)
+        return fields
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self._may_see, self._rows)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _may_see(self, entity: str) -> bool:
+        return self._domain.may_see(self._cut, self._agent_id, Ref(self._collection, entity))
+
+
+def _copy(tree: State) -> State:
+    """Copy what views show: entities and their fields, whose values are immutable."""
+    cut = State()
+    for name, rows in tree.collections.items():
+        cut.collection(name).entities = {
+            key: Entity(dict(row.fields)) for key, row in rows.entities.items()
+        }
+    return cut

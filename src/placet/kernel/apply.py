@@ -5,13 +5,14 @@ req_ids are recorded too; every other refusal leaves no trace.
 """
 
 from placet.kernel import booking
-from placet.kernel.draft import Draft
-from placet.kernel.gate.context import GateContext
+from placet.kernel.gate.context import GateContext, GuestFault
 from placet.kernel.journal import Journal
+from placet.kernel.transaction import Transaction
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import ENCODE_ERRORS
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Admitted, Changes, Refused, Scheduled
+from placet.schemas.record import Admitted, Refused, Scheduled, encode_record
 from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
 from placet.schemas.verdict import Verdict
 
@@ -32,13 +33,14 @@ class Applier:
         self.effects: list[Effect] = []
 
     def admit(self, batch: CheckedBatch) -> Verdict:
-        """Make an admitted batch final; its changes stand in the draft."""
+        """Make an admitted batch final; its changes stand in the draft.
+
+        Raises:
+            GuestFault: A rule made a value that no record can hold; the draft is undone.
+        """
         context, ledger, draft = self._context, self._context.ledger, self._context.draft
         first_seq = ledger.seq + 1
-        if batch.dry_run:
-            verdict = self._verdict(batch, first_seq, draft)
-            draft.undo()
-            return verdict
+        changes = draft.changes()
         record = Admitted(
             prev=self._journal.prev,
             seq=ledger.seq + len(batch),
@@ -51,22 +53,32 @@ class Applier:
             valid_until_ns=batch.valid_until_ns,
             due_of=batch.due_of,
             order=batch.order,
-            changes=self._final(draft.changes()),
+            changes=changes,
             effects=draft.effects,
-            normalized=draft.normalized,
+            normalized=None if draft.normalized is None else [*draft.normalized.items()],
             notices=_notices(batch, draft),
         )
+        try:
+            data = encode_record(record)
+        except ENCODE_ERRORS as error:
+            draft.undo()
+            raise GuestFault("recording of what the rules did", error) from error
+        if batch.dry_run:
+            verdict = self._verdict(batch, first_seq, draft)
+            draft.undo()
+            return verdict
+        draft.trim(changes)
         booking.book_admitted(ledger, record, batch)
-        self._journal.write(record)
+        self._journal.append(data)
         for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
             key = EffectKey(self._world, seq, k)
             self.effects.append(Effect(key, kind, payload, agent_id))
         return self._verdict(batch, first_seq, draft)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
-        """Answer a refusal, and record it if it is final."""
+        """Answer a refusal, in order of index and capped, and record it if it is final."""
         ledger = self._context.ledger
-        refusals = refusals[: self._context.listed_max]
+        refusals = sorted(refusals, key=_place)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in REMEMBERED_STAGES or batch.due_of is not None
         if is_final and not batch.dry_run:
             record = Refused(
@@ -83,7 +95,7 @@ class Applier:
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
             booking.book_refused(ledger, record, batch)
-            self._journal.write(record)
+            self._journal.append(encode_record(record))
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
@@ -111,19 +123,14 @@ class Applier:
                 due_ns=batch.sim_time_ns,
             )
             booking.book_scheduled(ledger, record, batch)
-            self._journal.write(record)
+            self._journal.append(encode_record(record))
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
         verdict.attach(batch.intents, None, None, batch.notices)
         return verdict
 
-    def _final(self, changes: Changes) -> Changes:
-        for collection in changes.collections:
-            self._context.state.trim(collection.collection)
-        return changes
-
-    def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Draft) -> Verdict:
+    def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Transaction) -> Verdict:
         last_seq = first_seq + len(batch) - 1
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, True, last_seq, last_seq, sim_time)
@@ -137,6 +144,10 @@ class Applier:
         return verdict
 
 
+def _place(refusal: Refusal) -> int:
+    return -1 if refusal.index is None else refusal.index
+
+
 def _seqs(batch: CheckedBatch, first_seq: int) -> range | list[int]:
     """Give the seq of each intent, in the submitted order."""
     if batch.order is None:
@@ -147,12 +158,13 @@ def _seqs(batch: CheckedBatch, first_seq: int) -> range | list[int]:
     return seqs
 
 
-def _notices(batch: CheckedBatch, draft: Draft) -> dict[int, list[tuple[str, str, str]]] | None:
+def _notices(
+    batch: CheckedBatch, draft: Transaction
+) -> list[tuple[int, list[tuple[str, str, str]]]] | None:
     if batch.notices is None and draft.notices is None:
         return None
     merged: dict[int, list[tuple[str, str, str]]] = {}
     for source in (batch.notices or {}, draft.notices or {}):
         for index, notices in source.items():
             merged.setdefault(index, []).extend((n.code, n.message, n.at) for n in notices)
-    return merged
-
+    return [(index, notices) for index, notices in merged.items() if notices]

@@ -4,15 +4,13 @@ Live, a record is made and then booked; in a replay it is read and then booked. 
 replay are the books there were.
 """
 
-from collections.abc import Sequence
-
 from placet.kernel.gate import quota
 from placet.kernel.ledger import Agent, Ledger, Pending, Policy
 from placet.kernel.window import (
-    Block,
     PastRefusal,
     admitted_block,
     refused_block,
+    scattered_block,
     scheduled_block,
 )
 from placet.schemas.batch import CheckedBatch
@@ -76,7 +74,10 @@ def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None
     """Charge, remember and post the effects of an admitted batch."""
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
-    _take_charge(ledger, record, batch)
+    if record.due_of is None:
+        quota.charge(batch, ledger, record.now_ns)
+    else:
+        ledger.pop_scheduled(record.due_of)
     _remember_admitted(ledger, batch, record.now_ns, first_seq)
     for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
         ledger.add_effect(seq, k, Pending(kind, payload, agent_id))
@@ -87,15 +88,11 @@ def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
     refusals = [
-        PastRefusal(None if index is None else batch.intents[index]["req_id"], stage, code)
-        for index, stage, code, _ in record.refusals
+        _past_refusal(batch, index, stage, code) for index, stage, code, _ in record.refusals
     ]
     for agent, positions in _by_agent(ledger, batch):
-        ids = [batch.intents[position]["req_id"] for position in positions]
-        contexts = [batch.contexts[position] for position in positions]
-        block = refused_block(
-            batch.fingerprint, record.now_ns, ledger.seq, ids, contexts, refusals
-        )
+        asked = [(batch.intents[p]["req_id"], batch.contexts[p]) for p in positions]
+        block = refused_block(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
         ledger.remember(agent, block)
 
 
@@ -106,37 +103,35 @@ def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> No
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch):
         ids = [batch.intents[position]["req_id"] for position in positions]
-        block = scheduled_block(batch.fingerprint, record.now_ns, ledger.seq, ids, record.number)
+        block = scheduled_block(batch.fingerprint, record.now_ns, ledger.seq, ids)
         ledger.remember(agent, block)
 
 
-def book_settled(ledger: Ledger, record: Settled) -> Pending | None:
+def book_settled(ledger: Ledger, record: Settled) -> None:
     """Take an effect out of the outbox."""
-    return ledger.settle_effect(record.effect_seq, record.k)
-
-
-def _take_charge(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
-    if record.due_of is None:
-        quota.charge(batch, ledger, record.now_ns)
-    else:
-        ledger.pop_scheduled(record.due_of)
+    ledger.settle_effect(record.effect_seq, record.k)
 
 
 def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
     intents, order = batch.intents, batch.order
-    if len(batch.agents) == 1:
-        ids: Sequence[str] = [intent["req_id"] for intent in intents]
-        if order is not None:
-            ids = [ids[position] for position in order]
+    if order is None and len(batch.agents) == 1:
+        ids = [intent["req_id"] for intent in intents]
         agent = ledger.agents[batch.agents[0]]
-        ledger.remember(agent, admitted_block(batch.fingerprint, now_ns, first_seq, ids, None))
+        ledger.remember(agent, admitted_block(batch.fingerprint, now_ns, first_seq, ids))
         return
     offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}
+    seqs = range(first_seq, first_seq + len(intents))
     for agent, positions in _by_agent(ledger, batch):
         ids = [intents[position]["req_id"] for position in positions]
         offsets = [offset_of[position] for position in positions]
-        block: Block = admitted_block(batch.fingerprint, now_ns, first_seq, ids, offsets)
-        ledger.remember(agent, block)
+        ledger.remember(agent, scattered_block(batch.fingerprint, now_ns, seqs, ids, offsets))
+
+
+def _past_refusal(batch: CheckedBatch, index: int | None, stage: str, code: str) -> PastRefusal:
+    if index is None:
+        return PastRefusal(None, None, None, stage, code)
+    intent = batch.intents[index]
+    return PastRefusal(index, intent["agent_id"], intent["req_id"], stage, code)
 
 
 def _by_agent(ledger: Ledger, batch: CheckedBatch) -> list[tuple[Agent, list[int]]]:

@@ -1,33 +1,45 @@
-"""What happens to a world besides batches: agents and executors come and go, time passes, effects
-settle. Each is a record with a seq of its own, in the same chain.
+"""What happens to a world besides batches.
+
+Agents and executors come and go, time passes, effects settle. Each is a record with a seq of its
+own, in the same chain. What a domain's hook does is made final with its record, or undone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 from placet.kernel import booking
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.context import GateContext
-from placet.kernel.gate.diagnosis import NotPlain, to_plain
 from placet.kernel.gate.domain_rules import DomainRules
+from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
+from placet.kernel.transaction import NO_CHANGES
 from placet.schemas.codec import Json
-from placet.schemas.config import Quota, QuotaSpec
+from placet.schemas.config import Quota
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
+from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.record import (
+    FORMAT_VERSION,
     AgentChanged,
     Changes,
     Checkpoint,
     Configured,
     ExecutorChanged,
     Header,
+    Record,
     Registered,
     Settled,
     Tick,
+    encode_record,
 )
-from placet.schemas.record import FORMAT_VERSION as FORMAT
+
+Hook: TypeAlias = Callable[[], object]
+R = TypeVar("R", bound=Record)
+_PRIORITY_MAX = 100
 
 
 class Control:
@@ -45,24 +57,24 @@ class Control:
         return self._context.ledger
 
     def begin(self, world: str, seed: int) -> None:
-        """Write the header, with what the domains begin with."""
-        registry = self._context.registry
-        changes = self._draft(
-            "on_open", [lambda d=domain: d.on_open(self._context.draft) for domain in registry.domains]
-        )
-        self._journal.write(
-            Header(
+        """Write the header, with what the domains begin with, which stands at seq 0."""
+        registry, draft = self._context.registry, self._context.draft
+
+        def header(changes: Changes) -> Header:
+            return Header(
                 prev=self._journal.prev,
                 seq=0,
                 now_ns=0,
-                format_version=FORMAT,
+                format_version=FORMAT_VERSION,
                 world=world,
                 seed=seed,
                 domains=[(domain.name, domain.version) for domain in registry.domains],
                 fingerprint=registry.fingerprint,
                 changes=changes,
             )
-        )
+
+        hooks = [partial(domain.on_open, draft) for domain in registry.domains]
+        self._write(*self._act("on_open", hooks, header, seq=0))
 
     def configure(self, policy: Policy) -> None:
         """Decide by another policy from here on."""
@@ -70,18 +82,17 @@ class Control:
         record = Configured(
             prev=self._journal.prev,
             seq=ledger.seq + 1,
-            now_ns=ledger.now_ns,
+            now_ns=self._context.now_ns,
             staleness_threshold=policy.staleness_threshold,
-            quotas={kind: tuple(quota) for kind, quota in policy.quotas.items()},
-            world_quota=None if policy.world_quota is None else tuple(policy.world_quota),
-            default_permissions=(
-                None if policy.default_permissions is None else sorted(policy.default_permissions)
-            ),
-            limits={name: getattr(policy.limits, name) for name in policy.limits.__slots__},
+            quotas={kind: _pair(quota) for kind, quota in policy.quotas.items()},
+            world_quota=None if policy.world_quota is None else _pair(policy.world_quota),
+            default_permissions=_sorted(policy.default_permissions),
+            limits={name: getattr(policy.limits, name) for name in Limits.__slots__},
         )
+        data = encode_record(record)
         booking.book_configured(ledger, record)
-        ledger.seq += 1
-        self._journal.write(record)
+        self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
+        self._write(record, data)
 
     def register_agent(
         self,
@@ -89,44 +100,48 @@ class Control:
         permissions: Iterable[str] | None,
         owner: str | None,
         priority_max: int,
-        quotas: Mapping[str, Mapping[str, float] | QuotaSpec],
+        quotas: Mapping[str, Mapping[str, object]],
         placing: Mapping[str, Json],
     ) -> Agent:
         """Enter a new agent and let every domain place it.
 
         Raises:
-            AgentError: The name is no identity, is reserved, or there are too many agents.
-            ValidationError: A domain refused the placing.
+            AgentError: A name is no identity, is reserved, or there are too many agents.
+            ValidationError: The placing is not plain, or a domain refused it.
+            ValueError: The priority or a quota is unsound.
         """
-        ledger = self._ledger
+        ledger, draft = self._ledger, self._context.draft
         self._check_name(agent_id)
-        placing = _plain(placing, "placing")
+        if owner is not None and not is_identity(owner):
+            raise AgentError(f"the owner of {agent_id!r} must be an identity, got {owner!r}")
+        if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
+            raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
+        own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
+        plain = _plain(placing, ledger.policy.limits)
         if permissions is None:
             permissions = ledger.policy.default_permissions
-        draft = self._context.draft
-        changes = self._draft(
-            "on_register",
-            [
-                lambda d=domain: d.on_register(draft, agent_id, placing)
-                for domain in self._context.registry.domains
-            ],
-            agent_id,
-        )
-        record = Registered(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=ledger.now_ns,
-            agent_id=agent_id,
-            owner=owner or agent_id,
-            permissions=None if permissions is None else sorted(permissions),
-            priority_max=priority_max,
-            quotas={kind: tuple(Quota.of(spec)) for kind, spec in quotas.items()},
-            placing=placing,
-            changes=changes,
-        )
+
+        def registered(changes: Changes) -> Registered:
+            return Registered(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                agent_id=agent_id,
+                owner=owner or agent_id,
+                permissions=_sorted(permissions),
+                priority_max=priority_max,
+                quotas=own,
+                placing=plain,
+                changes=changes,
+            )
+
+        hooks = [
+            partial(domain.on_register, draft, agent_id, plain)
+            for domain in self._context.registry.domains
+        ]
+        record, data = self._act("on_register", hooks, registered, agent_id)
         booking.book_registered(ledger, record)
-        ledger.seq += 1
-        self._journal.write(record)
+        self._write(record, data)
         return ledger.agents[agent_id]
 
     def change_agent(
@@ -137,63 +152,64 @@ class Control:
         Raises:
             AgentError: There is no such agent.
         """
-        ledger = self._ledger
+        ledger, draft = self._ledger, self._context.draft
         if agent_id not in ledger.agents:
             raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
-        hooks: list[Callable[[], object]] = []
+
+        def changed(changes: Changes) -> AgentChanged:
+            return AgentChanged(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                agent_id=agent_id,
+                what=what,
+                permissions=_sorted(permissions),
+                changes=changes,
+            )
+
+        hooks: list[Hook] = []
         if what == "removed":
-            draft = self._context.draft
-            hooks = [
-                lambda d=domain: d.on_remove(draft, agent_id)
-                for domain in self._context.registry.domains
-            ]
-        record = AgentChanged(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=ledger.now_ns,
-            agent_id=agent_id,
-            what=what,
-            permissions=None if permissions is None else sorted(permissions),
-            changes=self._draft("on_remove", hooks, agent_id, is_contained=True),
-        )
+            domains = self._context.registry.domains
+            hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
+        record, data = self._act("on_remove", hooks, changed, agent_id, is_contained=True)
         booking.book_agent_changed(ledger, record)
-        ledger.seq += 1
-        self._journal.write(record)
+        self._write(record, data)
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Note an executor of an effect kind and the bound of its outbox; None takes it away."""
+        """Note an executor of an effect kind and the bound of its outbox; None takes it away.
+
+        Raises:
+            ValueError: The kind is no name, or the bound no positive int.
+        """
+        if not is_identity(kind):
+            raise ValueError(f"an effect kind must be 1 to 128 characters, got {kind!r}")
+        if depth_max is not None and (type(depth_max) is not int or depth_max < 1):
+            raise ValueError(f"depth_max must be an int >= 1 or None, got {depth_max!r}")
         ledger = self._ledger
         if ledger.executors.get(kind) == depth_max:
             return
         record = ExecutorChanged(
             prev=self._journal.prev,
             seq=ledger.seq + 1,
-            now_ns=ledger.now_ns,
+            now_ns=self._context.now_ns,
             kind=kind,
             depth_max=depth_max,
         )
+        data = encode_record(record)
         booking.book_executor(ledger, record)
-        ledger.seq += 1
-        self._journal.write(record)
+        self._write(record, data)
 
-    def tick(self, now_ns: int) -> None:
-        """Let simulated time reach `now_ns`, and what moves by itself move."""
-        ledger, draft = self._ledger, self._context.draft
-        ledger.now_ns = max(ledger.now_ns, now_ns)
-        sim_time = ledger.now_ns / 1e9
-        changes = self._draft(
-            "on_tick",
-            [
-                lambda d=domain: d.on_tick(draft, sim_time)
-                for domain in self._context.registry.ticking
-            ],
-            is_contained=True,
-        )
-        record = Tick(
-            prev=self._journal.prev, seq=ledger.seq + 1, now_ns=ledger.now_ns, changes=changes
-        )
-        ledger.seq += 1
-        self._journal.write(record)
+    def tick(self) -> None:
+        """Let what moves by itself move, at the present time."""
+        ledger, draft, now_ns = self._ledger, self._context.draft, self._context.now_ns
+
+        def ticked(changes: Changes) -> Tick:
+            return Tick(prev=self._journal.prev, seq=ledger.seq + 1, now_ns=now_ns, changes=changes)
+
+        sim_time = now_ns / SECOND_NS
+        ticking = self._context.registry.ticking
+        hooks = [partial(domain.on_tick, draft, sim_time) for domain in ticking]
+        self._write(*self._act("on_tick", hooks, ticked, is_contained=True))
 
     def settle(self, settlement: Settlement) -> bool:
         """Take in the outcome of an effect, once; False if it is settled already or unknown.
@@ -205,42 +221,43 @@ class Control:
         pending = ledger.outbox.get((key.seq, key.k))
         if pending is None:
             return False
-        settlement = _sound(settlement)
+        sound = _sound(settlement, ledger.policy.limits)
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
-        changes = self._draft(
-            "on_settle",
-            [
-                lambda d=domain: d.on_settle(draft, effect, settlement)
-                for domain in self._context.registry.domains
-            ],
-            is_contained=True,
-        )
-        record = Settled(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=ledger.now_ns,
-            effect_seq=key.seq,
-            k=key.k,
-            succeeded=settlement.succeeded,
-            output=settlement.output,
-            changes=changes,
-        )
+
+        def settled(changes: Changes) -> Settled:
+            return Settled(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                effect_seq=key.seq,
+                k=key.k,
+                succeeded=sound.succeeded,
+                output=sound.output,
+                changes=changes,
+            )
+
+        domains = self._context.registry.domains
+        hooks = [partial(domain.on_settle, draft, effect, sound) for domain in domains]
+        record, data = self._act("on_settle", hooks, settled, is_contained=True)
         booking.book_settled(ledger, record)
-        ledger.seq += 1
-        self._journal.write(record)
+        self._write(record, data)
         return True
 
     def checkpoint(self) -> None:
         """Record the state digest."""
-        ledger = self._ledger
-        self._journal.write(
-            Checkpoint(
-                prev=self._journal.prev,
-                seq=ledger.seq,
-                now_ns=ledger.now_ns,
-                state_digest=self._context.state.digest(),
-            )
+        record = Checkpoint(
+            prev=self._journal.prev,
+            seq=self._ledger.seq,
+            now_ns=self._context.now_ns,
+            state_digest=self._context.state.digest(),
         )
+        self._write(record, encode_record(record))
+
+    def _write(self, record: Record, data: bytes) -> None:
+        """Move the world on to a record that is booked."""
+        self._ledger.seq = record.seq
+        self._ledger.now_ns = record.now_ns
+        self._journal.append(data)
 
     def _check_name(self, agent_id: str) -> None:
         ledger = self._ledger
@@ -256,51 +273,90 @@ class Control:
                 "the limit `agents_max`; remove one or raise it"
             )
 
-    def _draft(
+    def _act(
         self,
         what: str,
-        hooks: list[Callable[[], object]],
+        hooks: Iterable[Hook],
+        record_of: Callable[[Changes], R],
         by: str = SYSTEM,
         *,
+        seq: int | None = None,
         is_contained: bool = False,
-    ) -> Changes:
-        """Run domains' hooks in a draft and make it final, or undo it.
+    ) -> tuple[R, bytes]:
+        """Run domains' hooks in a draft and make their record, or undo what they did.
 
-        A hook that refuses or raises undoes all; contained, the world goes on without its changes.
+        A hook that refuses, raises, or makes what no record can hold undoes all of them; contained,
+        the world goes on without their changes.
         """
-        context, draft = self._context, self._context.draft
+        draft = self._context.draft
+        draft.open_group(self._context.now_ns)
         draft.open_batch()
-        draft.now_ns = context.ledger.now_ns
-        draft.begin(0, context.ledger.seq + 1, by)
+        draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
         try:
             for hook in hooks:
-                answer = hook()
-                if isinstance(answer, RuleRefusal):
-                    raise ValidationError(f"{what}: {answer.message}")  # noqa: TRY301  # undone below
-        except Exception as error:  # noqa: BLE001  # the rule boundary
+                _check_answer(what, hook())
+            if draft.effects:
+                raise ValidationError(f"{what} emitted an effect; only the rule of a kind may")
+            changes = draft.changes()
+            record = record_of(changes)
+            data = encode_record(record)
+        except Exception as error:
             draft.undo()
             if not is_contained:
                 raise
             self._rules.on_fault(what, error)
-            return Changes()
-        changes = draft.changes()
-        for collection in changes.collections:
-            context.state.trim(collection.collection)
-        return changes
+            record = record_of(NO_CHANGES)
+            return record, encode_record(record)
+        draft.trim(changes)
+        return record, data
 
 
-def _sound(settlement: Settlement) -> Settlement:
+def _check_answer(what: str, answer: object) -> None:
+    if isinstance(answer, RuleRefusal):
+        raise ValidationError(f"{what}: {answer.message}")
+
+
+def _pair(quota: Quota) -> tuple[int, int]:
+    return (quota.interval_ns, quota.burst)
+
+
+def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
+    return None if permissions is None else sorted(permissions)
+
+
+def _sound(settlement: Settlement, limits: Limits) -> Settlement:
     """Hold an outcome to the structure stage: what is not plain JSON is a failure that says so."""
+    key = settlement.key
     try:
-        output = to_plain(settlement.output, depth_max=64)
-    except NotPlain as error:
-        return Settlement(settlement.key, succeeded=False, output=f"output is not JSON: {error}")
-    return Settlement(settlement.key, settlement.succeeded, output)
+        output = to_plain(settlement.output, limits.payload_depth_max, limits.payload_bytes_max)
+    except TooLarge:
+        why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
+        return Settlement(key, succeeded=False, output=why)
+    except Exception as error:  # noqa: BLE001  # the executor boundary: a hostile object
+        said = str(error) if isinstance(error, NotPlain) else type(error).__name__
+        return Settlement(key, succeeded=False, output=f"output is not JSON: {said}")
+    return Settlement(key, bool(settlement.succeeded), output)
 
 
-def _plain(value: Mapping[str, Json], what: str) -> dict[str, Json]:
+def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     try:
-        plain: dict[str, Json] = to_plain(value, depth_max=64)
+        plain: dict[str, Json] = to_plain(
+            placing, limits.payload_depth_max, limits.payload_bytes_max
+        )
     except NotPlain as error:
-        raise ValidationError(f"{what} must be plain JSON: {error} at {error.at or '/'}") from None
+        raise ValidationError(f"placing must be plain JSON: {error} at {error.at or '/'}") from None
     return plain
+
+
+def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
+    """Read permissions as a host gives them.
+
+    Raises:
+        ValueError: They are one string, or hold what is no string.
+    """
+    if permissions is None:
+        return None
+    permitted = frozenset(permissions)
+    if isinstance(permissions, str) or not all(isinstance(kind, str) for kind in permitted):
+        raise ValueError(f"permissions must be a set of kinds or None, got {permissions!r}")
+    return permitted

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from placet.kernel.apply import Applier
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
-from placet.kernel.gate.context import GateContext
-from placet.kernel.gate.domain_rules import DomainRules
+from placet.kernel.gate.context import GateContext, GuestFault
+from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict
@@ -34,6 +34,16 @@ def decide_batch(
     batch: CheckedBatch, context: GateContext, rules: DomainRules, applier: Applier
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch."""
+    try:
+        return _decide(batch, context, rules, applier)
+    except GuestFault as fault:
+        rules.on_fault(fault.where, fault.error)
+        return applier.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+
+
+def _decide(
+    batch: CheckedBatch, context: GateContext, rules: DomainRules, applier: Applier
+) -> Verdict:
     for check in ON_ARRIVAL if batch.due_of is None else WHEN_DUE:
         answer = check(batch, context)
         if answer is None:

@@ -1,29 +1,34 @@
-"""A draft: the only way by which rules touch the state, undone as a whole if a batch is refused.
+"""A draft: the only way by which rules touch the state.
 
-It writes straight into the tree and keeps an undo list, so a batch costs what it touches. Reading
-in a draft therefore sees what the intents before it in the batch did.
+It writes straight into the tree and notes how to take everything back, so a batch costs what it
+touches. Reading in a draft therefore sees what the intents before it in the batch did. What only
+the kernel may do with a draft - begin, undo, sum up - is in `kernel/transaction.py`.
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.domain import Ref
 from placet.kernel.draw import draw_below, draw_unit
 from placet.kernel.state import Entity, Stamp, State
 from placet.schemas.codec import Json, freeze
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Changes, CollectionChange, EntityChange
 from placet.schemas.refusal import Notice
 
-_ABSENT: Final = object()
-_WHOLE: Final = ""
+ABSENT: Final = object()
+"""Stands in the undo list where there was nothing before."""
+
+WHOLE: Final = ""
 """Stands in the undo list for create and delete, where a field's name would; no field has it."""
 
-NO_CHANGES: Final = Changes()
+Undo: TypeAlias = tuple[str, str, str, Json, Entity, int, str, int]
+"""`(collection, entity, field, old value, entity, and its stamp: seq, by, foreign_seq)`."""
 
-_Undo: TypeAlias = tuple[str, str, str, Json, Entity, int, str, int]
-Mark: TypeAlias = tuple[int, int, int, int]
+CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
+"""`(collection, entity, the collection's stamp before, the entity's grave before)`."""
+
+_NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule and the gate
@@ -57,7 +62,9 @@ class Draft:
         "state",
     )
 
-    def __init__(self, state: State, seed: int = 0, executors: Mapping[str, object] = {}) -> None:
+    def __init__(
+        self, state: State, seed: int = 0, executors: Mapping[str, object] = _NO_EXECUTORS
+    ) -> None:
         self.state = state
         self.agent_id: str = SYSTEM
         self.seq = 0
@@ -65,8 +72,8 @@ class Draft:
         self._seed = seed
         self._executors = executors
         self._position = 0
-        self._undo: list[_Undo] = []
-        self._collection_undo: list[tuple[str, str, Stamp, Stamp | None]] = []
+        self._undo: list[Undo] = []
+        self._collection_undo: list[CollectionUndo] = []
         self._claims: dict[str, str] = {}
         self._claims_undo: list[str] = []
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
@@ -129,7 +136,7 @@ class Draft:
                 collection,
                 entity,
                 field,
-                fields.get(field, _ABSENT),
+                fields.get(field, ABSENT),
                 row,
                 row.seq,
                 by,
@@ -151,20 +158,24 @@ class Draft:
 
         Raises:
             KeyError: It exists already.
-            TypeError, ValueError: A value is not plain JSON, or not finite.
+            TypeError, ValueError: A name is no string, or a value is not plain JSON, or not finite.
         """
+        if type(collection) is not str or type(entity) is not str:
+            raise TypeError(f"names must be strings, got {collection!r} and {entity!r}")
         rows = self.state.collection(collection)
         if entity in rows.entities:
             raise KeyError(f"entity {collection}/{entity} exists already")
-        frozen = {name: freeze(value) for name, value in (fields or {}).items()}
-        if _WHOLE in frozen:
+        frozen = {} if fields is None else dict(freeze(fields))
+        if WHOLE in frozen:
             raise ValueError("a field needs a name")
         grave = rows.tombstones.pop(entity, None)
         self._touch(collection, entity, grave)
         row = Entity(frozen, self.seq, self.agent_id)
-        if grave is not None:
-            row.foreign_seq = grave.changed_for(self.agent_id)
-        self._undo.append((collection, entity, _WHOLE, _ABSENT, row, 0, "", 0))
+        # Where graves were forgotten, another may have deleted it as late as `tracked_from`.
+        row.foreign_seq = (
+            self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
+        )
+        self._undo.append((collection, entity, WHOLE, ABSENT, row, 0, "", 0))
         rows.entities[entity] = row
         self.state.mark_dirty(collection, entity, row)
 
@@ -178,8 +189,8 @@ class Draft:
         row = None if rows is None else rows.entities.pop(entity, None)
         if rows is None or row is None:
             raise KeyError(f"no entity {collection}/{entity} to delete")
-        self._touch(collection, entity, rows.tombstones.get(entity))
-        self._undo.append((collection, entity, _WHOLE, row, row, 0, "", 0))
+        self._touch(collection, entity, None)
+        self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
         if row.digest is not None:
             self.state.mark_dirty(collection, entity, row)
         grave = Stamp(row.seq, row.by, row.foreign_seq)
@@ -192,155 +203,53 @@ class Draft:
         Returns:
             None if it is now this agent's, else the agent who took it first.
         """
-        winner = self._claims.setdefault(resource, self.agent_id)
-        if winner != self.agent_id:
-            return winner
-        self._claims_undo.append(resource)
-        return None
+        winner = self._claims.get(resource)
+        if winner is None:
+            self._claims[resource] = self.agent_id
+            self._claims_undo.append(resource)
+            return None
+        return None if winner == self.agent_id else winner
 
     def emit(self, kind: str, payload: Mapping[str, Json]) -> None:
         """Ask for an effect on the outside world, to be run once the batch is durable.
 
-        Without an executor for `kind` the intent is refused as `tool_unregistered`.
+        The kind of intent must declare it in `effects`. Without an executor for `kind` the intent
+        is refused as `tool_unregistered`.
+
+        Raises:
+            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
-        frozen = {name: freeze(value) for name, value in payload.items()}
-        self.effects.append((self.seq, kind, frozen, self.agent_id))
+        self.effects.append((self.seq, kind, freeze(dict(payload)), self.agent_id))
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
-        """Replace the payload that verdict and log will show by the one that was applied."""
+        """Replace the payload that verdict and log will show by the one that was applied.
+
+        Raises:
+            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
+        """
         if self.normalized is None:
             self.normalized = {}
-        self.normalized[self._position] = {k: freeze(v) for k, v in payload.items()}
+        self.normalized[self._position] = freeze(dict(payload))
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
-        """Let the intent pass, and say what was changed on the way in."""
+        """Let the intent pass, and say what was changed on the way in.
+
+        Raises:
+            TypeError: Code, message or place is no string.
+        """
+        for part in (code, message, at):
+            if type(part) is not str:
+                raise TypeError(f"a warning is made of strings, got {part!r}")
         if self.notices is None:
             self.notices = {}
         known = self.notices.get(self._position, ())
         self.notices[self._position] = (*known, Notice(code, message, at))
 
-    # for the kernel
-
-    def open_group(self, now_ns: int) -> None:
-        """Begin a group of batches: claims hold from here to the next group."""
-        self.now_ns = now_ns
-        self._claims.clear()
-
-    def open_batch(self) -> None:
-        """Begin a batch: what was done so far can no longer be undone."""
-        self._undo.clear()
-        if self._collection_undo:
-            self._collection_undo.clear()
-        if self._claims_undo:
-            self._claims_undo.clear()
-        if self.effects:
-            self.effects = []
-        self.normalized = None
-        self.notices = None
-
-    def begin(self, position: int, seq: int, agent_id: str) -> None:
-        """Turn to the next intent of the batch."""
-        self._position = position
-        self.seq = seq
-        self.agent_id = agent_id
-
-    def mark(self) -> Mark:
-        """Remember this point, to `undo` back to."""
-        return (
-            len(self._undo),
-            len(self._collection_undo),
-            len(self._claims_undo),
-            len(self.effects),
-        )
-
-    def undo(self, mark: Mark = (0, 0, 0, 0)) -> None:
-        """Take back everything since a mark, newest first."""
-        undo_to, collections_to, claims_to, effects_to = mark
-        while len(self._undo) > undo_to:
-            self._undo_one(*self._undo.pop())
-        while len(self._collection_undo) > collections_to:
-            self._untouch(*self._collection_undo.pop())
-        claimed = self._claims_undo
-        while len(claimed) > claims_to:
-            resource = claimed.pop()
-            if resource not in claimed:
-                del self._claims[resource]
-        del self.effects[effects_to:]
-
-    def changed(self) -> list[Ref]:
-        """List the entities that the batch changed, each once, in order of first change."""
-        return [Ref(*key) for key in dict.fromkeys((u[0], u[1]) for u in self._undo)]
-
-    def changes(self) -> Changes:
-        """Sum up what the batch did, for the record. O(what it touched)."""
-        touched: dict[tuple[str, str], dict[str, None] | None] = {}
-        for collection, entity, field, *_ in self._undo:
-            key = (collection, entity)
-            if field == _WHOLE:
-                touched[key] = None
-            else:
-                fields = touched.setdefault(key, {})
-                if fields is not None:
-                    fields[field] = None
-        if not touched:
-            return NO_CHANGES
-        names = dict.fromkeys(name for name, *_ in self._collection_undo)
-        stamps = ((name, self.state.collections[name]) for name in names)
-        return Changes(
-            [self._change(*key, fields) for key, fields in touched.items()],
-            [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
-        )
-
-    def _change(self, collection: str, entity: str, fields: dict[str, None] | None) -> EntityChange:
-        rows = self.state.collections[collection]
-        row = rows.entities.get(entity)
-        if row is None:
-            grave = rows.tombstones.get(entity) or Stamp()  # created and deleted: no grave remains
-            return EntityChange(
-                collection, entity, None, True, grave.seq, grave.by, grave.foreign_seq
-            )
-        values = row.fields if fields is None else {name: row.fields[name] for name in fields}
-        return EntityChange(
-            collection, entity, dict(values), fields is None, row.seq, row.by, row.foreign_seq
-        )
-
-    def _undo_one(
-        self,
-        collection: str,
-        entity: str,
-        field: str,
-        old: Json,
-        row: Entity,
-        seq: int,
-        by: str,
-        foreign_seq: int,
-    ) -> None:
-        if field != _WHOLE:
-            if old is _ABSENT:
-                del row.fields[field]
-            else:
-                row.fields[field] = old
-            row.seq, row.by, row.foreign_seq = seq, by, foreign_seq
-            return
-        entities = self.state.collections[collection].entities
-        if old is _ABSENT:
-            del entities[entity]
-        else:
-            entities[entity] = row
-        self.state.mark_dirty(collection, entity, row)
-
     def _touch(self, collection: str, entity: str, grave: Stamp | None) -> None:
+        """Stamp a collection in which an entity is created or deleted."""
         rows = self.state.collections[collection]
         before = Stamp(rows.seq, rows.by, rows.foreign_seq)
         self._collection_undo.append((collection, entity, before, grave))
         rows.touch(self.seq, self.agent_id)
-
-    def _untouch(self, collection: str, entity: str, before: Stamp, grave: Stamp | None) -> None:
-        rows = self.state.collections[collection]
-        rows.seq, rows.by, rows.foreign_seq = before.seq, before.by, before.foreign_seq
-        if grave is not None:
-            rows.tombstones[entity] = grave
-        else:
-            rows.tombstones.pop(entity, None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from placet.schemas.record import GENESIS, Record, encode_record, record_hash
+from placet.schemas.record import GENESIS, record_hash
 
 RecordSink: TypeAlias = Callable[[bytes], None]
 
@@ -24,9 +24,8 @@ class Journal:
         self.count = 0
         self.sink = sink
 
-    def write(self, record: Record) -> None:
-        """Append a record, which must have been made with `prev` as it is now."""
-        data = encode_record(record)
+    def append(self, data: bytes) -> None:
+        """Take an encoded record, which must name `prev` as it is now."""
         self.prev = record_hash(data)
         self.count += 1
         if self.sink is not None:

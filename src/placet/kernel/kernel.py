@@ -9,13 +9,13 @@ Times at this face are simulated seconds; inside they are integer nanoseconds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from placet.kernel import snapshot as snapshots
 from placet.kernel.apply import Applier
-from placet.kernel.control import Control
+from placet.kernel.control import Control, permitted_kinds
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.draft import Draft
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
@@ -26,6 +26,7 @@ from placet.kernel.order import in_order
 from placet.kernel.registry import Registry
 from placet.kernel.replay import Replayer, recorded_batch
 from placet.kernel.state import State, WorldState
+from placet.kernel.transaction import Transaction
 from placet.kernel.window import unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
@@ -35,6 +36,10 @@ from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.verdict import Verdict
+
+_NOW_NS_MAX: Final = 2**62
+_SECONDS_MAX: Final = _NOW_NS_MAX / SECOND_NS
+"""Simulated time ends after 146 years, so that it and what is added to it fit 64 bits."""
 
 
 class Kernel:
@@ -84,11 +89,12 @@ class Kernel:
         self._check_header(past)
         if past.ledger.policy != policy:
             self._control.configure(policy)
+        self._tell_validator_of_all()
 
     def _take_over(self, state: State, ledger: Ledger, journal: Journal) -> None:
         self._state, self._ledger, self._journal = state, ledger, journal
-        self._draft = Draft(state, self.config.seed, ledger.executors)
-        self._context = GateContext(self.registry, ledger, state, self._draft)
+        self._draft = Transaction(state, self.config.seed, ledger.executors)
+        self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
         self._applier = Applier(self._context, journal, self.config.world)
         self._control = Control(self._context, journal, self._rules)
 
@@ -139,8 +145,8 @@ class Kernel:
 
     @property
     def sim_time(self) -> float:
-        """Latest simulated time, seconds."""
-        return self._ledger.now_ns / SECOND_NS
+        """Latest simulated time seen, seconds; never before the latest record's."""
+        return self._context.now_ns / SECOND_NS
 
     def digest(self) -> str:
         """Give the state digest in hexadecimal. O(entities changed since the last)."""
@@ -160,7 +166,9 @@ class Kernel:
         if isinstance(checked, CheckedBatch):
             return checked
         listed = tuple(checked[: self.config.limits.refusals_listed_max])
-        return Verdict(batch_id, False, None, self._ledger.seq, self.sim_time, listed)
+        verdict = Verdict(batch_id, False, None, self._ledger.seq, self.sim_time, listed)
+        verdict.dry_run = type(batch) is dict and batch.get("dry_run") is True
+        return verdict
 
     def decide(
         self, batch: object, now: float | None = None, *, submitter: str = OPERATOR
@@ -181,16 +189,23 @@ class Kernel:
         Returns:
             A verdict for each, in the order given.
         """
+        return self._decide_all(batches, self._ns(now), submitter)
+
+    def _decide_all(
+        self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
+    ) -> list[Verdict]:
         checked = [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
         sound = [batch for batch in checked if isinstance(batch, CheckedBatch)]
-        decision = self.decide_checked(sound, self._ns(now))
-        verdicts = {id(batch): verdict for batch, verdict in decision.answers}  # noqa: TID251  # a key within this call
-        return [b if isinstance(b, Verdict) else verdicts[id(b)] for b in checked]  # noqa: TID251  # likewise
+        answers: dict[CheckedBatch, list[Verdict]] = {}
+        for batch, verdict in self.decide_checked(sound, now_ns).answers:
+            answers.setdefault(batch, []).append(verdict)
+        # One batch may have been handed in twice: the first answer is the first one's.
+        return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
 
     def decide_checked(self, batches: Sequence[CheckedBatch], now_ns: int) -> Decision:
         """Decide a group of checked batches, and those of the schedule that are due by now."""
         ledger, context, applier = self._ledger, self._context, self._applier
-        ledger.now_ns = context.now_ns = now_ns = max(now_ns, ledger.now_ns)
+        context.now_ns = now_ns = max(now_ns, context.now_ns)
         if ledger.schedule and ledger.schedule[0][0] <= now_ns:
             batches = [*self._due(now_ns), *batches]
         self._draft.open_group(now_ns)
@@ -201,7 +216,8 @@ class Kernel:
             Answer(batch, decide_batch(batch, context, rules, applier))
             for batch in in_order(batches, ledger, self.config.seed, now_ns)
         ]
-        if self._journal.count != written:
+        if self._journal.count != written:  # else not even the time is remembered
+            ledger.now_ns = now_ns
             self._groups_since_checkpoint += 1
             if self._groups_since_checkpoint >= self.config.limits.checkpoint_groups:
                 self._groups_since_checkpoint = 0
@@ -225,7 +241,7 @@ class Kernel:
         block = None if agent is None or agent.window is None else agent.window.ids.get(req_id)
         if block is None:
             return None
-        return remembered_verdict(unpack(block), self._context)
+        return remembered_verdict(agent_id, unpack(block), self._context)
 
     # control
 
@@ -246,9 +262,10 @@ class Kernel:
 
         Raises:
             AgentError: The name is no identity, is reserved, or there are too many agents.
-            ValidationError: A domain refused the placing.
+            ValidationError: The placing is not plain, or a domain refused it.
+            ValueError: The permissions, the priority or a quota are unsound.
         """
-        permitted = None if permissions is None else frozenset(permissions)
+        permitted = permitted_kinds(permissions)
         agent = self._ledger.agents.get(agent_id)
         if agent is None:
             agent = self._control.register_agent(
@@ -265,7 +282,7 @@ class Kernel:
         Raises:
             AgentError: There is no such agent.
         """
-        permitted = None if permissions is None else frozenset(permissions)
+        permitted = permitted_kinds(permissions)
         self._control.change_agent(agent_id, "permissions", permitted)
         self._tell_validator(agent_id, permitted)
 
@@ -281,17 +298,24 @@ class Kernel:
         self._control.change_agent(agent_id, what)
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Say that effects of a kind are executed, and how many may wait; None takes it back."""
+        """Say that effects of a kind are executed, and how many may wait; None takes it back.
+
+        Raises:
+            ValueError: The kind is no name, or the bound no positive int.
+        """
         self._control.change_executor(kind, depth_max)
 
     def settle(self, settlement: Settlement, now: float | None = None) -> bool:
         """Take in the outcome of an effect, once; False if it is settled already or unknown."""
-        self._ledger.now_ns = self._ns(now)
+        self._context.now_ns = self._ns(now)
+        if settlement.key.world != self.config.world:
+            return False
         return self._control.settle(settlement)
 
     def tick(self, now: float) -> None:
         """Let simulated time reach `now`, and what moves by itself move."""
-        self._control.tick(self._ns(now))
+        self._context.now_ns = self._ns(now)
+        self._control.tick()
 
     def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
         """Advance simulated time by `dt` seconds: decide what is due, then tick.
@@ -299,11 +323,15 @@ class Kernel:
         Raises:
             ValueError: `dt` is negative or not finite.
         """
-        if not 0 <= dt < 2**63 / SECOND_NS:
+        if not 0 <= dt < _SECONDS_MAX:
             raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
-        now_ns = self._ledger.now_ns + round(dt * SECOND_NS)
-        verdicts = self.decide_group(batches, now_ns / SECOND_NS)
-        self._control.tick(now_ns)
+        now_ns = self._context.now_ns + round(dt * SECOND_NS)
+        if now_ns >= _NOW_NS_MAX:
+            raise ValueError(
+                f"simulated time ends at {_SECONDS_MAX:g} s, a step of {dt!r} passes it"
+            )
+        verdicts = self._decide_all(batches, now_ns)
+        self._control.tick()
         return verdicts
 
     def open_effects(self) -> list[Effect]:
@@ -316,7 +344,9 @@ class Kernel:
     def snapshot(self) -> bytes:
         """Give the whole world as bytes: state, books, and place in the log. O(world)."""
         world = snapshots.dump(self._state, self._ledger)
-        return canonical([world, self._journal.prev, self._journal.count, self._batches])
+        journal = self._journal
+        place = [journal.prev, journal.count, self._batches, self._groups_since_checkpoint]
+        return canonical([world, self._context.now_ns, *place])
 
     def restore(self, data: bytes) -> None:
         """Go on from a snapshot; the policy stays this kernel's own.
@@ -324,19 +354,31 @@ class Kernel:
         Raises:
             ValueError: The bytes are no snapshot of a known version.
         """
-        world, prev, count, batches = from_canonical(data)
-        ledger = Ledger(self._ledger.policy)
-        state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
-        journal = Journal(self._journal.sink)
-        journal.prev, journal.count, self._batches = prev, count, batches
+        ledger, journal = Ledger(self._ledger.policy), Journal(self._journal.sink)
+        try:
+            world, now_ns, prev, count, batches, groups = from_canonical(data)
+            state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is no snapshot of a known version: {error!r}") from error
+        journal.prev, journal.count = prev, count
+        self._batches, self._groups_since_checkpoint = batches, groups
         self._take_over(state, ledger, journal)
+        self._context.now_ns = now_ns
+        self._tell_validator_of_all()
 
     def _ns(self, now: float | None) -> int:
-        latest = self._ledger.now_ns
-        return latest if now is None else max(latest, round(now * SECOND_NS))
+        latest = self._context.now_ns
+        if now is None:
+            return latest
+        if not -_SECONDS_MAX < now < _SECONDS_MAX:
+            raise ValueError(f"now must be seconds below {_SECONDS_MAX:g}, got {now!r}")
+        return max(latest, round(now * SECOND_NS))
+
+    def _tell_validator_of_all(self) -> None:
+        for agent_id, agent in self._ledger.agents.items():
+            self._tell_validator(agent_id, agent.permissions)
 
     def _tell_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:
         tell = getattr(self._validator, "set_agent_permissions", None)
         if tell is not None:
             tell(agent_id, set(self.registry.kinds if permissions is None else permissions))
-

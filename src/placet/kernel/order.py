@@ -2,10 +2,10 @@
 
 Each agent's batches are a FIFO queue; the queues are merged by the key of their heads: simulated
 time, then priority, then a key drawn from seed, group and agent, so that ties are fair and can be
-repeated from the log.
+repeated from the log. A batch of several agents stands in the queue of each, and its turn comes
+when it heads them all.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
@@ -15,6 +15,7 @@ from placet.kernel.ledger import Ledger
 from placet.schemas.batch import CheckedBatch
 
 _MASK64: Final = (1 << 64) - 1
+_PRIORITY_MAX: Final = 100
 _Key: TypeAlias = tuple[int, int, int, int]
 
 
@@ -22,42 +23,45 @@ def in_order(
     batches: Sequence[CheckedBatch], ledger: Ledger, seed: int, now_ns: int
 ) -> Sequence[CheckedBatch]:
     """Put a group's batches into their order of execution. O(n log n)."""
-    if len(batches) < 2:
+    if len(batches) <= 1:
         return batches
     salt = mix64(seed, ledger.seq)
-    queues: dict[str, deque[tuple[_Key, CheckedBatch]]] = {}
-    for arrival, batch in enumerate(batches):
-        key = _key(batch, arrival, salt, ledger, now_ns)
-        queues.setdefault(batch.agents[0], deque()).append((key, batch))
-    return _merge(list(queues.values()))
+    latest: dict[str, int] = {}
+    behind: list[list[int]] = [[] for _ in batches]
+    ahead = [0] * len(batches)
+    for place, batch in enumerate(batches):
+        for agent_id in batch.agents:
+            before = latest.get(agent_id)
+            if before is not None:
+                behind[before].append(place)
+                ahead[place] += 1
+            latest[agent_id] = place
+    keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
+    heads = [key for key, waits_for in zip(keys, ahead, strict=True) if not waits_for]
+    heapify(heads)
+    ordered = []
+    while heads:
+        place = heappop(heads)[-1]
+        ordered.append(batches[place])
+        for follower in behind[place]:
+            ahead[follower] -= 1
+            if not ahead[follower]:
+                heappush(heads, keys[follower])
+    return ordered
 
 
-def _key(
-    batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int
-) -> _Key:
-    agent = ledger.agents.get(batch.agents[0])
-    if agent is None:  # it will be refused; where it stands does not matter
-        index, priority = _MASK64, 0
-    else:
-        index, priority = agent.index, min(batch.priority, agent.priority_max)
+def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
+    """Give a batch its place among heads; its arrival decides only where nothing else does."""
+    agents = [ledger.agents.get(agent_id) for agent_id in batch.agents]
+    first = agents[0]
+    cap = min([_PRIORITY_MAX if agent is None else agent.priority_max for agent in agents])
+    # An agent that nobody knows will be refused; where it stands does not matter.
+    fair = _fair(salt, _MASK64 if first is None else first.index)
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
-    return (due_ns, -priority, _fair(salt, index), arrival)
+    return (due_ns, -min(batch.priority, cap), fair, arrival)
 
 
 def _fair(salt: int, index: int) -> int:
     """Give an agent its place among equals for one group: one round of SplitMix64."""
     word = (salt ^ index) * 0xBF58476D1CE4E5B9 & _MASK64
     return (word ^ word >> 29) * 0x94D049BB133111EB & _MASK64
-
-
-def _merge(queues: list[deque[tuple[_Key, CheckedBatch]]]) -> list[CheckedBatch]:
-    heads = [(queue[0][0], place) for place, queue in enumerate(queues)]
-    heapify(heads)
-    merged = []
-    while heads:
-        _, place = heappop(heads)
-        queue = queues[place]
-        merged.append(queue.popleft()[1])
-        if queue:
-            heappush(heads, (queue[0][0], place))
-    return merged

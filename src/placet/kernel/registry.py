@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from keyword import iskeyword
+from typing import cast
 
 from pydantic import PydanticUserError, TypeAdapter
 
-from placet.kernel.domain import Domain, Kind
+from placet.kernel.domain import Domain, Kind, Ref
+from placet.kernel.state import State
 from placet.schemas.codec import Json, canonical
 
 
@@ -49,11 +51,11 @@ class Registry:
 
     def _add(self, domain: Domain) -> None:
         if not isinstance(domain, Domain):
-            raise ValueError(  # noqa: TRY004  # a wrong value of a setting, to the caller
+            raise ValueError(
                 f"a domain must be an object of a subclass of placet.kernel.Domain, got {domain!r}"
             )
         name = domain.name
-        if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
+        if type(name) is not str or not name.isidentifier() or iskeyword(name):
             raise ValueError(f"a domain's name must be an identifier, got {name!r} of {domain!r}")
         if any(other.name == name for other in self.domains if other is not domain):
             raise ValueError(f"two domains are called {name!r}; a name may be used once")
@@ -64,9 +66,11 @@ class Registry:
             self.kinds[kind.name] = kind
             self.domain_of[kind.name] = domain
             try:
-                self._payloads[kind.name] = TypeAdapter(kind.payload)
+                self._payloads[kind.name] = TypeAdapter(cast("type[object]", kind.payload))
             except PydanticUserError as error:
-                raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from error
+                raise ValueError(
+                    f"the payload of kind {kind.name!r} is no model: {error}"
+                ) from error
 
     def payload(self, kind: str) -> TypeAdapter[object]:
         """Give the validator of a kind's payload."""
@@ -76,6 +80,15 @@ class Registry:
         """Name the kinds whose names are most like `kind`, best first."""
         lowered = {name.lower(): name for name in sorted(self.kinds)}
         return tuple(lowered[name] for name in get_close_matches(kind.lower(), lowered, count))
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Ask the domain of a collection whether an agent may see a thing in it.
+
+        A collection that does not begin with a domain's name is every domain's.
+        """
+        prefix = ref.collection.partition(".")[0]
+        owners = [domain for domain in self.domains if domain.name == prefix] or self.domains
+        return all(owner.may_see(state, agent_id, ref) for owner in owners)
 
     def json_schemas(self) -> dict[str, Json]:
         """Give the JSON Schema of every kind's payload, by name, sorted."""

@@ -1,4 +1,4 @@
-"""The whole of a world as one value: for snapshots, and for the digest that covers the books too."""
+"""The whole of a world as one value: for snapshots, and for the digest of state and books."""
 
 from hashlib import blake2b
 from typing import Final
@@ -14,7 +14,7 @@ SNAPSHOT_VERSION: Final = 1
 
 
 def dump(state: State, ledger: Ledger) -> bytes:
-    """Encode state and books canonically. O(world). The policy is not in it: it is configuration."""
+    """Encode state and books canonically, without the policy, which is configuration. O(world)."""
     return canonical([SNAPSHOT_VERSION, state.dump(), _dump_ledger(ledger)])
 
 

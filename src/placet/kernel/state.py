@@ -12,6 +12,7 @@ from typing import Final
 from placet.schemas.codec import Json, canonical, freeze, thaw
 
 _MODULUS_MASK: Final = (1 << 128) - 1
+_DIRTY_MAX: Final = 65_536
 DIGEST_BYTES: Final = 16
 
 
@@ -140,6 +141,11 @@ class State:
             row.digest = None
         self._dirty.append((collection, entity))
 
+    def limit_dirty(self) -> None:
+        """Bring the digest up to date where very many entities wait for it: bounds the list."""
+        if len(self._dirty) > _DIRTY_MAX:
+            self.digest()
+
     def trim(self, collection: str) -> None:
         """Forget the older half of the graves where there are too many; at commit only.
 
@@ -189,7 +195,7 @@ class State:
                 ],
             ]
             for name, rows in sorted(self.collections.items())
-            if rows.seq
+            if rows.entities or rows.tombstones or rows.seq  # else an undone batch made it
         ]
 
     @classmethod
@@ -226,7 +232,10 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
         self._state = state
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
-        return _CollectionView(self._state.collections[collection].entities)
+        entities = self._state.collections[collection].entities
+        if not entities:  # whether an empty collection stands there tells of undone batches
+            raise KeyError(collection)
+        return _CollectionView(entities)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))

@@ -11,85 +11,96 @@ from typing import Final, NamedTuple, TypeAlias
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.identity import sequence_form
 
-Block: TypeAlias = tuple[int | str | bytes, ...]
-"""`(fingerprint, now_ns, first seq, detail, req_id, req_id, ...)`, ids in order of execution."""
+Block: TypeAlias = tuple[int, int, int, bytes, *tuple[str, ...]]
+"""`(fingerprint, now_ns, seq, detail, req_id, req_id, ...)`, ids in the submitter's order. The seq
+is the first of an admitted batch, and the world's for every other answer."""
 
 FINGERPRINT: Final = 0
 NOW_NS: Final = 1
-FIRST_SEQ: Final = 2
+SEQ: Final = 2
 DETAIL: Final = 3
 IDS: Final = 4
 
 PLAIN: Final = b""
-"""Detail of an admitted batch whose ids have consecutive seqs."""
+"""Detail of an admitted batch of one agent whose ids have consecutive seqs."""
 
 
 class PastRefusal(NamedTuple):
-    """What is remembered of one refusal: not its text."""
+    """What is remembered of one refusal: not its text. None where it was of the whole batch."""
 
+    position: int | None
+    agent_id: str | None
     req_id: str | None
     stage: str
     code: str
 
 
 class Past(NamedTuple):
-    """An earlier answer, unpacked.
+    """An earlier answer to a batch, as one agent's window tells it.
 
     Attributes:
+        seq: The verdict's seq; None for a refusal.
+        ids: The agent's ids in the batch, in the submitter's order.
         seqs: seq of each id if it was admitted.
-        refusals: Why it was refused, empty if it was not.
+        refusals: Why the batch was refused, empty if it was not.
         contexts: context_seq of each id of a refused batch.
-        scheduled: Number of the schedule entry, while the final answer is awaited.
+        is_scheduled: It waits in the schedule; the final answer is still to come.
     """
 
+    seq: int | None
+    ids: tuple[str, ...]
     seqs: dict[str, int]
-    refusals: tuple[PastRefusal, ...] = ()
-    contexts: dict[str, int] = {}
-    scheduled: int | None = None
+    refusals: tuple[PastRefusal, ...]
+    contexts: dict[str, int]
+    is_scheduled: bool
 
 
-def admitted_block(
-    fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str], offsets: Sequence[int] | None
+def admitted_block(fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str]) -> Block:
+    """Remember an admitted batch of one agent whose ids have consecutive seqs."""
+    return (fingerprint, now_ns, first_seq, PLAIN, *ids)
+
+
+def scattered_block(
+    fingerprint: int, now_ns: int, seqs: range, ids: Sequence[str], offsets: Sequence[int]
 ) -> Block:
-    """Remember an admitted batch; `offsets` where the ids' seqs are not consecutive."""
-    detail = PLAIN if offsets is None else canonical({"offsets": offsets})
-    return (fingerprint, now_ns, first_seq, detail, *ids)
+    """Remember an agent's share of an admitted batch: `seqs` of the batch, offsets of the ids."""
+    detail = canonical({"offsets": offsets, "count": len(seqs)})
+    return (fingerprint, now_ns, seqs.start, detail, *ids)
 
 
 def refused_block(
     fingerprint: int,
     now_ns: int,
     seq: int,
-    ids: Sequence[str],
-    contexts: Sequence[int],
+    asked: Sequence[tuple[str, int]],
     refusals: Sequence[PastRefusal],
 ) -> Block:
-    """Remember a final refusal, with the contexts it was judged on."""
-    detail = canonical({"refusals": [tuple(r) for r in refusals], "contexts": list(contexts)})
-    return (fingerprint, now_ns, seq, detail, *ids)
+    """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
+    contexts = [context_seq for _, context_seq in asked]
+    detail = canonical({"refusals": refusals, "contexts": contexts})
+    return (fingerprint, now_ns, seq, detail, *[req_id for req_id, _ in asked])
 
 
-def scheduled_block(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str], n: int) -> Block:
+def scheduled_block(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Block:
     """Remember that a batch waits in the schedule."""
-    return (fingerprint, now_ns, seq, canonical({"scheduled": n}), *ids)
+    return (fingerprint, now_ns, seq, canonical({}), *ids)
 
 
 def unpack(block: Block) -> Past:
     """Read a block. O(its ids)."""
-    ids: Sequence[str] = block[IDS:]  # type: ignore[assignment]  # the tail is str by construction
-    first: int = block[FIRST_SEQ]  # type: ignore[assignment]  # likewise int
+    ids, seq = block[IDS:], block[SEQ]
     if block[DETAIL] == PLAIN:
-        return Past({req_id: first + offset for offset, req_id in enumerate(ids)})
-    detail: dict[str, Json] = from_canonical(block[DETAIL])  # type: ignore[arg-type]  # bytes
+        seqs = {req_id: seq + offset for offset, req_id in enumerate(ids)}
+        return Past(seq + len(ids) - 1, ids, seqs, (), {}, is_scheduled=False)
+    detail: dict[str, Json] = from_canonical(block[DETAIL])
     if "offsets" in detail:
-        return Past({i: first + o for i, o in zip(ids, detail["offsets"], strict=True)})
-    if "scheduled" in detail:
-        return Past({}, scheduled=detail["scheduled"])
-    return Past(
-        {},
-        tuple(PastRefusal(*refusal) for refusal in detail["refusals"]),
-        dict(zip(ids, detail["contexts"], strict=True)),
-    )
+        seqs = {i: seq + offset for i, offset in zip(ids, detail["offsets"], strict=True)}
+        return Past(seq + detail["count"] - 1, ids, seqs, (), {}, is_scheduled=False)
+    if "refusals" in detail:
+        refusals = tuple(PastRefusal(*refusal) for refusal in detail["refusals"])
+        contexts = dict(zip(ids, detail["contexts"], strict=True))
+        return Past(None, ids, {}, refusals, contexts, is_scheduled=False)
+    return Past(seq, ids, {}, (), {}, is_scheduled=True)
 
 
 class Window:
@@ -111,17 +122,20 @@ class Window:
         self.forgotten: dict[str, int] = {}
 
     def remember(self, block: Block, ids_max: int, age_ns_max: int, sequences_max: int) -> int:
-        """Add a block and evict what is beyond the bounds; answers by how much `count` grew."""
+        """Add a block and evict what is beyond the bounds; answers by how much `count` grew.
+
+        The latest `ids_max` ids stay; as blocks leave whole, some older ones may.
+        """
         before = self.count
         ids = self.ids
         for req_id in block[IDS:]:
-            ids[req_id] = block  # type: ignore[index]  # the tail is str by construction
+            ids[req_id] = block
         self.blocks.append(block)
         self.count += len(block) - IDS
-        oldest_ns = block[NOW_NS] - age_ns_max  # type: ignore[operator]  # an int
+        oldest_ns = block[NOW_NS] - age_ns_max
         while True:
             oldest = self.blocks[0]
-            if self.count - len(oldest) + IDS < ids_max and oldest[NOW_NS] >= oldest_ns:  # type: ignore[operator]  # an int
+            if self.count - len(oldest) + IDS < ids_max and oldest[NOW_NS] >= oldest_ns:
                 return self.count - before
             if oldest is block:
                 return self.count - before
@@ -133,15 +147,29 @@ class Window:
         self.count -= len(block) - IDS
         ids, forgotten = self.ids, self.forgotten
         for req_id in block[IDS:]:
-            if ids.get(req_id) is block:  # type: ignore[call-overload]  # a str; else: a retry owns it
-                del ids[req_id]  # type: ignore[arg-type]  # likewise
-            name, _, digits = req_id.rpartition(":")  # type: ignore[union-attr]  # likewise
+            if ids.get(req_id) is block:  # else a later answer owns it
+                del ids[req_id]
+            name, _, digits = req_id.rpartition(":")
             if digits.isdecimal():
-                sequence = sequence_form(req_id)  # type: ignore[arg-type]  # likewise
+                sequence = sequence_form(req_id)
                 if sequence is not None and sequence[1] > forgotten.get(name, -1):
                     forgotten[name] = sequence[1]
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
+
+    def is_new(self, req_ids: Sequence[str]) -> bool:
+        """Tell whether no id is known and none can have been forgotten. One call per batch."""
+        if not self.ids.keys().isdisjoint(req_ids):
+            return False
+        forgotten = self.forgotten
+        if not forgotten:
+            return True
+        for req_id in req_ids:
+            name, _, digits = req_id.rpartition(":")
+            high = forgotten.get(name)
+            if high is not None and digits.isdecimal() and int(digits) <= high:
+                return False
+        return True
 
     def is_too_old(self, req_id: str) -> bool:
         """Tell whether an unknown id of the sequence form must have been evicted."""
@@ -152,8 +180,8 @@ class Window:
         return sequence_form(req_id) is not None
 
     def dump(self) -> list[Json]:
-        """Give the window as plain values."""
-        return [[list(block) for block in self.blocks], sorted(self.forgotten.items())]
+        """Give the window as plain values; the order of `forgotten` says which goes first."""
+        return [[list(block) for block in self.blocks], list(self.forgotten.items())]
 
     @classmethod
     def load(cls, dumped: list[Json]) -> "Window":
@@ -165,6 +193,6 @@ class Window:
             window.blocks.append(block)
             window.count += len(block) - IDS
             for req_id in block[IDS:]:
-                window.ids[req_id] = block  # type: ignore[index]  # the tail is str
+                window.ids[req_id] = block
         window.forgotten = dict(forgotten)
         return window

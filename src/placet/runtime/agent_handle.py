@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Protocol
 
+from placet.actors.ticket import Ticket
 from placet.schemas.codec import Json
 from placet.schemas.errors import error_of
 from placet.schemas.intent import SCHEMA_VERSION, Intent
@@ -23,8 +24,11 @@ class AgentDoor(Protocol):
     async def submit_as(self, handle: "AgentHandle", batch: object, *, dry_run: bool) -> Verdict:
         """Submit for this agent alone."""
 
-    async def view_for(self, agent_id: str) -> View:
-        """Look for this agent."""
+    def post_as(self, handle: "AgentHandle", batch: object, *, dry_run: bool) -> Ticket:
+        """Hand in a batch for this agent alone."""
+
+    async def view_for(self, handle: "AgentHandle") -> View:
+        """Look for this agent alone."""
 
 
 class AgentHandle:
@@ -34,16 +38,22 @@ class AgentHandle:
         agent_id: The agent.
         incarnation: How often its name was registered; a handle of an earlier one is refused.
         view_seq: Of the latest view it was given; fills in `context_seq`.
+
+    Args:
+        door: The world.
+        agent_id: The agent.
+        incarnation: As above.
+        sequence: Name of the req_ids that it makes, which no other handle has.
     """
 
     __slots__ = ("_door", "_numbers", "_sequence", "agent_id", "incarnation", "view_seq")
 
-    def __init__(self, door: AgentDoor, agent_id: str, incarnation: int, epoch: int) -> None:
+    def __init__(self, door: AgentDoor, agent_id: str, incarnation: int, sequence: str) -> None:
         self._door = door
         self.agent_id = agent_id
         self.incarnation = incarnation
         self.view_seq = door.seq
-        self._sequence = f"{epoch}.{incarnation}"
+        self._sequence = sequence
         self._numbers = count()
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
@@ -65,6 +75,10 @@ class AgentHandle:
         """Submit a batch of this agent's own; never raises for a refusal."""
         return await self._door.submit_as(self, batch, dry_run=dry_run)
 
+    def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
+        """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
+        return self._door.post_as(self, batch, dry_run=dry_run)
+
     async def submit_intents(
         self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
     ) -> list[str]:
@@ -78,9 +92,7 @@ class AgentHandle:
             raise error_of(verdict)
         return verdict.req_ids
 
-    async def submit_intent(
-        self, intent: Mapping[str, Json], sim_time: float | None = None
-    ) -> str:
+    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
         """Submit one intent and give its req_id.
 
         Raises:
@@ -89,12 +101,14 @@ class AgentHandle:
         return (await self.submit_intents([intent], sim_time))[0]
 
     async def refresh_view(self) -> View:
-        """Look: an atomic cut of what the agent may see, at the latest durable seq."""
-        view = await self._door.view_for(self.agent_id)
+        """Look: an atomic cut of what the agent may see, at the latest durable seq.
+
+        Raises:
+            PermissionDeniedError: The agent was removed since.
+        """
+        view = await self._door.view_for(self)
         self.view_seq = view.view_seq
         return view
 
     def __repr__(self) -> str:
         return f"<AgentHandle {self.agent_id!r} at view {self.view_seq}>"
-
-

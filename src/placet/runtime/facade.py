@@ -1,41 +1,32 @@
-"""The public face of one world: it puts the actors together, and takes them down in order.
+"""The public face of one world. Each method is one message to an actor, or one look.
 
-    async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) as orchestrator:
-        alice = await orchestrator.register_agent("alice", position=[0, 0, 0])
-        await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
+async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) as world:
+    alice = await world.register_agent("alice", position=[0, 0, 0])
+    await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import anyio
-from anyio import to_thread
 
 from placet.actors.agent import AgentActor
-from placet.actors.committer import Commit, Committer
-from placet.actors.counters import Counters
 from placet.actors.door import unauthorized
-from placet.actors.executor import Executor
-from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.ports import Clock, EffectHandler, EventLog
-from placet.actors.publisher import Publisher
-from placet.actors.supervisor import Fault, Supervisor
+from placet.actors.ports import EffectHandler, EventLog
 from placet.actors.ticket import Ticket
-from placet.actors.viewing import Viewer
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.event_log_url import open_event_log
+from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
+from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
-from placet.schemas.errors import ClosedError, StoreError, error_of
+from placet.schemas.errors import ClosedError, PermissionDeniedError, error_of
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -44,11 +35,6 @@ from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
-
-    from placet.runtime.metrics_prometheus import MetricsServer
-    from placet.runtime.reports_structlog import Reports
-
-T = TypeVar("T")
 
 
 class Orchestrator:
@@ -73,7 +59,7 @@ class Orchestrator:
         self.config = config or OrchestratorConfig()
         self._domain = default_domain() if domain is None else domain
         self._validator = effect_validator
-        self._world: _World | None = None
+        self._world: OpenWorld | None = None
 
     async def __aenter__(self) -> Self:
         if self._world is not None:
@@ -81,12 +67,16 @@ class Orchestrator:
         records: list[bytes] = []
         log = open_event_log(self.config.store, self.config.kernel_config().limits)
         try:
-            epoch, kernel = await _in_thread_if(log.is_blocking, lambda: self._load(log, records))
+            epoch, kernel = await in_thread_if(log.is_blocking, lambda: self._load(log, records))
         except BaseException:
             log.close()
             raise
-        self._world = _World(self.config, log, epoch, kernel, records)
-        await self._world.start()
+        self._world = OpenWorld(self.config, log, epoch, kernel, records)
+        try:
+            await self._world.start()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -118,7 +108,7 @@ class Orchestrator:
         return epoch, kernel
 
     @property
-    def _open(self) -> "_World":
+    def _open(self) -> OpenWorld:
         if self._world is None:
             raise ClosedError("the world is not open; use `async with Orchestrator(...)`")
         return self._world
@@ -145,6 +135,7 @@ class Orchestrator:
             ValidationError: The domain refused the placing.
         """
         world = self._open
+        number = next(world.handle_numbers)
         agent = await world.actor.command(
             lambda kernel: kernel.register_agent(
                 agent_id,
@@ -155,7 +146,7 @@ class Orchestrator:
                 **placing,
             )
         )
-        return AgentHandle(self, agent_id, agent.incarnation, world.epoch)
+        return AgentHandle(self, agent_id, agent.incarnation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Say which kinds an agent may propose: None is all, the empty set nothing.
@@ -189,9 +180,9 @@ class Orchestrator:
         """
         await self._open.actor.command(lambda kernel: kernel.change_agent(agent_id, "removed"))
 
-    def run_agent(self, agent: AgentActor, name: str) -> None:
+    def run_agent(self, agent: AgentActor) -> None:
         """Run an agent actor under this world's supervisor; if it keeps failing it is suspended."""
-        self._open.run_agent(agent, name)
+        self._open.run_agent(agent)
 
     # batches
 
@@ -208,7 +199,11 @@ class Orchestrator:
         return await self._open.actor.post(batch, OPERATOR, dry_run=dry_run)
 
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
-        """Hand in a batch and go on; await the ticket for its verdict."""
+        """Hand in a batch and go on; await the ticket for its verdict.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
         return Ticket(self._open.actor.post(batch, OPERATOR, dry_run=dry_run))
 
     async def submit_intents(
@@ -224,9 +219,7 @@ class Orchestrator:
             raise error_of(verdict)
         return verdict.req_ids
 
-    async def submit_intent(
-        self, intent: Mapping[str, Json], sim_time: float | None = None
-    ) -> str:
+    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
         """Submit one intent and give its req_id (seed 003).
 
         Raises:
@@ -240,11 +233,17 @@ class Orchestrator:
 
     async def submit_as(self, handle: AgentHandle, batch: object, *, dry_run: bool) -> Verdict:
         """Submit for a handle's agent alone; handles call this."""
-        world = self._open
-        agent = world.kernel.ledger.agents.get(handle.agent_id)
-        if agent is None or agent.incarnation != handle.incarnation:
-            return world.actor.refuse(unauthorized(handle.agent_id))
-        return await world.actor.post(batch, handle.agent_id, dry_run=dry_run)
+        return await self._open.actor.post(
+            batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
+        )
+
+    def post_as(self, handle: AgentHandle, batch: object, *, dry_run: bool) -> Ticket:
+        """Hand in a batch for a handle's agent alone; handles call this."""
+        return Ticket(
+            self._open.actor.post(
+                batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
+            )
+        )
 
     # time and effects
 
@@ -282,7 +281,11 @@ class Orchestrator:
         await self._open.register_executor(kind, handler, concurrency, outbox_max)
 
     async def settle(self) -> None:
-        """Wait until all effects so far are settled."""
+        """Wait until all effects so far are settled, and their settlements durable.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before they are.
+        """
         await self._open.settle()
 
     # reading
@@ -303,16 +306,35 @@ class Orchestrator:
         Raises:
             KeyError: There is nothing at the path.
         """
-        return await self._open.actor.command(lambda kernel: kernel.read(path))
+        return await self._open.actor.command(lambda kernel: state_at(kernel.state, path))
 
     async def digest(self) -> str:
         """Give the state digest, hexadecimal: equal states have equal digests."""
         return await self._open.actor.command(lambda kernel: kernel.digest())
 
-    async def view_for(self, agent_id: str) -> View:
-        """Give what an agent may see, as an atomic cut; handles call this."""
+    async def view_for(self, handle: AgentHandle) -> View:
+        """Give what a handle's agent may see, as an atomic cut; handles call this.
+
+        Raises:
+            PermissionDeniedError: The agent was removed since.
+        """
         world = self._open
-        return await world.actor.command(lambda kernel: world.viewer.view(kernel, agent_id))
+
+        def look(kernel: Kernel) -> View:
+            agent = kernel.ledger.agents.get(handle.agent_id)
+            if agent is None or agent.incarnation != handle.incarnation:
+                refused = world.actor.refuse(unauthorized(handle.agent_id))
+                raise PermissionDeniedError(refused.refusals[0].message, verdict=refused)
+            return world.viewer.view(kernel, handle.agent_id)
+
+        return await world.actor.command(look)
+
+    async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
+        """Give what each of several agents may see, all at one seq, in the order asked."""
+        view = self._open.viewer.view
+        return await self._open.actor.command(
+            lambda kernel: [view(kernel, agent_id) for agent_id in agent_ids]
+        )
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
         """Give every event after a seq, those that are and those that come."""
@@ -332,213 +354,3 @@ class Orchestrator:
     def statistics(self) -> dict[str, Json]:
         """Give counts and latencies so far as plain JSON."""
         return self._open.statistics()
-
-
-class _World:
-    """The parts of an open world, and their life."""
-
-    def __init__(
-        self,
-        config: OrchestratorConfig,
-        log: EventLog,
-        epoch: int,
-        kernel: Kernel,
-        records: list[bytes],
-    ) -> None:
-        limits = kernel.config.limits
-        self.config = config
-        self.log = log
-        self.epoch = epoch
-        self.kernel = kernel
-        self.limits = limits
-        start_ns = kernel.ledger.now_ns
-        self.clock: Clock
-        self.clock = SteppedClock(start_ns) if config.clock == "stepped" else RealtimeClock(start_ns)
-        self.counters = Counters(kernel.registry.kinds)
-        self.publisher = Publisher(log, limits.subscriber_events_max)
-        self.committer = Committer(
-            log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
-        )
-        self.actor = OrchestratorActor(
-            kernel,
-            records,
-            self.committer,
-            self.clock,
-            self.counters,
-            on_group=self._on_group if config.log_level in {"debug", "info"} else None,
-        )
-        self.viewer = Viewer(kernel)
-        self.supervisor = Supervisor(limits, self.clock, self._on_fault)
-        self.executors: dict[str, Executor] = {}
-        self.metrics_server: MetricsServer | None = None
-        self._drained = anyio.Event()
-        self._settled = anyio.Event()
-        self._root: asyncio.Task[None] | None = None
-        kernel.rules.on_fault = self._on_error
-        self._watch()
-
-    async def start(self) -> None:
-        """Start the actors; what the kernel wrote as it opened becomes durable."""
-        self.committer.begin(*self.kernel.history_end)
-        self.publisher.begin(*self.kernel.history_end)
-        started = anyio.Event()
-        self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
-        await started.wait()
-        for name, run in (("committer", self.committer.run), ("orchestrator", self._orchestrate)):
-            self.supervisor.start(name, run, self._on_escalation, restarts=False)
-        await self.actor.command(lambda kernel: None)
-        if self.config.metrics_port is not None:
-            from placet.runtime.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
-
-            self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
-
-    async def stop(self) -> None:
-        """Take everything down in order, within `shutdown_seconds_max`."""
-        if self._root is None:
-            return
-        root, self._root = self._root, None
-        with anyio.move_on_after(self.limits.shutdown_seconds_max):
-            for executor in self.executors.values():
-                executor.close()
-            while self.committer.failure is None and any(
-                executor.running for executor in self.executors.values()
-            ):
-                await self._next_settlement()
-            self.actor.close()
-            await self._drained.wait()
-            await self.committer.flush()
-        self.actor.close()
-        self.actor.shed("the world was closed")
-        self.publisher.close()
-        self.supervisor.stop()
-        await root
-        if self.metrics_server is not None:
-            await to_thread.run_sync(self.metrics_server.close)
-        await _in_thread_if(self.log.is_blocking, self.log.close)
-
-    def run_agent(self, agent: AgentActor, name: str) -> None:
-        """Run an agent under the supervisor."""
-
-        def give_up(_: str, error: BaseException) -> None:
-            self._on_error(f"agent {name}", error)
-            self.supervisor.start(
-                f"suspend {name}",
-                lambda: self.actor.command(lambda k: k.change_agent(name, "suspended")),
-                self._on_error,
-            )
-
-        self.supervisor.start(f"agent {name}", agent.run, give_up)
-
-    async def register_executor(
-        self, kind: str, handler: EffectHandler, concurrency: int | None, outbox_max: int | None
-    ) -> None:
-        """Start an executor, tell the gate, and hand it what is open."""
-        limits = self.limits
-        executor = Executor(
-            kind,
-            handler,
-            lambda settlement: self.actor.command(lambda kernel: kernel.settle(settlement)),
-            self.clock,
-            self.counters,
-            concurrency=concurrency or limits.executor_concurrency_max,
-            seconds_max=limits.effect_seconds_max,
-            on_fault=self._on_error,
-        )
-        if kind in self.executors:
-            raise ValueError(f"effects of kind {kind!r} have an executor already")
-        self.executors[kind] = executor
-        self.counters.watch("outbox_depth", lambda: self.kernel.ledger.outbox_depth.get(kind, 0), kind)
-        self.supervisor.start(f"executor {kind}", executor.run, self._on_error)
-        depth_max = outbox_max or limits.outbox_depth_max
-        await self.actor.command(lambda kernel: kernel.change_executor(kind, depth_max))
-        for effect in self.kernel.open_effects():
-            if effect.kind == kind:
-                executor.take(effect)
-
-    async def settle(self) -> None:
-        """Wait until the effects that are open now are settled."""
-        await self.actor.command(lambda kernel: None)
-        awaited = set(self.kernel.ledger.outbox)
-        while awaited & self.kernel.ledger.outbox.keys():
-            await self._next_settlement()
-
-    @cached_property
-    def metrics_registry(self) -> "CollectorRegistry":
-        """Made when first asked for."""
-        from placet.runtime.metrics_prometheus import create_registry  # noqa: PLC0415  # 69 ms
-
-        return create_registry(self.counters)
-
-    def statistics(self) -> dict[str, Json]:
-        """Sum up."""
-        return {
-            **self.counters.statistics(),
-            "seq": self.committer.durable_seq,
-            "records": self.committer.durable_records,
-            "agents": len(self.kernel.ledger.agents),
-            "waiting": len(self.actor),
-            "outbox": len(self.kernel.ledger.outbox),
-            "observers": self.publisher.observers,
-            "restarts": self.supervisor.restarts,
-            "store": self.log.url,
-            "durability": self.log.durability,
-        }
-
-    async def _orchestrate(self) -> None:
-        try:
-            await self.actor.run()
-        finally:
-            self._drained.set()
-
-    async def _next_settlement(self) -> None:
-        if self.committer.failure is not None:
-            raise self.committer.failure
-        await self._settled.wait()
-
-    def _on_durable(self, commit: Commit) -> None:
-        if commit.group is not None:
-            self.publisher.publish(commit.group)
-        for effect in commit.effects:
-            executor = self.executors.get(effect.kind)
-            if executor is not None:
-                executor.take(effect)
-        if self.executors:
-            self._settled.set()
-            self._settled = anyio.Event()
-
-    def _watch(self) -> None:
-        counters, kernel = self.counters, self.kernel
-        counters.watch("seq", lambda: self.committer.durable_seq)
-        counters.watch("agents", lambda: len(kernel.ledger.agents))
-        counters.watch("log_bytes", self.log.size_bytes)
-        counters.watch("observers", lambda: self.publisher.observers)
-        counters.watch("observation_lag_seqs", lambda: self.publisher.lag_records)
-
-    # faults
-
-    @cached_property
-    def _reports(self) -> "Reports":
-        from placet.runtime.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
-
-        return Reports(self.config.log_format, self.config.log_level, self.config.world)
-
-    def _on_group(self, verdicts: Sequence[Verdict]) -> None:
-        self._reports.group(verdicts)
-
-    def _on_error(self, where: str, error: BaseException) -> None:
-        self._reports.fault(where, error)
-
-    def _on_fault(self, fault: Fault) -> None:
-        self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)
-
-    def _on_escalation(self, name: str, error: BaseException) -> None:
-        """Stop the world: nobody is told anything that may not be true after a restart."""
-        failure = error
-        if not isinstance(failure, StoreError):
-            failure = StoreError(f"the {name} failed: {error!r}; the log ends before it")
-        self.committer.fail(failure)
-        self.actor.shed("the world has failed")
-
-
-async def _in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:
-    return await to_thread.run_sync(act) if is_blocking else act()

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 
 from placet.kernel.domain import Domain
 from placet.schemas.errors import PlacetError
@@ -52,18 +53,32 @@ def find_domain(spec: str) -> Callable[..., Domain]:
     )
 
 
-def _import(spec: str, module_name: str, attribute: str) -> Callable[..., Domain]:
+def import_from_here(module_name: str) -> ModuleType:
+    """Import a module of the user's, from the current folder too.
+
+    Raises:
+        ImportError: There is none, or it raised something as it was imported.
+    """
     here = str(Path.cwd())
     added = here not in sys.path
     if added:
         sys.path.insert(0, here)
     try:
-        module = import_module(module_name)
-    except ImportError as error:
-        raise DomainNotFound(f"cannot import the module of domain {spec!r}: {error}") from error
+        return import_module(module_name)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ImportError(f"{module_name} raised {error!r}") from error
     finally:
         if added:
             sys.path.remove(here)
+
+
+def _import(spec: str, module_name: str, attribute: str) -> Callable[..., Domain]:
+    try:
+        module = import_from_here(module_name)
+    except ImportError as error:
+        raise DomainNotFound(f"cannot import the module of domain {spec!r}: {error}") from error
     found = getattr(module, attribute, None)
     if not callable(found):
         raise DomainNotFound(

@@ -1,5 +1,6 @@
 """Intents submitted together: as they come, and as the structure stage leaves them."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from typing_extensions import TypedDict
@@ -37,6 +38,7 @@ class CheckedBatch:
         intents: The validated intents.
         encoded: One msgpack array of `[agent_id, req_id, kind, payload, priority]`.
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
+        req_ids: `req_id` of each intent.
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
@@ -62,6 +64,7 @@ class CheckedBatch:
         "notices",
         "order",
         "priority",
+        "req_ids",
         "sim_time_ns",
         "submitter",
         "valid_for_ns",
@@ -71,6 +74,7 @@ class CheckedBatch:
     intents: Sequence[Intent]
     encoded: bytes
     fingerprint: int
+    req_ids: list[str]
     contexts: list[int]
     valid_until_ns: list[int | None] | None
     agents: tuple[str, ...]
@@ -89,27 +93,30 @@ class CheckedBatch:
         return len(self.intents)
 
     def tally(self) -> bool:
-        """Fill in `agents`, `counts`, `priority` and `order`; False if a req_id stands twice."""
+        """Fill in `req_ids`, `agents`, `counts`, `priority` and `order`.
+
+        Returns:
+            False if an agent's req_id stands twice.
+        """
         intents = self.intents
-        first = intents[0]
-        if len(intents) == 1:
-            self.agents = (first["agent_id"],)
-            self.counts = ((first["agent_id"], first["kind"], 1),)
-            self.priority = first["priority"]
-            self.order = None
-            return True
-        counts: dict[tuple[str, str], int] = {}
-        for intent in intents:
-            key = (intent["agent_id"], intent["kind"])
-            counts[key] = counts.get(key, 0) + 1
-        self.counts = tuple([(agent, kind, n) for (agent, kind), n in counts.items()])
-        self.agents = tuple(dict.fromkeys([agent for agent, _ in counts]))
+        count = len(intents)
+        self.req_ids = [intent["req_id"] for intent in intents]
+        agents = [intent["agent_id"] for intent in intents]
+        kinds = [intent["kind"] for intent in intents]
         priorities = [intent["priority"] for intent in intents]
         self.priority = max(priorities)
         self.order = None
         if min(priorities) != self.priority:
-            order = sorted(range(len(intents)), key=lambda position: -priorities[position])
-            self.order = order if order != list(range(len(intents))) else None
-        if len(self.agents) == 1:
-            return len({intent["req_id"] for intent in intents}) == len(intents)
-        return len({(intent["agent_id"], intent["req_id"]) for intent in intents}) == len(intents)
+            order = sorted(range(count), key=lambda position: -priorities[position])
+            self.order = order if order != list(range(count)) else None
+        if agents.count(agents[0]) == count:  # the usual batch: one agent, and often one kind
+            self.agents = (agents[0],)
+            if kinds.count(kinds[0]) == count:
+                self.counts = ((agents[0], kinds[0], count),)
+            else:
+                self.counts = tuple([(agents[0], k, n) for k, n in Counter(kinds).items()])
+            return len(set(self.req_ids)) == count
+        self.agents = tuple(dict.fromkeys(agents))
+        pairs = Counter(zip(agents, kinds, strict=True))
+        self.counts = tuple([(agent, kind, n) for (agent, kind), n in pairs.items()])
+        return len(set(zip(agents, self.req_ids, strict=True))) == count

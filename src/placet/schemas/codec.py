@@ -26,7 +26,7 @@ from_canonical = _CANONICAL_DECODER.decode
 """Decode canonical bytes to plain values; arrays come back as lists."""
 
 ENCODE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""What `canonical` raises for a value that is not plain: a set, a lone surrogate, 2**64, a cycle."""
+"""What `canonical` raises for what it cannot write: an object, a lone surrogate, 2**64, a cycle."""
 
 
 class FrozenDict(dict[str, Json]):
@@ -37,8 +37,8 @@ class FrozenDict(dict[str, Json]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("state values are immutable; put a new value through the draft")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]  # narrowed on purpose
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]  # likewise
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]  # dict sets it to None
         raise TypeError("a mapping has no hash")
@@ -63,6 +63,8 @@ def freeze(value: Json) -> Json:
         return value
     if kind is str or kind is int or kind is bool or value is None:
         return value
+    if kind is tuple and _is_flat(value):
+        return value
     if kind is tuple or kind is list:
         return tuple([freeze(item) for item in value])
     if isinstance(value, Mapping):
@@ -71,6 +73,18 @@ def freeze(value: Json) -> Json:
                 raise TypeError(f"an object's keys must be str, got {key!r}")
         return FrozenDict({key: freeze(item) for key, item in value.items()})
     raise TypeError(f"a state value must be plain JSON, got {kind.__name__}: {value!r}")
+
+
+def _is_flat(value: tuple[Json, ...]) -> bool:
+    """Tell whether a tuple holds finite floats and ints alone, as positions do."""
+    for item in value:
+        kind = type(item)
+        if kind is float:
+            if item - item != 0.0:
+                return False
+        elif kind is not int:
+            return False
+    return True
 
 
 def thaw(value: Json) -> Json:
@@ -103,6 +117,11 @@ def from_json(text: bytes | str) -> Json:
         raise ValueError("the JSON is nested too deeply") from None
 
 
+_FIXARRAY_MAX: Final = 15
+
+
 def array_header(count: int) -> bytes:
-    """Give the msgpack header of an array of `count` items, 0..65535, so that parts can be joined."""
-    return bytes((0x90 | count,)) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+    """Give the msgpack header of an array of 0..65535 items; encoded items can follow it."""
+    if count <= _FIXARRAY_MAX:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big")

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import NamedTuple
+from math import ceil
+from typing import Final, NamedTuple
 
 from typing_extensions import TypedDict
 
+from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS, Limits
+
+FULL_BURST_NS_MAX: Final = 2**62
+"""About 146 years: what a bucket may reach fits 64 bits, whatever the time."""
 
 
 class QuotaSpec(TypedDict):
@@ -34,21 +38,32 @@ class Quota(NamedTuple):
         return SECOND_NS / self.interval_ns
 
     @classmethod
-    def of(cls, spec: Mapping[str, float] | QuotaSpec) -> "Quota":
-        """Read a user's quota.
+    def of(cls, spec: Mapping[str, object]) -> "Quota":
+        """Read a user's quota. The interval is rounded up, so that the rate is never exceeded.
 
         Raises:
-            ValueError: The rate is not positive and finite, or the burst is not a positive int.
+            ValueError: The rate is not positive and finite, the burst is not a positive int, or a
+                full burst takes longer than `FULL_BURST_NS_MAX` to earn.
         """
         unknown = set(spec) - {"rate", "burst"}
         rate, burst = spec.get("rate"), spec.get("burst")
         if unknown or isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise ValueError(f"a quota is {{'rate': per second, 'burst': count}}, got {dict(spec)!r}")
-        if not isfinite(rate) or not 0 < rate <= SECOND_NS:
-            raise ValueError(f"a quota's rate must be > 0 and <= {SECOND_NS} per second, got {rate!r}")
+            raise ValueError(
+                f"a quota is {{'rate': per second, 'burst': count}}, got {dict(spec)!r}"
+            )
+        if not 0 < rate <= SECOND_NS:
+            raise ValueError(
+                f"a quota's rate must be > 0 and <= {SECOND_NS} per second, got {rate!r}"
+            )
         if type(burst) is not int or burst < 1:
             raise ValueError(f"a quota's burst must be an int >= 1, got {burst!r}")
-        return cls(max(1, round(SECOND_NS / rate)), burst)
+        interval_ns = SECOND_NS / rate
+        if burst > FULL_BURST_NS_MAX or interval_ns * burst > FULL_BURST_NS_MAX:
+            raise ValueError(
+                f"a quota's burst must be earned within {FULL_BURST_NS_MAX // SECOND_NS} s, "
+                f"got {dict(spec)!r}"
+            )
+        return cls(ceil(interval_ns), burst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +89,12 @@ class KernelConfig:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
+        if type(self.seed) is not int or not 0 <= self.seed < 2**64:
             raise ValueError(f"seed must be an int in 0..2**64-1, got {self.seed!r}")
+        if not is_identity(self.world):
+            raise ValueError(
+                f"world must be 1 to 128 characters without control characters, got {self.world!r}"
+            )
         threshold = self.staleness_threshold
         if threshold is not None and (type(threshold) is not int or threshold < 0):
             raise ValueError(f"staleness_threshold must be None or an int >= 0, got {threshold!r}")

@@ -5,11 +5,13 @@ these instead, with the same data as attributes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from placet.schemas.codec import Json
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from placet.schemas.codec import Json
 
 
 class PlacetError(Exception):

@@ -53,14 +53,18 @@ def _is_encodable(value: str) -> bool:
     return True
 
 
+SEQUENCE_DIGITS_MAX: Final = 18
+"""A sequence number fits 63 bits."""
+
+
 def sequence_form(req_id: str) -> tuple[str, int] | None:
     """Split `name:<n>` into its name and its number, or answer None for a free-form id.
 
-    Only the canonical spelling counts: ASCII digits without a leading zero, at most 18 of them.
+    Only the canonical spelling counts: ASCII digits without a leading zero, not too many of them.
     """
     name, colon, digits = req_id.rpartition(":")
-    if not colon or not digits.isdecimal() or not digits.isascii() or len(digits) > 18:
+    if not colon or not digits.isdecimal() or not digits.isascii():
         return None
-    if digits[0] == "0" and digits != "0":
+    if len(digits) > SEQUENCE_DIGITS_MAX or (digits[0] == "0" and digits != "0"):
         return None
     return name, int(digits)

@@ -149,15 +149,15 @@ class Admitted(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=5):
         order: Positions in order of execution; None where that is the submitted order.
         changes: What it did.
         effects: `[seq, kind, payload, agent_id]` of each effect, k being its place here.
-        normalized: Payloads that the rules rewrote, by position.
-        notices: `[code, message, at]` lists by position.
+        normalized: `[position, payload]` of each payload that the rules rewrote.
+        notices: `[position, [[code, message, at], ...]]` of each intent that has any.
     """
 
     order: list[int] | None
     changes: Changes
     effects: list[tuple[int, str, dict[str, Json], str]]
-    normalized: dict[int, dict[str, Json]] | None
-    notices: dict[int, list[tuple[str, str, str]]] | None
+    normalized: list[tuple[int, dict[str, Json]]] | None
+    notices: list[tuple[int, list[tuple[str, str, str]]]] | None
 
 
 class Refused(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=6):

@@ -53,7 +53,7 @@ class Verdict:
         replayed: This answers a batch that was answered before; nothing was done again.
         dry_run: Nothing was done.
         scheduled: Accepted for later; the final answer will be had by `verdict_of`.
-        durability: The level at which the answer is kept: `none`, `memory`, `off`, `normal`, `full`.
+        durability: How the answer is kept: `none`, `memory`, `off`, `normal` or `full`.
     """
 
     __slots__ = (

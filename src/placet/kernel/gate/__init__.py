@@ -17,6 +17,11 @@ from placet.schemas.verdict import Verdict
 
 StageCheck: TypeAlias = Callable[[CheckedBatch, GateContext], list[Refusal] | Verdict | None]
 
+
+def _structure_again(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+    return context.structure.check_again(batch)
+
+
 ON_ARRIVAL: Final[tuple[StageCheck, ...]] = (
     agent.check,
     dedup.check,
@@ -26,5 +31,6 @@ ON_ARRIVAL: Final[tuple[StageCheck, ...]] = (
 )
 """Stages 2 to 6; the domain's rules, stage 7, follow once the batch is due."""
 
-WHEN_DUE: Final[tuple[StageCheck, ...]] = (agent.check, staleness.check)
-"""What a scheduled batch passes again before the domain's rules."""
+WHEN_DUE: Final[tuple[StageCheck, ...]] = (_structure_again, agent.check, staleness.check)
+"""What a scheduled batch passes again before the domain's rules. The first reads it back from its
+record: the log may be older than the domain."""

@@ -35,27 +35,19 @@ _AT = {
 }
 
 
-def _why(
-    agent: Agent | None, agent_id: str, kind: str, submitter: str
-) -> tuple[RefusalCode, str]:
+def _why(agent: Agent | None, agent_id: str, kind: str, submitter: str) -> tuple[RefusalCode, str]:
     if agent is None:
-        return (
-            RefusalCode.AGENT_UNKNOWN,
-            f"agent {agent_id!r} is not registered; register it before it proposes",
-        )
-    if submitter not in {OPERATOR, agent_id, agent.owner}:
-        return (
-            RefusalCode.AGENT_NOT_YOURS,
-            f"submitter {submitter!r} may not speak for agent {agent_id!r}; "
-            "submit through that agent's own handle",
-        )
+        message = f"agent {agent_id!r} is not registered; register it before it proposes"
+        return RefusalCode.AGENT_UNKNOWN, message
     if agent.is_suspended:
-        return (
-            RefusalCode.AGENT_SUSPENDED,
-            f"agent {agent_id!r} is suspended; it may propose again once it is resumed",
+        message = f"agent {agent_id!r} is suspended; it may propose again once it is resumed"
+        return RefusalCode.AGENT_SUSPENDED, message
+    if submitter not in {OPERATOR, agent_id, agent.owner}:
+        message = (
+            f"submitter {submitter!r} may not speak for agent {agent_id!r}; "
+            "submit through that agent's own handle"
         )
+        return RefusalCode.AGENT_NOT_YOURS, message
     permitted = sorted(agent.permissions or ())
-    return (
-        RefusalCode.PERMISSION_DENIED,
-        f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}",
-    )
+    message = f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}"
+    return RefusalCode.PERMISSION_DENIED, message

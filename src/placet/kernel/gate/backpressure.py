@@ -4,12 +4,24 @@ Only what is a function of the log is judged here: the outbox of each executor a
 What depends on the moment - queue, loop lag - is judged at the door (`actors/door.py`).
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode
 
 _RETRY_SECONDS = 1.0
 """A guess: when an executor will have settled something cannot be known."""
+
+
+class _Signal(NamedTuple):
+    """What is too high: its name, its value, and its limit."""
+
+    name: str
+    value: int
+    limit: int
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
@@ -20,42 +32,50 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         for effect in kinds[kind].effects:
             depth, limit = ledger.outbox_depth.get(effect, 0), ledger.executors.get(effect)
             if limit is not None and depth >= limit:
-                message = (
-                    f"executor {effect!r} has {depth} effects waiting, its limit is {limit}; "
-                    f"retry in {_RETRY_SECONDS:.2f} s"
-                )
-                details = {"signal": "outbox_depth", "value": depth, "limit": limit}
+                what = f"executor {effect!r} has {depth} effects waiting, its limit is {limit}"
+                signal = _Signal("outbox_depth", depth, limit)
                 positions = positions_of(batch, agent_id, kind)
-                refusals = (refusals or []) + _refuse(batch, positions, message, details)
+                refusals = (refusals or []) + _refuse(batch, positions, what, signal)
     sim_time_ns = batch.sim_time_ns
-    if batch.due_of is None and sim_time_ns is not None and sim_time_ns > context.now_ns:
-        return refusals or _check_schedule(batch, context)
+    if sim_time_ns is not None and sim_time_ns > context.now_ns:
+        return refusals or _check_schedule(batch, context, sim_time_ns)
     return refusals
 
 
-def _check_schedule(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    waiting, limit = len(context.ledger.scheduled), context.ledger.policy.limits.schedule_batches_max
+def _check_schedule(batch: CheckedBatch, context: GateContext, due_ns: int) -> list[Refusal] | None:
+    limits, everyone = context.ledger.policy.limits, range(len(batch))
+    ahead_ns, ahead_ns_max = due_ns - context.now_ns, limits.schedule_ahead_ns_max
+    if ahead_ns > ahead_ns_max:
+        what = (
+            f"the batch is {ahead_ns / SECOND_NS:g} s ahead of the world, the schedule's limit is "
+            f"{ahead_ns_max / SECOND_NS:g} s"
+        )
+        signal = _Signal("schedule_ahead_ns", ahead_ns, ahead_ns_max)
+        return _refuse(batch, everyone, what, signal, (ahead_ns - ahead_ns_max) / SECOND_NS)
+    waiting, limit = len(context.ledger.scheduled), limits.schedule_batches_max
     if waiting < limit:
         return None
-    message = (
-        f"{waiting} batches are scheduled for later, the limit is {limit}; "
-        f"retry in {_RETRY_SECONDS:.2f} s"
-    )
-    details = {"signal": "schedule", "value": waiting, "limit": limit}
-    return _refuse(batch, range(len(batch)), message, details)
+    what = f"{waiting} batches are scheduled for later, the limit is {limit}"
+    return _refuse(batch, everyone, what, _Signal("schedule_batches", waiting, limit))
 
 
 def _refuse(
-    batch: CheckedBatch, positions: range | list[int], message: str, details: dict[str, int | str]
+    batch: CheckedBatch,
+    positions: Sequence[int],
+    what: str,
+    signal: _Signal,
+    retry_after: float = _RETRY_SECONDS,
 ) -> list[Refusal]:
     return [
         refuse_intent(
             batch,
             index,
             RefusalCode.EXECUTOR_BUSY,
-            message,
-            retry_after=_RETRY_SECONDS,
-            **details,
+            f"{what}; retry in {retry_after:.2f} s",
+            retry_after=retry_after,
+            signal=signal.name,
+            value=signal.value,
+            limit=signal.limit,
         )
         for index in positions
     ]

@@ -1,14 +1,34 @@
 """What every stage may look at: the books, the state, and the time. Nothing of the outside."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from placet.kernel.draft import Draft
+from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger import Ledger
 from placet.kernel.registry import Registry
 from placet.kernel.state import State
-from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
+from placet.kernel.transaction import Transaction
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
+
+if TYPE_CHECKING:
+    from placet.schemas.batch import CheckedBatch
+    from placet.schemas.codec import Json
+
+
+class GuestFault(Exception):  # noqa: N818  # a domain's error on its way to the one who answers it
+    """A domain's own code raised, or answered nonsense, where the gate asked it.
+
+    Attributes:
+        where: What was asked, such as `footprint of Move`.
+        error: What it raised.
+        index: Position of the intent; None where it cannot be told.
+    """
+
+    def __init__(self, where: str, error: Exception, index: int | None = None) -> None:
+        super().__init__(where)
+        self.where = where
+        self.error = error
+        self.index = index
 
 
 class GateContext:
@@ -16,29 +36,33 @@ class GateContext:
 
     Attributes:
         registry: Kinds and domains.
+        structure: The first stage, which a scheduled batch passes again when it is due.
         ledger: Agents, windows, quotas, outbox.
         state: The domain state.
         draft: Through which the rules of the last stage write.
-        now_ns: Simulated time of the group.
+        now_ns: Latest simulated time seen; the ledger's is that of the latest record.
     """
 
-    __slots__ = ("draft", "ledger", "now_ns", "registry", "state")
+    __slots__ = ("draft", "ledger", "now_ns", "registry", "state", "structure")
 
-    def __init__(self, registry: Registry, ledger: Ledger, state: State, draft: Draft) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        structure: Structure,
+        ledger: Ledger,
+        state: State,
+        draft: Transaction,
+    ) -> None:
         self.registry = registry
+        self.structure = structure
         self.ledger = ledger
         self.state = state
         self.draft = draft
-        self.now_ns = 0
-
-    @property
-    def listed_max(self) -> int:
-        """How many refusals one verdict lists."""
-        return self.ledger.policy.limits.refusals_listed_max
+        self.now_ns = ledger.now_ns
 
 
 def refuse_intent(
-    batch: CheckedBatch,
+    batch: "CheckedBatch",
     index: int,
     code: RefusalCode,
     message: str,
@@ -46,8 +70,8 @@ def refuse_intent(
     at: str = "",
     retry_after: float | None = None,
     suggestions: Sequence[str] = (),
-    changed: Sequence[dict[str, Json]] = (),
-    **details: Json,
+    changed: "Sequence[dict[str, Json]]" = (),
+    **details: "Json",
 ) -> Refusal:
     """Refuse one intent of a batch, with what every such refusal tells."""
     intent = batch.intents[index]
@@ -65,7 +89,7 @@ def refuse_intent(
     )
 
 
-def positions_of(batch: CheckedBatch, agent_id: str, kind: str | None = None) -> list[int]:
+def positions_of(batch: "CheckedBatch", agent_id: str, kind: str | None = None) -> list[int]:
     """Find the intents of an agent, or of an agent and kind."""
     return [
         index

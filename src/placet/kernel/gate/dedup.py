@@ -4,11 +4,12 @@ Answers are remembered per batch: all its ids point to one answer. The same set 
 gets that answer again; any other mix of known and new ids is a mistake, and named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from placet.kernel.gate.context import GateContext, refuse_intent
 from placet.kernel.window import FINGERPRINT, NOW_NS, Block, Past, PastRefusal, unpack
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import sequence_form
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -19,27 +20,30 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
     """Answer a repetition, refuse a reuse, let everything new pass."""
-    if batch.due_of is not None:
-        return None  # its ids are known: they were remembered when it was scheduled
     agents = context.ledger.agents
     known: list[tuple[int, Block]] | None = None
     refusals: list[Refusal] | None = None
-    age_ns_max = context.ledger.policy.limits.window_age_ns_max
+    oldest_ns = context.now_ns - context.ledger.policy.limits.window_age_ns_max
     for index, intent in enumerate(batch.intents):
         window = agents[intent["agent_id"]].window
         if window is None:
             continue
         req_id = intent["req_id"]
         block = window.ids.get(req_id)
-        if block is not None and block[NOW_NS] >= context.now_ns - age_ns_max:  # type: ignore[operator]  # an int
+        if block is None:
+            is_too_old = bool(window.forgotten) and window.is_too_old(req_id)
+        elif block[NOW_NS] >= oldest_ns:
             known = known or []
             known.append((index, block))
-        elif window.forgotten and window.is_too_old(req_id):
+            continue
+        else:  # past its age, though nothing has pushed it out yet
+            is_too_old = sequence_form(req_id) is not None
+        if is_too_old:
             refusals = refusals or []
             refusals.append(_too_old(batch, index))
     if known is None:
         return refusals
-    if refusals is None and len(known) == len(batch) and _is_same(batch, known):
+    if len(known) == len(batch) and _is_same(batch, known):
         return _again(batch, known, context)
     return (refusals or []) + [_reused(batch, index, block) for index, block in known]
 
@@ -52,49 +56,61 @@ def _again(
     batch: CheckedBatch, known: list[tuple[int, Block]], context: GateContext
 ) -> Verdict | None:
     """Give the earlier answer, or None where newer contexts make this a new try."""
-    past = Past({})
-    for _, block in known:
-        part = unpack(block)
-        past = Past(
-            past.seqs | part.seqs,
-            past.refusals or part.refusals,
-            past.contexts | part.contexts,
-            part.scheduled,
-        )
-    if past.refusals and _is_new_try(batch, past):
+    intents = batch.intents
+    # One content has one answer, so all ids of an agent are in one block of its window.
+    pasts = {
+        agent_id: unpack(block)
+        for agent_id, block in {intents[index]["agent_id"]: block for index, block in known}.items()
+    }
+    past = pasts[intents[0]["agent_id"]]
+    if past.refusals and _is_new_try(batch, pasts, past.refusals[0].code):
         return None
-    return _replayed(batch.batch_id, past, batch.intents, context)
+    seqs = None
+    if past.seqs:
+        seqs = [pasts[intent["agent_id"]].seqs[intent["req_id"]] for intent in intents]
+    places = {(i["agent_id"], i["req_id"]): index for index, i in enumerate(intents)}
+    refusals = [
+        _refused_before(found, places.get((found.agent_id or "", found.req_id or "")))
+        for found in past.refusals
+    ]
+    refusals.sort(key=lambda refusal: -1 if refusal.index is None else refusal.index)
+    return _replayed(batch.batch_id, past, refusals, intents, seqs, context)
 
 
-def _is_new_try(batch: CheckedBatch, past: Past) -> bool:
+def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, Past], code: str) -> bool:
     """After a staleness refusal, a newer look at the world makes the same request a new one."""
-    before = [past.contexts[intent["req_id"]] for intent in batch.intents]
-    if past.refusals[0].code == RefusalCode.CONTEXT_FROM_FUTURE:
+    before = [pasts[intent["agent_id"]].contexts[intent["req_id"]] for intent in batch.intents]
+    if code == RefusalCode.CONTEXT_FROM_FUTURE:
         return before != batch.contexts
-    if past.refusals[0].code not in _STALE_CODES:
+    if code not in _STALE_CODES:
         return False
     pairs = list(zip(before, batch.contexts, strict=True))
     return any(now > then for then, now in pairs) and all(now >= then for then, now in pairs)
 
 
-def remembered_verdict(past: Past, context: GateContext) -> Verdict:
-    """Build the answer to a repetition whose batch is not at hand: ids, but no payloads."""
-    intents = [{"req_id": req_id, "payload": {}} for req_id in past.seqs or past.contexts]
-    return _replayed("", past, intents, context)  # type: ignore[arg-type]  # all that a result reads
+def remembered_verdict(agent_id: str, past: Past, context: GateContext) -> Verdict:
+    """Build the answer to a request whose batch is not at hand: the agent's ids, no payloads."""
+    intents = [{"agent_id": agent_id, "req_id": req_id, "payload": {}} for req_id in past.ids]
+    refusals = [_refused_before(found, found.position) for found in past.refusals]
+    seqs = [past.seqs[req_id] for req_id in past.ids] if past.seqs else None
+    return _replayed("", past, refusals, intents, seqs, context)  # type: ignore[arg-type]  # all that a result reads
 
 
 def _replayed(
-    batch_id: str, past: Past, intents: Sequence[Intent], context: GateContext
+    batch_id: str,
+    past: Past,
+    refusals: Sequence[Refusal],
+    intents: Sequence[Intent],
+    seqs: Sequence[int] | None,
+    context: GateContext,
 ) -> Verdict:
     """Build an answer: admitted, seq, stage and code are as they were; texts are not."""
-    places = {intent["req_id"]: index for index, intent in enumerate(intents)}
-    refusals = tuple(_refused_before(found, places.get(found.req_id or "")) for found in past.refusals)
     sim_time = context.now_ns / SECOND_NS
-    seq = max(past.seqs.values(), default=None)
-    verdict = Verdict(batch_id, not refusals, seq, context.ledger.seq, sim_time, refusals)
+    current_seq = context.ledger.seq
+    verdict = Verdict(batch_id, not refusals, past.seq, current_seq, sim_time, tuple(refusals))
     verdict.replayed = True
-    verdict.scheduled = past.scheduled is not None
-    verdict.attach(intents, [past.seqs[i["req_id"]] for i in intents] if past.seqs else None)
+    verdict.scheduled = past.is_scheduled
+    verdict.attach(intents, seqs)
     return verdict
 
 
@@ -117,7 +133,7 @@ def _reused(batch: CheckedBatch, index: int, block: Block) -> Refusal:
     elif past.refusals:
         answer = f"refused as {past.refusals[0].code}"
     else:
-        answer = "scheduled"
+        answer = f"scheduled at seq {past.seq}"
     return refuse_intent(
         batch,
         index,

@@ -5,34 +5,31 @@ It defines what a sound batch is: plain values, validated as strict JSON. The fa
 as dicts or as objects.
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from math import isfinite
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
 
+from placet.kernel.gate.plain import NotPlain, TooLarge, pointer, shown, to_plain
 from placet.kernel.registry import Registry
-from placet.schemas.codec import ENCODE_ERRORS, Json, canonical
+from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
+from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
 
-_SEMVER: Final = re.compile(r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:[-+][\w.+-]{1,64})?")
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:[-+][\w.+-]{1,64})?"
+)
 _FIELDS: Final = tuple(Intent.__annotations__)
-_SHOWN_CHARS_MAX: Final = 80
+_HEAD_BYTES_MAX: Final = 4096
+"""Room for the fields of an intent besides its payload."""
 
-
-class NotPlain(ValueError):
-    """A value that JSON does not have. `at` is a JSON pointer inside the intent."""
-
-    def __init__(self, message: str, at: str) -> None:
-        super().__init__(message)
-        self.at = at
+__all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "whole"]
 
 
 class Sound(NamedTuple):
@@ -60,16 +57,6 @@ def whole(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
     return Refusal(code.value, message, STAGE_OF[code], at=at)
 
 
-def shown(value: object) -> str:
-    """Show a value in a message: short, and without raising."""
-    try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001  # a hostile object's __repr__
-        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
-
-
 class Diagnosis:
     """Says what is wrong with a batch that the fast path did not take."""
 
@@ -89,12 +76,9 @@ class Diagnosis:
         notices: dict[int, tuple[Notice, ...]] = {}
         for index, intent in enumerate(given):
             try:
-                value = to_plain(intent, self._limits.payload_depth_max)
+                value = self._plain(intent)
             except NotPlain as error:
-                code = RefusalCode.PAYLOAD_INVALID
-                if not error.at.startswith("/payload"):
-                    code = RefusalCode.FIELD_INVALID
-                refusals.append(refusal(code, index, intent, str(error), error.at))
+                refusals.append(self._not_plain(index, intent, error))
                 value = None
             else:
                 refusals += self._check_version(index, value, notices)
@@ -106,6 +90,19 @@ class Diagnosis:
         if refusals:
             return self._capped(refusals)
         return Sound(intents, notices or None)
+
+    def _plain(self, intent: object) -> Json:
+        limits = self._limits
+        bytes_max = limits.payload_bytes_max + _HEAD_BYTES_MAX
+        return to_plain(intent, limits.payload_depth_max + 1, bytes_max)
+
+    def _not_plain(self, index: int, intent: object, error: NotPlain) -> Refusal:
+        if not error.at.startswith("/payload"):
+            return refusal(RefusalCode.FIELD_INVALID, index, intent, str(error), error.at)
+        if isinstance(error, TooLarge):
+            size = f"more than {self._limits.payload_bytes_max} bytes"
+            return self._payload_too_large(index, intent, size)
+        return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, str(error), error.at)
 
     def _check_version(
         self, index: int, intent: Json, notices: dict[int, tuple[Notice, ...]]
@@ -142,12 +139,12 @@ class Diagnosis:
         while True:
             try:
                 chosen = [plain[index] for index in positions]
-                return self._intents.validate_json(json.dumps(chosen), strict=True), []
+                return self._intents.validate_json(to_json(chosen), strict=True), []
             except Unsound as error:
                 details = error.errors(include_url=False, include_context=True)
             dropped = False
             for detail in details:
-                index = positions[detail["loc"][0]] if detail["loc"] else 0  # type: ignore[index]  # an int
+                index = positions[_first(detail)]
                 if detail["type"] == "extra_forbidden" and index in notices:
                     dropped |= self._drop(plain[index], index, detail, notices)
             if not dropped:
@@ -162,11 +159,14 @@ class Diagnosis:
     ) -> bool:
         path = self._path(detail)
         holder = intent
-        for step in path[:-1]:
-            holder = holder[step]
-        del holder[path[-1]]
+        try:
+            for step in path[:-1]:
+                holder = holder[step]
+            del holder[path[-1]]
+        except (LookupError, TypeError):  # inside a union, whose tags are no steps
+            return False
         at = f"/intents/{index}{pointer(path)}"
-        message = f"field {path[-1]!r} is unknown to {SCHEMA_VERSION!r} and was dropped"
+        message = f"field {shown(path[-1])} is unknown to {SCHEMA_VERSION!r} and was dropped"
         notices[index] = (*notices[index], Notice("field_dropped", message, at))
         return True
 
@@ -178,7 +178,7 @@ class Diagnosis:
         return path
 
     def _explain(self, plain: list[Json], positions: list[int], detail: ErrorDetails) -> Refusal:
-        index = positions[detail["loc"][0]]  # type: ignore[index]  # a list's errors begin with its index
+        index = positions[_first(detail)]
         intent = plain[index]
         path = self._path(detail)
         kind = intent.get("kind") if isinstance(intent, dict) else None
@@ -190,7 +190,7 @@ class Diagnosis:
             return self._kind_unknown(index, intent, kind)
         at = pointer(path)
         if path and path[0] == "payload":
-            message = f"payload of {kind}{at[len('/payload'):]}: {_says(detail)}"
+            message = f"payload of {kind}{at[len('/payload') :]}: {_says(detail)}"
             return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, message, at)
         if detail["type"] == "extra_forbidden":
             return self._field_unknown(index, intent, str(path[0]))
@@ -218,45 +218,48 @@ class Diagnosis:
         return _with_suggestions(found, names)
 
     def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
-        """Find the intents whose values have no canonical encoding."""
+        """Find the intents of whose payload its own model made what has no canonical encoding."""
         refusals = []
         for index, intent in enumerate(intents):
-            for name in ("agent_id", "req_id", "payload"):
-                problem = _encoding_problem(intent[name])  # type: ignore[literal-required]  # a field
-                if problem is None:
-                    continue
+            try:
+                canonical(intent["payload"])
+            except ENCODE_ERRORS as error:
+                message = (
+                    f"the payload model of {intent['kind']} makes what cannot be recorded "
+                    f"({type(error).__name__}); report it to the domain's author"
+                )
                 code = RefusalCode.PAYLOAD_INVALID
-                if name != "payload":
-                    code = RefusalCode.FIELD_INVALID
-                refusals.append(refusal(code, index, intent, f"{name}: {problem}", f"/{name}"))
+                refusals.append(refusal(code, index, intent, message, "/payload"))
         return self._capped(refusals)
 
-    def oversized(self, intents: Sequence[Intent], encoded: bytes) -> list[Refusal]:
-        """Look closely at a batch that may be too large, too deep, or hold NaN or infinity."""
+    def oversized(self, intents: Sequence[Intent], encoded_bytes: int) -> list[Refusal]:
+        """Look closely at a batch that may be too large, or hold NaN or infinity."""
         limits = self._limits
-        if len(encoded) > limits.batch_bytes_max:
+        if encoded_bytes > limits.batch_bytes_max:
             message = (
-                f"the batch has {len(encoded)} bytes encoded, at most {limits.batch_bytes_max} may "
-                "stand in one; split it"
+                f"the batch has {encoded_bytes} bytes encoded, at most {limits.batch_bytes_max} "
+                "may stand in one; split it"
             )
             return [whole(RefusalCode.BATCH_TOO_LARGE, message)]
         refusals = []
         for index, intent in enumerate(intents):
             size = len(canonical(intent["payload"]))
             if size > limits.payload_bytes_max:
-                message = (
-                    f"the payload has {size} bytes encoded, at most {limits.payload_bytes_max} are "
-                    "allowed; put large data elsewhere and send a reference"
-                )
-                code = RefusalCode.PAYLOAD_TOO_LARGE
-                refusals.append(refusal(code, index, intent, message, "/payload"))
+                refusals.append(self._payload_too_large(index, intent, f"{size} bytes"))
                 continue
             try:
-                to_plain(intent["payload"], limits.payload_depth_max)
+                to_plain(intent["payload"], limits.payload_depth_max, limits.payload_bytes_max)
             except NotPlain as error:
                 code = RefusalCode.PAYLOAD_INVALID
                 refusals.append(refusal(code, index, intent, str(error), "/payload" + error.at))
         return self._capped(refusals)
+
+    def _payload_too_large(self, index: int, intent: object, size: str) -> Refusal:
+        message = (
+            f"the payload has {size} encoded, at most {self._limits.payload_bytes_max} are "
+            "allowed; put large data elsewhere and send a reference"
+        )
+        return refusal(RefusalCode.PAYLOAD_TOO_LARGE, index, intent, message, "/payload")
 
     def duplicates(self, intents: Sequence[Intent]) -> list[Refusal]:
         """Find req_ids that stand twice."""
@@ -278,75 +281,10 @@ class Diagnosis:
         return refusals[: self._limits.refusals_listed_max]
 
 
-def to_plain(value: object, depth_max: int, at: str = "") -> Json:
-    """Copy a value into plain lists and dicts.
-
-    Raises:
-        NotPlain: JSON has no such value: a set, an iterator, NaN, a key that is no string, a lone
-            surrogate, an int beyond 64 bits, nesting deeper than `depth_max`.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _plain_text(value, at)
-    if isinstance(value, int):
-        if -(2**63) <= value < 2**64:
-            return int(value)
-        raise NotPlain(f"an int must fit 64 bits, got one of {value.bit_length()} bits", at)
-    if isinstance(value, float):
-        if isfinite(value):
-            return float(value)
-        raise NotPlain(f"a number must be finite, got {value!r}", at)
-    if depth_max == 0:
-        raise NotPlain("the value is nested too deeply, or holds itself", at)
-    if isinstance(value, BaseModel):
-        value = {name: getattr(value, name) for name in type(value).model_fields}
-    if isinstance(value, list | tuple):
-        return [to_plain(item, depth_max - 1, f"{at}/{i}") for i, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        return {
-            _plain_key(key, at): to_plain(item, depth_max - 1, at + pointer([key]))
-            for key, item in value.items()
-        }
-    raise NotPlain(f"JSON has no {type(value).__name__}, got {shown(value)}", at)
-
-
-def _plain_text(value: str, at: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise NotPlain(f"a string must be valid Unicode, got {shown(value)}", at) from None
-    return str(value)
-
-
-def _plain_key(key: object, at: str) -> str:
-    if not isinstance(key, str):
-        raise NotPlain(f"an object's keys must be strings, got {shown(key)}", at)
-    return _plain_text(key, at)
-
-
-def pointer(path: Sequence[object]) -> str:
-    """Write a path as a JSON pointer (RFC 6901)."""
-    return "".join(
-        "/" + str(step).encode("utf-8", "backslashreplace").decode().replace("~", "~0").replace("/", "~1")
-        for step in path
-    )
-
-
-def _encoding_problem(value: Json) -> str | None:
-    try:
-        canonical(value)
-    except ENCODE_ERRORS:
-        pass
-    else:
-        return None
-    try:
-        to_plain(value, 10_000)
-    except NotPlain as error:
-        return str(error)
-    except RecursionError:
-        return "the value is nested too deeply, or holds itself"
-    return "the value cannot be encoded"
+def _first(detail: ErrorDetails) -> int:
+    index = detail["loc"][0]
+    assert isinstance(index, int), "the errors of a list begin with an index"
+    return index
 
 
 def _says(detail: ErrorDetails) -> str:
@@ -365,7 +303,7 @@ def _text_field(intent: object, name: str) -> str | None:
     value = intent.get(name) if isinstance(intent, dict) else None
     if not isinstance(value, str):
         return None
-    return value[:128].encode("utf-8", "replace").decode()
+    return str.encode(value[:ID_CHARS_MAX], "utf-8", "replace").decode()
 
 
 def _with_suggestions(found: Refusal, names: tuple[str, ...]) -> Refusal:
@@ -385,6 +323,7 @@ _CODE_ORDER: Final = {code.value: place for place, code in enumerate(RefusalCode
 
 
 def _by_index(found: Refusal) -> tuple[int, int]:
-    return (-1 if found.index is None else found.index, _CODE_ORDER.get(found.code, len(_CODE_ORDER)))
-
-
+    return (
+        -1 if found.index is None else found.index,
+        _CODE_ORDER.get(found.code, len(_CODE_ORDER)),
+    )

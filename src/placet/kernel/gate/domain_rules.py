@@ -4,20 +4,24 @@ Rules run in order inside the draft, so each intent sees what those before it di
 invariants judge the post-state. What a rule raises is contained here and becomes `rule_error`.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.draft import ToolUnregistered
 from placet.kernel.gate.context import GateContext, refuse_intent
+from placet.kernel.gate.plain import shown, to_plain
 from placet.kernel.state import WorldState
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
 FaultSink = Callable[[str, BaseException], None]
 """Is told of what a rule raised: where, and the exception. The runtime logs it."""
+
+_SAID_DEPTH_MAX: Final = 16
+_SAID_BYTES_MAX: Final = 16_384
+"""How deep and how large a refusal of a domain's may be."""
 
 
 class EffectValidator(Protocol):
@@ -63,14 +67,15 @@ class DomainRules:
                 found = _tool_unregistered(batch, position, str(error))
             except Exception as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
                 self.on_fault(f"rule {intent['kind']}", error)
-                found = _rule_error(batch, position, error)
+                found = rule_error(batch, position, f"rule of {intent['kind']}", error)
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(found)
         if refusals is not None:
-            refusals.sort(key=lambda found: found.index or 0)
-            return refusals[: context.listed_max]
-        return self._check_effects(batch, context) or self._check_invariants(context)
+            return refusals
+        if draft.effects:
+            refusals = self._check_effects(batch, context)
+        return refusals or self._check_invariants(context)
 
     def _ask(
         self, validator: EffectValidator, intent: Intent, context: GateContext
@@ -88,13 +93,28 @@ class DomainRules:
         )
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
+        """Hold a batch's effects to their number, and to what each kind says that it emits.
+
+        What a kind does not declare, the stage before has not measured: its outbox could only grow.
+        """
+        kinds = context.registry.kinds
+        positions = range(len(batch)) if batch.order is None else batch.order
+        for seq, effect, _, _ in context.draft.effects:
+            position = positions[seq - context.ledger.seq - 1]
+            kind = kinds[batch.intents[position]["kind"]]
+            if effect not in kind.effects:
+                error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
+                self.on_fault(f"rule {kind.name}", error)
+                return [rule_error(batch, position, f"rule of {kind.name}", error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
         count = len(context.draft.effects)
         if count <= limit:
             return None
         message = f"the batch asks for {count} effects, at most {limit} are allowed; split it"
         code = RefusalCode.INVARIANT_VIOLATED
-        return [Refusal(code.value, message, Stage.DOMAIN, details={"value": count, "limit": limit})]
+        return [
+            Refusal(code.value, message, Stage.DOMAIN, details={"value": count, "limit": limit})
+        ]
 
     def _check_invariants(self, context: GateContext) -> list[Refusal] | None:
         refusals: list[Refusal] = []
@@ -102,24 +122,15 @@ class DomainRules:
         for domain in context.registry.judging:
             changed = changed or context.draft.changed()
             try:
-                broken = list(domain.invariants(context.state, changed))
+                refusals += [
+                    _violation(found, domain.name)
+                    for found in domain.invariants(context.state, changed)
+                ]
             except Exception as error:  # noqa: BLE001  # the rule boundary
-                self.on_fault(f"invariants of {domain.name}", error)
-                message = f"an invariant of {domain.name!r} raised {type(error).__name__}"
-                refusals.append(Refusal(RefusalCode.RULE_ERROR.value, message, Stage.DOMAIN))
-                continue
-            refusals += [
-                Refusal(
-                    RefusalCode.INVARIANT_VIOLATED.value,
-                    found.message,
-                    Stage.DOMAIN,
-                    at=found.at,
-                    suggestions=found.suggestions,
-                    details={"invariant": f"{domain.name}.{found.code}", **found.details},
-                )
-                for found in broken
-            ]
-        return refusals[: context.listed_max] or None
+                where = f"invariants of {domain.name}"
+                self.on_fault(where, error)
+                refusals.append(rule_error(None, None, where, error))
+        return refusals or None
 
 
 class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse with a code
@@ -130,31 +141,52 @@ class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse wit
         self.refusal = refusal
 
 
-def _refusal(
-    batch: CheckedBatch, position: int, answer: RuleRefusal, context: GateContext
-) -> Refusal:
-    if not isinstance(answer, RuleRefusal):
-        kind = batch.intents[position]["kind"]
-        raise TypeError(f"the rule of {kind} must return None or a refusal, got {answer!r}")
+def _refusal(batch: CheckedBatch, position: int, answer: object, context: GateContext) -> Refusal:
     intent = batch.intents[position]
+    said = _sound(answer)
     domain = context.registry.domain_of[intent["kind"]]
-    code = RefusalCode.CONFLICT.value if answer.is_conflict else f"{domain.name}.{answer.code}"
-    details: Mapping[str, Json] = {
-        "agent_id": intent["agent_id"],
-        "kind": intent["kind"],
-        **answer.details,
-    }
     return Refusal(
-        code,
-        answer.message,
+        RefusalCode.CONFLICT.value if said.is_conflict else f"{domain.name}.{said.code}",
+        said.message,
         Stage.DOMAIN,
         position,
         intent["req_id"],
-        f"/intents/{position}/payload{answer.at}" if answer.at else f"/intents/{position}",
-        answer.retry_after,
-        answer.suggestions,
-        details=details,
+        f"/intents/{position}/payload{said.at}" if said.at else f"/intents/{position}",
+        said.retry_after,
+        said.suggestions,
+        details={"agent_id": intent["agent_id"], "kind": intent["kind"], **said.details},
     )
+
+
+def _violation(answer: object, domain: str) -> Refusal:
+    said = _sound(answer)
+    return Refusal(
+        RefusalCode.INVARIANT_VIOLATED.value,
+        said.message,
+        Stage.DOMAIN,
+        at=said.at,
+        suggestions=said.suggestions,
+        details={"invariant": f"{domain}.{said.code}", **said.details},
+    )
+
+
+def _sound(answer: object) -> RuleRefusal:
+    """Hold what a domain answers to what a verdict and a record can hold.
+
+    Raises:
+        TypeError: It is no refusal.
+        NotPlain: A part of it is not plain JSON.
+    """
+    if not isinstance(answer, RuleRefusal):
+        raise TypeError(f"a rule must answer None or a refusal, got {shown(answer)}")
+    depth_max, bytes_max = _SAID_DEPTH_MAX, _SAID_BYTES_MAX
+    said = RuleRefusal(*[to_plain(part, depth_max, bytes_max) for part in answer])
+    for part in (said.code, said.message, said.at):
+        if type(part) is not str:
+            raise TypeError(f"a refusal's code, message and place must be strings, got {part!r}")
+    if said.retry_after is not None and type(said.retry_after) not in {int, float}:
+        raise TypeError(f"a refusal's retry_after must be seconds, got {said.retry_after!r}")
+    return said._replace(suggestions=tuple([str(suggestion) for suggestion in said.suggestions]))
 
 
 def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refusal:
@@ -168,23 +200,19 @@ def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refus
     )
 
 
-def _rule_error(batch: CheckedBatch, position: int, error: Exception) -> Refusal:
-    return refuse_intent(
-        batch,
-        position,
-        RefusalCode.RULE_ERROR,
-        f"the rule of {batch.intents[position]['kind']} raised {type(error).__name__}; the batch "
-        "changed nothing and the world goes on; report it to the domain's author",
-        error=type(error).__name__,
+def rule_error(
+    batch: CheckedBatch | None, index: int | None, where: str, error: Exception
+) -> Refusal:
+    """Refuse for what a domain's own code raised, where: `rule of Move`."""
+    message = (
+        f"the {where} raised {type(error).__name__}; the batch changed nothing and the world goes "
+        "on; report it to the domain's author"
     )
+    name = type(error).__name__
+    if batch is None or index is None:
+        return Refusal(RefusalCode.RULE_ERROR.value, message, Stage.DOMAIN, details={"error": name})
+    return refuse_intent(batch, index, RefusalCode.RULE_ERROR, message, error=name)
 
 
 def _ignore(where: str, error: BaseException) -> None:
     """The sink of a kernel that nobody listens to; the refusal still says what happened."""
-
-
-def permitted_sink(validator: object) -> Callable[[str, set[str]], None] | None:
-    """Find a validator's `set_agent_permissions`, where it has one."""
-    found = getattr(validator, "set_agent_permissions", None)
-    return found if callable(found) else None
-

@@ -24,32 +24,31 @@ _OWN = "\x00"
 
 
 class _Charge(NamedTuple):
-    """`count` intents against one bucket. `agent` None is the world's bucket."""
+    """So many intents against one bucket. `agent` None is the world's bucket."""
 
     agent: Agent | None
     bucket: str
     kind: str | None
     quota: Quota
-    count: int
+    intents: int
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse what is beyond a quota; charges nothing."""
-    ledger = context.ledger
-    policy = ledger.policy
-    if batch.due_of is not None:
-        return None  # charged when it was accepted into the schedule
-    refusals: list[Refusal] | None = None
+    ledger, now_ns = context.ledger, context.now_ns
+    exceeded: list[tuple[_Charge, int | None]] | None = None
     for charge in _charges(batch, ledger):
-        quota, now_ns = charge.quota, context.now_ns
-        if charge.count > quota.burst:
-            refusals = (refusals or []) + _refuse(batch, charge, None)
+        quota = charge.quota
+        if charge.intents > quota.burst:
+            exceeded = exceeded or []
+            exceeded.append((charge, None))
             continue
-        tat = max(_tat(charge, ledger), now_ns) + charge.count * quota.interval_ns
+        tat = max(_tat(charge, ledger), now_ns) + charge.intents * quota.interval_ns
         over_ns = tat - now_ns - quota.burst * quota.interval_ns
         if over_ns > 0:
-            refusals = (refusals or []) + _refuse(batch, charge, over_ns / SECOND_NS)
-    return refusals[: policy.limits.refusals_listed_max] if refusals else None
+            exceeded = exceeded or []
+            exceeded.append((charge, over_ns))
+    return None if exceeded is None else _refusals(batch, exceeded)
 
 
 def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
@@ -92,19 +91,33 @@ def _tat(charge: _Charge, ledger: Ledger) -> int:
     return 0 if charge.agent.tats is None else charge.agent.tats.get(charge.bucket, 0)
 
 
-def _refuse(batch: CheckedBatch, charge: _Charge, retry_after: float | None) -> list[Refusal]:
-    agent, _, kind, quota, count = charge
+def _refusals(batch: CheckedBatch, exceeded: list[tuple[_Charge, int | None]]) -> list[Refusal]:
+    """Refuse for every bucket; after `retry_after` the batch passes all of them."""
+    waits = [over_ns for _, over_ns in exceeded if over_ns is not None]
+    retry_after = max(waits) / SECOND_NS if len(waits) == len(exceeded) else None
+    return [
+        refusal
+        for charge, over_ns in exceeded
+        for refusal in _refuse(batch, charge, over_ns, retry_after)
+    ]
+
+
+def _refuse(
+    batch: CheckedBatch, charge: _Charge, over_ns: int | None, retry_after: float | None
+) -> list[Refusal]:
+    agent, _, kind, quota, intents = charge
     who = "all agents together" if agent is None else f"agent {agent.agent_id!r}"
     what = f"{kind} " if kind else ""
     rule = f"{who} may {what}{quota.rate:g}/s (burst {quota.burst})"
-    if retry_after is None:
+    code = RefusalCode.QUOTA_EXCEEDED
+    if over_ns is None:
         code = RefusalCode.BATCH_EXCEEDS_BURST
-        message = f"{rule}; the batch asks for {count} at once and can never pass; split it"
+        message = f"{rule}; the batch asks for {intents} at once and can never pass; split it"
+    elif retry_after is None:
+        message = f"{rule}; the batch can never pass for another quota; split it"
     else:
-        code = RefusalCode.QUOTA_EXCEEDED
         message = f"{rule}; retry in {retry_after:.2f} s"
     positions = range(len(batch)) if agent is None else positions_of(batch, agent.agent_id, kind)
     return [
-        refuse_intent(batch, index, code, message, retry_after=retry_after)
-        for index in positions
+        refuse_intent(batch, index, code, message, retry_after=retry_after) for index in positions
     ]

@@ -5,7 +5,7 @@ where it declares one. An agent's own changes do not make it stale by footprint.
 """
 
 from placet.kernel.domain import Ref
-from placet.kernel.gate.context import GateContext, refuse_intent
+from placet.kernel.gate.context import GateContext, GuestFault, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.limits import SECOND_NS
@@ -13,24 +13,29 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse intents from the future, past their time, or based on what has changed since."""
+    """Refuse intents from the future, past their time, or based on what has changed since.
+
+    Raises:
+        GuestFault: A domain's footprint or `may_see` raised.
+    """
     ledger = context.ledger
     seq = ledger.seq
     threshold = ledger.policy.staleness_threshold
+    # In order of precedence: of what is wrong with one intent the first is told.
     refusals: list[Refusal] = []
-    if batch.due_of is None:
-        if max(batch.contexts) > seq:
-            refusals += _from_future(batch, seq)
-        if threshold is not None and seq - min(batch.contexts) > threshold:
-            refusals += _beyond_threshold(batch, seq, threshold)
+    if batch.due_of is None and max(batch.contexts) > seq:
+        refusals += _from_future(batch, seq)
     if batch.valid_until_ns is not None:
         refusals += _expired(batch, context.now_ns)
+    if batch.due_of is None and threshold is not None and seq - min(batch.contexts) > threshold:
+        refusals += _beyond_threshold(batch, seq, threshold)
     refusals += _footprints(batch, context)
     if not refusals:
         return None
-    refusals.sort(key=lambda found: found.index or 0)
-    seen: set[int | None] = set()
-    return [r for r in refusals if r.index not in seen and not seen.add(r.index)]  # type: ignore[func-returns-value]  # the idiom: first of each index
+    first: dict[int | None, Refusal] = {}
+    for found in refusals:
+        first.setdefault(found.index, found)
+    return list(first.values())
 
 
 def _from_future(batch: CheckedBatch, seq: int) -> list[Refusal]:
@@ -46,6 +51,22 @@ def _from_future(batch: CheckedBatch, seq: int) -> list[Refusal]:
         )
         for index, context_seq in enumerate(batch.contexts)
         if context_seq > seq
+    ]
+
+
+def _expired(batch: CheckedBatch, now_ns: int) -> list[Refusal]:
+    return [
+        refuse_intent(
+            batch,
+            index,
+            RefusalCode.EXPIRED,
+            f"the intent was valid until {until_ns / SECOND_NS:g} s and it is "
+            f"{now_ns / SECOND_NS:g} s; propose anew",
+            at="/valid_until",
+            context_seq=batch.contexts[index],
+        )
+        for index, until_ns in enumerate(batch.valid_until_ns or ())
+        if until_ns is not None and until_ns < now_ns
     ]
 
 
@@ -65,41 +86,31 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
     ]
 
 
-def _expired(batch: CheckedBatch, now_ns: int) -> list[Refusal]:
-    return [
-        refuse_intent(
-            batch,
-            index,
-            RefusalCode.EXPIRED,
-            f"the intent was valid until {until_ns / SECOND_NS:g} s and it is "
-            f"{now_ns / SECOND_NS:g} s; propose anew",
-            at="/valid_until",
-        )
-        for index, until_ns in enumerate(batch.valid_until_ns or ())
-        if until_ns is not None and until_ns < now_ns
-    ]
-
-
 def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
     refusals = []
     kinds, state = context.registry.kinds, context.state
+    tracked_from = state.tracked_from
     for index, intent in enumerate(batch.intents):
         kind = kinds[intent["kind"]]
         if kind.reads is None or kind.when_stale == "revalidate":
             continue
         context_seq, agent_id = batch.contexts[index], intent["agent_id"]
-        changed = None
-        for ref in kind.reads(intent):
-            stamp = state.stamp(*ref)
-            if stamp is None:
-                if context_seq < state.tracked_from:
-                    refusals.append(_too_old(batch, index, ref, state.tracked_from))
-                    break
-            elif stamp.changed_for(agent_id) > context_seq:
-                changed = changed or []
-                changed.append(ref)
-        if changed:
-            refusals.append(_stale(batch, index, changed, context))
+        changed = forgotten = None
+        try:
+            for ref in kind.reads(intent):
+                stamp = state.stamp(*ref)
+                if stamp is None:
+                    if context_seq < tracked_from and ref.entity is not None:
+                        forgotten = ref
+                elif stamp.changed_for(agent_id) > context_seq:
+                    changed = changed or []
+                    changed.append(ref)
+            if changed:
+                refusals.append(_stale(batch, index, changed, context))
+            elif forgotten is not None:
+                refusals.append(_too_old(batch, index, forgotten, tracked_from))
+        except Exception as error:
+            raise GuestFault(f"footprint of {kind.name}", error, index) from error
     return refusals
 
 
@@ -118,10 +129,9 @@ def _too_old(batch: CheckedBatch, index: int, ref: Ref, tracked_from: int) -> Re
 def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContext) -> Refusal:
     intent = batch.intents[index]
     agent_id = intent["agent_id"]
-    domain = context.registry.domain_of[intent["kind"]]
-    listed_max = context.ledger.policy.limits.changes_listed_max
-    seen = [ref for ref in refs if domain.may_see(context.state, agent_id, ref)]
-    changed = [_change(ref, agent_id, context) for ref in seen[:listed_max]]
+    limit = context.ledger.policy.limits.changes_listed_max
+    seen = [ref for ref in refs if context.registry.may_see(context.state, agent_id, ref)]
+    changed = [_change(ref, agent_id, context) for ref in seen[:limit]]
     names = ", ".join(change["entity"] for change in changed) or "something it depends on"
     return refuse_intent(
         batch,
@@ -139,7 +149,7 @@ def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
     """Tell of a change by another: when, and by whom where that is still known."""
     stamp = context.state.stamp(*ref)
     assert stamp is not None, "only a stamped thing is listed as changed"
-    now = None if ref.entity is None else context.state.entity(*ref)
+    now = None if ref.entity is None else context.state.entity(ref.collection, ref.entity)
     return {
         "entity": _name(ref),
         "seq": stamp.changed_for(agent_id),

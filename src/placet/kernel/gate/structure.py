@@ -10,43 +10,34 @@ Whatever comes in - any JSON, any Python object - ends as a checked batch or as 
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from math import isfinite
-from typing import Annotated, Any, Final, Literal
+from typing import Final
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
-from pydantic import ValidationError as Unsound
-from typing_extensions import NotRequired, TypedDict, is_typeddict
-
-from placet.kernel.gate.diagnosis import Diagnosis, whole
+from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
+from placet.kernel.gate.intent_shape import intents_adapter
+from placet.kernel.gate.plain import pointer, shown
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
-from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
-from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
-
-_Id = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX, pattern=ID_PATTERN)]
-_Finite = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-_Seq = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
-_Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 _PERHAPS_NOT_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 """A float64 whose exponent is all ones; may also match inside a string, so it only raises doubt."""
 
 _OPTIONS: Final = frozenset({"intents", "sim_time", "dry_run", "valid_for_s"})
-_HOSTILE: Final = "the batch holds an object that cannot be read"
 
 
 class Structure:
     """The compiled first stage of one world."""
 
-    __slots__ = ("_diagnosis", "_limits", "_registry", "_validate")
+    __slots__ = ("_diagnosis", "_limits", "_validate")
 
     def __init__(self, registry: Registry, limits: Limits) -> None:
-        self._registry = registry
         self._limits = limits
-        intents = _intents_adapter(registry)
+        intents = intents_adapter(registry, limits)
         self._validate = intents.validator.validate_python
         self._diagnosis = Diagnosis(registry, limits, intents)
 
@@ -55,14 +46,26 @@ class Structure:
         try:
             return self._check(raw, submitter, batch_id)
         except Exception as error:  # noqa: BLE001  # the door: an object's own methods may raise
-            return [whole(RefusalCode.PAYLOAD_INVALID, f"{_HOSTILE}: {type(error).__name__}")]
+            return [_hostile(error)]
+
+    def check_again(self, batch: CheckedBatch) -> list[Refusal] | None:
+        """Validate what was read back from a record, so that rules see it as on arrival."""
+        try:
+            outcome = self._diagnosis.second_look(batch.intents)
+        except Exception as error:  # noqa: BLE001  # a payload's own validator may raise
+            return [_hostile(error)]
+        if isinstance(outcome, list):
+            return outcome
+        batch.intents = outcome.intents
+        return None
 
     def _check(self, raw: object, submitter: str, batch_id: str) -> CheckedBatch | list[Refusal]:
         options: Mapping[str, Json] = {}
         given: object = raw
+        at = ""
         if isinstance(raw, Mapping):
             if "intents" in raw:
-                options, given = raw, raw["intents"]
+                options, given, at = raw, raw["intents"], "/intents"
             else:
                 given = [raw]
         if not isinstance(given, list | tuple):
@@ -70,49 +73,52 @@ class Structure:
                 "a batch must be an array of intents, an object with 'intents', or one intent; "
                 f"got {type(given).__name__}"
             )
-            return [whole(RefusalCode.FIELD_INVALID, message)]
+            return [whole(RefusalCode.FIELD_INVALID, message, at=at)]
+        if type(given) is not list:  # a subclass may never end
+            given = list(islice(given, self._limits.batch_intents_max + 1))
         unsound = _check_size(given, self._limits) or _check_options(options)
         if unsound:
             return unsound
         notices: dict[int, tuple[Notice, ...]] | None = None
         try:
-            intents: list[Intent] = self._validate(given if type(given) is list else list(given))
-        except Unsound:
+            intents: list[Intent] = self._validate(given, strict=True)
+            parts = _encode(intents)
+        except (Unsound, *ENCODE_ERRORS):
             outcome = self._diagnosis.second_look(given)
             if isinstance(outcome, list):
                 return outcome
-            intents, notices = outcome.intents, outcome.notices
-        return self._encode(intents, notices, options, submitter, batch_id)
-
-    def _encode(
-        self,
-        intents: list[Intent],
-        notices: dict[int, tuple[Notice, ...]] | None,
-        options: Mapping[str, Json],
-        submitter: str,
-        batch_id: str,
-    ) -> CheckedBatch | list[Refusal]:
-        limits = self._limits
-        try:
-            parts = [
-                canonical((i["agent_id"], i["req_id"], i["kind"], i["payload"], i["priority"]))
-                for i in intents
-            ]
-        except ENCODE_ERRORS:
-            return self._diagnosis.unencodable(intents)
-        encoded = array_header(len(parts)) + b"".join(parts)
-        large = max(map(len, parts)) > limits.payload_depth_max
-        if large or _PERHAPS_NOT_FINITE.search(encoded):
-            unsound = self._diagnosis.oversized(intents, encoded)
-            if unsound:
-                return unsound
+            intents, notices = outcome
+            try:
+                parts = _encode(intents)
+            except ENCODE_ERRORS:  # a payload's own validator made it so
+                return self._diagnosis.unencodable(intents)
         batch = CheckedBatch()
-        batch.intents = intents
-        batch.encoded = encoded
-        batch.fingerprint = _fingerprint(parts)
         batch.notices = notices
         batch.submitter = submitter
         batch.batch_id = batch_id
+        return self._finish(batch, intents, parts, options)
+
+    def _finish(
+        self,
+        batch: CheckedBatch,
+        intents: list[Intent],
+        parts: list[bytes],
+        options: Mapping[str, Json],
+    ) -> CheckedBatch | list[Refusal]:
+        """Measure what is valid, and fill in the rest."""
+        limits = self._limits
+        encoded = array_header(len(parts)) + b"".join(parts)
+        if (
+            max(map(len, parts)) > limits.payload_bytes_max
+            or len(encoded) > limits.batch_bytes_max
+            or _PERHAPS_NOT_FINITE.search(encoded)
+        ):
+            unsound = self._diagnosis.oversized(intents, len(encoded))
+            if unsound:
+                return unsound
+        batch.intents = intents
+        batch.encoded = encoded
+        batch.fingerprint = _fingerprint(parts)
         batch.due_of = None
         batch.contexts = [intent["context_seq"] for intent in intents]
         batch.valid_until_ns = None
@@ -130,51 +136,11 @@ class Structure:
         return batch
 
 
-def _intents_adapter(registry: Registry) -> TypeAdapter[list[Intent]]:
-    variants = tuple(_variant(kind.name, kind.payload) for kind in registry)
-    one: Any = variants[0]
-    if len(variants) > 1:
-        one = Annotated[_union(variants), Field(discriminator="kind")]
-    return TypeAdapter(Annotated[list[one], Field(strict=True)], config=ConfigDict(strict=True))
-
-
-def _union(variants: tuple[Any, ...]) -> Any:
-    union = variants[0]
-    for variant in variants[1:]:
-        union = union | variant
-    return union
-
-
-def _variant(name: str, payload: object) -> Any:
-    """Make the TypedDict of the intents of one kind."""
-    fields = {
-        "kind": Literal[name],
-        "payload": _plain_payload(payload),
-        "agent_id": _Id,
-        "req_id": _Id,
-        "context_seq": _Seq,
-        "priority": _Priority,
-        "schema_version": Literal[SCHEMA_VERSION],
-        "valid_until": NotRequired[_Finite],
-    }
-    variant: Any = TypedDict(f"Intent_{name}", fields)  # type: ignore[operator]  # made at run time
-    variant.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-    return variant
-
-
-def _plain_payload(payload: Any) -> Any:
-    """A TypedDict validates to a dict; every other model is dumped to one."""
-    if is_typeddict(payload):
-        return payload
-    adapter: TypeAdapter[object] = TypeAdapter(payload)
-
-    def dump(value: object) -> dict[str, Json]:
-        dumped = adapter.dump_python(value, mode="json")
-        if not isinstance(dumped, dict):
-            raise ValueError(f"a payload must be an object, got {type(dumped).__name__}")  # noqa: TRY004  # pydantic turns ValueError into an error of the field
-        return dumped
-
-    return Annotated[payload, AfterValidator(dump)]
+def _encode(intents: list[Intent]) -> list[bytes]:
+    return [
+        canonical((i["agent_id"], i["req_id"], i["kind"], i["payload"], i["priority"]))
+        for i in intents
+    ]
 
 
 def _fingerprint(parts: list[bytes]) -> int:
@@ -187,6 +153,14 @@ def _fingerprint(parts: list[bytes]) -> int:
 def _until_ns(intent: Intent) -> int | None:
     until = intent.get("valid_until")
     return None if until is None else round(until * SECOND_NS)
+
+
+def _hostile(error: Exception) -> Refusal:
+    message = (
+        f"reading the batch raised {type(error).__name__}; send plain JSON values, or report it to "
+        "the author of the payload's model"
+    )
+    return whole(RefusalCode.PAYLOAD_INVALID, message)
 
 
 def _check_size(given: Sequence[object], limits: Limits) -> list[Refusal]:
@@ -206,13 +180,13 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
     refusals = []
     for name, value in options.items():
         if name not in _OPTIONS:
-            message = f"a batch has no field {name!r}; it has {sorted(_OPTIONS)}"
-            refusals.append(whole(RefusalCode.FIELD_UNKNOWN, message, at=f"/{name}"))
+            message = f"a batch has no field {shown(name)}; it has {sorted(_OPTIONS)}"
+            refusals.append(whole(RefusalCode.FIELD_UNKNOWN, message, at=pointer([name])))
         elif name == "dry_run" and type(value) is not bool:
-            message = f"dry_run must be true or false, got {value!r}"
+            message = f"dry_run must be true or false, got {shown(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
         elif name in {"sim_time", "valid_for_s"} and value is not None and not _is_time(value):
-            message = f"{name} must be a finite number of seconds >= 0, got {value!r}"
+            message = f"{name} must be a finite number of seconds >= 0, got {shown(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
     return refusals
 
@@ -227,5 +201,3 @@ def _read_options(batch: CheckedBatch, options: Mapping[str, Json]) -> None:
     batch.sim_time_ns = None if sim_time is None else round(sim_time * SECOND_NS)
     batch.valid_for_ns = None if valid_for_s is None else round(valid_for_s * SECOND_NS)
     batch.dry_run = options.get("dry_run", False)
-
-

@@ -16,11 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from placet.runtime.scenarios.policies import find_policy
-from placet.runtime.scenarios.scenario import Scenario, ScenarioError
+from placet.runtime.scenarios.scenario import AgentGroup, ObjectGroup, Scenario, ScenarioError
 from placet.schemas.codec import Json
 
 _SCENARIO: Final = TypeAdapter(Scenario)
-_GROUPS: Final = frozenset({"agents", "objects"})
+_KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
 _Domain = TypeVar("_Domain")
 
@@ -52,7 +53,7 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     try:
         loaded = _SCENARIO.validate_python(raw)
     except ValidationError as error:
-        raise _explained(source, error.errors()[0]) from None
+        raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
     return _checked(source, loaded)
 
 
@@ -111,7 +112,7 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
-    if path[0] in _GROUPS and (len(path) == 1 or path[1] not in raw.get(path[0], {})):
+    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in raw.get(path[0], {})):
         groups = list(raw.get(path[0], {}))
         name = path[1] if len(path) > 1 else ""
         problem = f"there is no group {name!r} of {path[0]}{_hint(name, groups)}"
@@ -129,18 +130,21 @@ def _value(text: str, before: Json) -> Json:
     return table["value"] if len(table) == 1 else text
 
 
+def _is_no_typo(detail: ErrorDetails) -> bool:
+    """Order errors: a key that is unknown may be why another is missing."""
+    return detail["type"] not in _UNKNOWN
+
+
 def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
-    key = ".".join(str(step) for step in detail["loc"])
-    if detail["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return ScenarioError(source, key, f"there is no such key{_hint(key, _siblings(detail))}")
+    place = detail["loc"]
+    key = ".".join(str(step) for step in place)
+    if detail["type"] in _UNKNOWN:
+        known = [name.name for name in fields(_KNOWN.get(place[0], Scenario))]
+        return ScenarioError(source, key, f"there is no such key{_hint(str(place[-1]), known)}")
     if detail["type"] in {"missing", "missing_argument"}:
         return ScenarioError(source, key, "is missing; add it to the file")
     message = detail["msg"][:1].lower() + detail["msg"][1:]
     return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
-
-
-def _siblings(detail: ErrorDetails) -> list[str]:
-    return [name.name for name in fields(Scenario)] if len(detail["loc"]) == 1 else []
 
 
 def _checked(source: str, scenario: Scenario) -> Scenario:

@@ -6,10 +6,10 @@ memory and draws by name, so that a run is the same again however its agents are
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from importlib import import_module
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
+from placet.runtime.plugins import import_from_here
 from placet.runtime.scenarios.scenario import Member, Scenario
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
@@ -55,7 +55,7 @@ def find_policy(name: str) -> PolicyFactory:
         hint = f"did you mean {near[0]!r}?" if near else f"bundled are {', '.join(BUNDLED)}"
         raise LookupError(f"there is no policy {name!r}; {hint} One's own is module:attribute")
     try:
-        found = getattr(import_module(module_name), attribute, None)
+        found = getattr(import_from_here(module_name), attribute, None)
     except ImportError as error:
         raise LookupError(f"policy {name!r} cannot be imported: {error}") from error
     if not callable(found):

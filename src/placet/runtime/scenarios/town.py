@@ -55,9 +55,7 @@ class _Resident:
                 there_are = ", ".join(self.OPTIONS) or "none"
                 raise ScenarioError(scenario.name, key, f"no such option; there are {there_are}")
             expected = type(self.OPTIONS[name])
-            if not isinstance(value, int if expected is float else expected) and (
-                type(value) is not expected
-            ):
+            if type(value) not in ({int, float} if expected is float else {expected}):
                 problem = f"must be of type {expected.__name__}, got {value!r}"
                 raise ScenarioError(scenario.name, key, problem)
         return {**self.OPTIONS, **given}

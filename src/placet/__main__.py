@@ -1,0 +1,8 @@
+"""`python -m placet` is `placet`."""
+
+import sys
+
+from placet.runtime.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""What lies still and costs: bytes per idle agent and per remembered req_id, time to import."""
+
+import gc
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from statistics import median
+
+from placet.bench.contenders import KernelAlone
+from placet.bench.workloads import PERMISSIONS, Load, Scale, Shape, make_config, make_domain
+from placet.runtime.facade import Orchestrator
+
+_PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
+
+
+def _allocated() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+async def bytes_per_agent(scale: Scale) -> float:
+    """Measure an idle agent: its handle, its books, its entity, its record in the log in memory."""
+    shape = Shape(agents=scale.idle_agents)
+    agent_ids = Load(shape).agent_ids
+    async with Orchestrator(make_domain(), make_config(shape)) as orchestrator:
+        tracemalloc.start()
+        before = _allocated()
+        handles = [
+            await orchestrator.register_agent(agent_id, permissions=PERMISSIONS)
+            for agent_id in agent_ids
+        ]
+        after = _allocated()
+        tracemalloc.stop()
+    return (after - before) / len(handles)
+
+
+async def bytes_per_req_id(scale: Scale) -> float:
+    """Measure a remembered req_id, its string included, when all windows are full."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    contender = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))
+    tracemalloc.start()
+    before = _allocated()
+    async with contender:
+        after = _allocated()
+    tracemalloc.stop()
+    return (after - before) / contender.kernel.ledger.remembered
+
+
+def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
+    """Time `import placet` in fresh interpreters, less the start of an interpreter that does not.
+
+    Returns:
+        One figure for each repeat.
+    """
+    _run(_PROGRAM, clock)  # writes the bytecode
+    startup = median(_run("", clock) for _ in range(repeats))
+    return [max(0.0, _run(_PROGRAM, clock) - startup) for _ in range(repeats)]
+
+
+def _run(program: str, clock: Callable[[], float]) -> float:
+    started = clock()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    return clock() - started

@@ -1,0 +1,110 @@
+"""How it is measured: contenders take turns, so that a slow minute of the machine hits them all.
+
+The garbage collector runs with its defaults, in preparation and in timed work alike; it is asked
+to collect only before a turn. A ratio is of one turn to the mean of the two turns of the reference
+around it, and the report gives the median of the ratios.
+"""
+
+import gc
+import time
+from collections.abc import Sequence
+from statistics import mean, median
+from typing import NamedTuple
+
+from placet.bench.contenders import Contender
+
+TURN_SECONDS = 0.4
+"""Length of a turn where the time given allows for it."""
+
+TURNS_MIN, TURNS_MAX = 3, 15
+
+
+class Turn(NamedTuple):
+    """What one contender did in one turn. CPU time is of the whole process, threads included."""
+
+    intents: int
+    wall_ns: int
+    cpu_ns: int
+
+    @property
+    def per_second(self) -> float:
+        """Intents per second of wall time."""
+        return self.intents * 1e9 / self.wall_ns
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of one intent, microseconds."""
+        return self.cpu_ns / 1e3 / self.intents
+
+
+class Spread(NamedTuple):
+    """A figure over the turns."""
+
+    least: float
+    middle: float
+    most: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Give it as plain JSON."""
+        return {"min": self.least, "median": self.middle, "max": self.most}
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Sum up a figure."""
+    return Spread(min(values), median(values), max(values))
+
+
+async def take_turns(
+    contenders: Sequence[Contender], seconds: float
+) -> dict[Contender, list[Turn]]:
+    """Let contenders work in turn, the first of them once more at the end.
+
+    Args:
+        contenders: In order; the first is the one that the others are compared with.
+        seconds: Timed work of each, together.
+    """
+    count = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
+    turns: dict[Contender, list[Turn]] = {contender: [] for contender in contenders}
+    for contender in [*list(contenders) * count, contenders[0]]:
+        turns[contender].append(await _turn(contender, seconds / count))
+    return turns
+
+
+async def _turn(contender: Contender, seconds: float) -> Turn:
+    gc.collect()
+    intents = wall_ns = cpu_ns = 0
+    while wall_ns < seconds * 1e9:
+        chunk = contender.next_chunk()
+        wall_before, cpu_before = time.perf_counter_ns(), time.process_time_ns()
+        await contender.run(chunk)
+        cpu_ns += time.process_time_ns() - cpu_before
+        wall_ns += time.perf_counter_ns() - wall_before
+        intents += chunk.intents
+    return Turn(intents, wall_ns, cpu_ns)
+
+
+def ratios(turns: Sequence[Turn], others: Sequence[Turn]) -> list[float]:
+    """Compare throughputs: each turn with the mean of its neighbors among the others' turns."""
+    pairs = zip(others, [*others[1:], others[-1]], strict=True)
+    return [
+        turn.per_second / mean((before.per_second, after.per_second))
+        for turn, (before, after) in zip(turns, pairs, strict=False)
+    ]
+
+
+def cpu_ratios(turns: Sequence[Turn], others: Sequence[Turn]) -> list[float]:
+    """Compare likewise by CPU time, which other programs on the machine disturb less."""
+    pairs = zip(others, [*others[1:], others[-1]], strict=True)
+    return [
+        mean((before.cpu_us, after.cpu_us)) / turn.cpu_us
+        for turn, (before, after) in zip(turns, pairs, strict=False)
+    ]
+
+
+def percentiles_ms(latencies_ns: Sequence[int]) -> dict[str, float] | None:
+    """Give the median and the 99th percentile in milliseconds; None where nothing was noted."""
+    if not latencies_ns:
+        return None
+    ordered = sorted(latencies_ns)
+    last = len(ordered) - 1
+    return {"p50": ordered[last // 2] / 1e6, "p99": ordered[int(last * 0.99)] / 1e6}

@@ -1,0 +1,173 @@
+"""The benchmarks as plain values and as tables: what `placet bench` prints."""
+
+import asyncio
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from placet.bench.suite import SUITE
+from placet.bench.workloads import SEED, Scale
+from placet.schemas.codec import Json
+
+WORKLOADS: Final = tuple(SUITE)
+"""Every workload by name, in the order in which they run."""
+
+DEFAULT: Final = ("w1", "w1s", "w3", "w4", "w5", "replay")
+_LIBRARIES: Final = ("placet", "pydantic", "pydantic-core", "msgspec", "anyio")
+
+
+class Bar(NamedTuple):
+    """One line of the specification's table of speed.
+
+    Attributes:
+        label: The figure, as the table names it.
+        workload: Whose result holds it.
+        path: Where in the result, names joined by dots.
+        is_at_least: True if more is better.
+        must: Bound that a release keeps.
+        aim: Bound that it hopes for; None where there is only one.
+        scale: By how much the figure is multiplied to have the unit of the label.
+    """
+
+    label: str
+    workload: str
+    path: str
+    is_at_least: bool
+    must: float
+    aim: float | None
+    scale: float = 1.0
+
+
+BARS: Final = (
+    Bar("W1, intents/s ÷ reference loop", "w1", "ratio_to_reference", True, 0.5, 0.7),
+    Bar("W1, k intents/s", "w1", "intents_per_second", True, 100, 150, 1e-3),
+    Bar("W1s, k intents/s", "w1s", "intents_per_second", True, 35, 60, 1e-3),
+    Bar("W3 ÷ the same in memory", "w3", "ratio_to_memory", True, 0.6, 0.9),
+    Bar("W3 commit p50, ms (the bar holds up to 4)", "w3", "commit_ms.p50", False, 4, None),
+    Bar("W4 p50, µs", "w4", "verdict_ms.p50", False, 100, 60, 1e3),
+    Bar("W4 p99, µs", "w4", "verdict_ms.p99", False, 300, 150, 1e3),
+    Bar("W5 cost, largest ÷ smallest", "w5", "cost_largest_to_smallest", False, 1.3, 1.1),
+    Bar("replay, intents folded ÷ W1", "replay", "ratio_to_w1", True, 2, 4),
+    Bar("memory per idle agent, B", "memory", "bytes_per_agent", False, 2_000, 1_000),
+    Bar("memory per remembered req_id, B", "memory", "bytes_per_req_id", False, 300, 130),
+    Bar("import placet, ms", "import", "import_seconds", False, 300, None, 1e3),
+)
+
+
+def run(
+    workloads: Sequence[str] = (), seconds: float = 5.0, *, scale: Scale | None = None
+) -> list[dict[str, Json]]:
+    """Run workloads one after another. Takes their seconds, and some for preparation.
+
+    Args:
+        workloads: Names out of `WORKLOADS`; none is the six of throughput and latency.
+        seconds: Timed work of each contender of each workload.
+        scale: Other sizes than the specification's.
+
+    Returns:
+        For each workload at least `workload`, `intents_per_second`, `ratio_to_reference`,
+        `verdict_ms` (both None where it measures something else), `python` and `machine`.
+
+    Raises:
+        ValueError: A workload is unknown, or the time is not positive.
+    """
+    names = list(workloads) or list(DEFAULT)
+    unknown = [name for name in names if name not in SUITE]
+    if unknown:
+        raise ValueError(f"no workload is called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds must be a finite number > 0, got {seconds!r}")
+    return [asyncio.run(_result(name, seconds, scale or Scale())) for name in names]
+
+
+async def _result(name: str, seconds: float, scale: Scale) -> dict[str, Json]:
+    blank = {"intents_per_second": None, "ratio_to_reference": None, "verdict_ms": None}
+    return {
+        "workload": name,
+        **blank,
+        **await SUITE[name](scale, seconds),
+        "seconds": seconds,
+        "seed": SEED,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "machine": machine(),
+        "versions": {library: version(library) for library in _LIBRARIES},
+    }
+
+
+def machine() -> str:
+    """Name processor, number of cores, and system."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    models = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
+    processor = next(models, platform.processor() or platform.machine())
+    return f"{processor}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def figure(result: dict[str, Json], path: str) -> float | None:
+    """Find a figure in a result; None if it is not there."""
+    found: Json = result
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return None if found is None else float(found)
+
+
+def as_table(results: Iterable[dict[str, Json]]) -> str:
+    """Give one line per workload, for people."""
+    head = ("workload", "intents/s", "÷ reference", "(min-max)", "p50 ms", "p99 ms", "besides")
+    rows = [head, *(_row(result) for result in results)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _row(result: dict[str, Json]) -> tuple[str, ...]:
+    low = figure(result, "spread.ratio_to_reference.min")
+    high = figure(result, "spread.ratio_to_reference.max")
+    rate = result["intents_per_second"]
+    named = [bar for bar in BARS if bar.workload == result["workload"] and "." not in bar.path]
+    besides = [
+        f"{bar.path} {_short(figure(result, bar.path))}"
+        for bar in named
+        if bar.path not in {"intents_per_second", "ratio_to_reference"}
+    ]
+    if "commit_ms" in result:
+        besides.append(f"commit_ms p50 {_short(figure(result, 'commit_ms.p50'))}")
+    return (
+        result["workload"],
+        "" if rate is None else f"{rate:,.0f}",
+        _short(result["ratio_to_reference"]),
+        "" if low is None else f"{_short(low)}-{_short(high)}",
+        _short(figure(result, "verdict_ms.p50")),
+        _short(figure(result, "verdict_ms.p99")),
+        ", ".join(besides),
+    )
+
+
+def as_markdown(results: Sequence[dict[str, Json]]) -> str:
+    """Give the specification's table with what was measured, for `docs/benchmarks.md`."""
+    by_name = {result["workload"]: result for result in results}
+    lines = ["| | must | aim | measured |", "|---|---|---|---|"]
+    for bar in BARS:
+        result = by_name.get(bar.workload)
+        value = None if result is None else figure(result, bar.path)
+        sign = "≥" if bar.is_at_least else "≤"
+        aim = "" if bar.aim is None else f"{sign} {bar.aim:,g}"
+        measured = "not run" if value is None else _short(value * bar.scale)
+        lines.append(f"| {bar.label} | {sign} {bar.must:,g} | {aim} | {measured} |")
+    if results:
+        first = results[0]
+        lines += ["", f"{first['python']}; {first['machine']}; {first['seconds']:g} s each."]
+    return "\n".join(lines)
+
+
+def _short(value: float | None) -> str:
+    """Write a figure with three digits that matter."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004  # three digits

@@ -1,0 +1,194 @@
+"""Each workload, start to end: who takes part, for how long, and what is made of the turns.
+
+Every figure of a workload comes from the same run as the reference loop that it is compared with.
+"""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from typing import Final, TypeAlias
+
+from placet.bench.contenders import Contender, Fold, KernelAlone, Reference, WholeWorld
+from placet.bench.footprint import bytes_per_agent, bytes_per_req_id, import_seconds
+from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
+from placet.bench.workloads import Load, Scale, Shape
+from placet.schemas.codec import Json
+
+Figures: TypeAlias = dict[str, Json]
+Workload: TypeAlias = Callable[[Scale, float], Awaitable[Figures]]
+
+_LANES_DURABLE: Final = 4
+_RECORDS_PER_SECOND: Final = 200_000
+"""W5's log has as many records per second of the time given, up to `Scale.log_records`."""
+
+
+async def _compete(contenders: Sequence[Contender], seconds: float) -> dict[Contender, list[Turn]]:
+    async with AsyncExitStack() as stack:
+        for contender in contenders:
+            await stack.enter_async_context(contender)
+        return await take_turns(contenders, seconds)
+
+
+def _figures(turns: Sequence[Turn], reference: Sequence[Turn]) -> Figures:
+    """Sum up one contender against the reference."""
+    rates = spread([turn.per_second for turn in turns])
+    wall, cpu = spread(ratios(turns, reference)), spread(cpu_ratios(turns, reference))
+    return {
+        "intents_per_second": rates.middle,
+        "ratio_to_reference": wall.middle,
+        "verdict_ms": None,
+        "spread": {
+            "intents_per_second": rates.as_dict(),
+            "ratio_to_reference": wall.as_dict(),
+            "cpu_ratio_to_reference": cpu.as_dict(),
+            "cpu_us_per_intent": spread([turn.cpu_us for turn in turns]).as_dict(),
+            "reference_intents_per_second": spread(
+                [turn.per_second for turn in reference]
+            ).as_dict(),
+        },
+        "turns": len(turns),
+    }
+
+
+async def _in_memory(shape: Shape, scale: Scale, seconds: float) -> Figures:
+    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
+    world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
+    turns = await _compete([reference, world], seconds)
+    figures = _figures(turns[world], turns[reference])
+    figures["verdict_ms"] = percentiles_ms(world.latencies_ns)
+    return figures
+
+
+async def w1(scale: Scale, seconds: float) -> Figures:
+    """Throughput: batches of 10, one outstanding per agent."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    return await _in_memory(shape, scale, seconds)
+
+
+async def w1s(scale: Scale, seconds: float) -> Figures:
+    """Throughput: batches of 1, one outstanding per agent."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids, batch_intents=1)
+    return await _in_memory(shape, scale, seconds)
+
+
+async def w3(scale: Scale, seconds: float) -> Figures:
+    """Durability: 4 outstanding per agent, SQLite FULL, beside the same in memory."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids, lanes=_LANES_DURABLE)
+    with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
+        store = f"sqlite:///{Path(folder) / 'w3.db'}?synchronous=full"
+        reference, memory, durable = contenders = (
+            Reference(Load(shape, chunk_intents=scale.chunk_intents)),
+            WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
+            WholeWorld(Load(shape, chunk_intents=scale.chunk_intents), store),
+        )
+        turns = await _compete(contenders, seconds)
+        commit_ms = durable.statistics()["commit_ms"]
+    to_memory = spread(ratios(turns[durable], turns[memory]))
+    figures = _figures(turns[durable], turns[reference])
+    figures["verdict_ms"] = percentiles_ms(durable.latencies_ns)
+    figures["commit_ms"] = commit_ms
+    figures["ratio_to_memory"] = to_memory.middle
+    figures["spread"]["ratio_to_memory"] = to_memory.as_dict()
+    figures["memory"] = _figures(turns[memory], turns[reference])
+    figures["memory"]["verdict_ms"] = percentiles_ms(memory.latencies_ns)
+    figures["notes"] = [
+        "commit_ms is of the whole life of the store, the filling of the windows included",
+        f"the store was in {Path(folder).parent}",
+    ]
+    return figures
+
+
+async def w4(scale: Scale, seconds: float) -> Figures:
+    """Latency: one submitter, one batch of 10 after another."""
+    return await _in_memory(Shape(agents=1, window_ids=scale.window_ids), scale, seconds)
+
+
+async def w5(scale: Scale, seconds: float) -> Figures:
+    """Scaling: more agents, and a long log."""
+    log_records = min(scale.log_records, round(seconds * _RECORDS_PER_SECOND))
+    shapes = [
+        Shape(agents=scale.agents * factor, window_ids=scale.crowd_window_ids)
+        for factor in scale.crowds
+    ]
+    references = [Reference(Load(shape, chunk_intents=scale.chunk_intents)) for shape in shapes]
+    worlds = [WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)) for shape in shapes]
+    old = WholeWorld(Load(shapes[0], chunk_intents=scale.chunk_intents))
+    contenders = [references[0], *worlds, old, *references[1:]]
+    async with AsyncExitStack() as stack:
+        for contender in contenders:
+            await stack.enter_async_context(contender)
+        await old.grow(log_records)
+        turns = await take_turns(contenders, seconds)
+        records = [world.statistics()["records"] for world in [*worlds, old]]
+    costs = [median(turn.cpu_us for turn in turns[world]) for world in [*worlds, old]]
+    own_costs = [median(turn.cpu_us for turn in turns[reference]) for reference in references]
+    figures = _figures(turns[worlds[-1]], turns[references[0]])
+    figures["cost_largest_to_smallest"] = max(costs) / min(costs)
+    figures["reference_cost_largest_to_smallest"] = max(own_costs) / min(own_costs)
+    figures["sizes"] = [
+        {"agents": shape.agents, "log_records": count, "cpu_us_per_intent": cost}
+        for shape, count, cost in zip([*shapes, shapes[0]], records, costs, strict=True)
+    ]
+    figures["notes"] = [
+        "costs are medians of CPU time; the other figures are of the largest crowd",
+        f"dedup windows of {scale.crowd_window_ids} req_ids per agent",
+        "the reference's own cost grows with its agents too: the caches of the machine",
+    ]
+    return figures
+
+
+async def replay(scale: Scale, seconds: float) -> Figures:
+    """Recovery: folding the log of W1, beside W1 itself."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
+    world = WholeWorld(Load(shape, chunk_intents=scale.chunk_intents))
+    fold = Fold(Load(shape, chunk_intents=scale.chunk_intents), scale.replay_intents)
+    turns = await _compete([reference, world, fold], seconds)
+    figures = _figures(turns[fold], turns[reference])
+    to_w1 = spread(ratios(turns[fold], turns[world]))
+    figures["ratio_to_w1"] = to_w1.middle
+    figures["spread"]["ratio_to_w1"] = to_w1.as_dict()
+    return figures
+
+
+async def kernel(scale: Scale, seconds: float) -> Figures:
+    """The kernel alone on W1: what is left when the actors are taken away."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
+    alone = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))
+    turns = await _compete([reference, alone], seconds)
+    return _figures(turns[alone], turns[reference])
+
+
+async def memory(scale: Scale, _seconds: float) -> Figures:
+    """Memory: an idle agent, a remembered req_id."""
+    return {
+        "bytes_per_agent": await bytes_per_agent(scale),
+        "bytes_per_req_id": await bytes_per_req_id(scale),
+        "notes": ["requested bytes by tracemalloc; the allocator adds its own"],
+    }
+
+
+async def importing(scale: Scale, _seconds: float) -> Figures:
+    """Import: `import placet` in a fresh interpreter."""
+    times = spread(import_seconds(scale.import_repeats))
+    return {
+        "import_seconds": times.middle,
+        "spread": {"import_seconds": times.as_dict()},
+        "notes": ["less the start of an interpreter that imports nothing"],
+    }
+
+
+SUITE: Final[Mapping[str, Workload]] = {
+    "w1": w1,
+    "w1s": w1s,
+    "w3": w3,
+    "w4": w4,
+    "w5": w5,
+    "replay": replay,
+    "kernel": kernel,
+    "memory": memory,
+    "import": importing,
+}

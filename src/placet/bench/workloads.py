@@ -1,0 +1,172 @@
+"""What is measured: seeded batches of `Move` intents, and the world that they are for.
+
+Every stage of the gate is on and none refuses: agents have permissions, `Move` has a quota and a
+footprint, contexts have a threshold, req_ids are of the sequence form, the world has bounds.
+Intents are made outside of the timed region, a chunk at a time, so that memory stays bounded.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+from placet.domains.world import World
+from placet.runtime.config import OrchestratorConfig
+from placet.schemas.config import KernelConfig
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import Limits
+
+SEED: Final = 11
+KIND: Final = "Move"
+PERMISSIONS: Final = frozenset({KIND, "Speak"})
+QUOTA: Final = {"rate": 1_000_000.0, "burst": 1_000_000}
+STALENESS_THRESHOLD: Final = 2**40
+SIDE: Final = 1_000.0
+"""Length of the world's edges; positions are drawn from within."""
+
+CHUNK_INTENTS: Final = 20_000
+"""Intents that are made ahead of one stretch of timed work, unless one round needs more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The form of a load.
+
+    Attributes:
+        agents: How many agents submit.
+        batch_intents: Intents in each batch.
+        lanes: Batches that each agent has outstanding at any moment.
+        window_ids: Size of each agent's dedup window, which is full before the clock starts.
+    """
+
+    agents: int = 100
+    batch_intents: int = 10
+    lanes: int = 1
+    window_ids: int = 1_024
+
+    @property
+    def round_intents(self) -> int:
+        """Intents of one round, in which every lane submits one batch."""
+        return self.agents * self.lanes * self.batch_intents
+
+    @property
+    def filling_rounds(self) -> int:
+        """Rounds after which every window is full and evicts."""
+        return 2 + self.window_ids // (self.lanes * self.batch_intents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The sizes of all workloads; the defaults are those of the specification.
+
+    Attributes:
+        agents: Agents of W1.
+        window_ids: Size of the dedup windows.
+        crowds: Factors by which W5 multiplies the agents.
+        crowd_window_ids: Size of W5's windows: small, so that the largest crowd's can be filled.
+        log_records: Records in the log of W5's long-lived world.
+        replay_intents: Intents in the log that is folded.
+        idle_agents: Agents registered for the memory figure.
+        chunk_intents: Intents made ahead of one stretch of timed work.
+        import_repeats: How often a fresh interpreter imports the package.
+    """
+
+    agents: int = 100
+    window_ids: int = 1_024
+    crowds: tuple[int, ...] = (1, 10, 100)
+    crowd_window_ids: int = 64
+    log_records: int = 1_000_000
+    replay_intents: int = 100_000
+    idle_agents: int = 10_000
+    chunk_intents: int = CHUNK_INTENTS
+    import_repeats: int = 9
+
+
+class Lane(NamedTuple):
+    """Batches that one agent submits one after another."""
+
+    agent_id: str
+    batches: list[list[Intent]]
+
+
+class Chunk(NamedTuple):
+    """Prepared work: what is timed at a stretch."""
+
+    intents: int
+    lanes: list[Lane]
+
+
+class Load:
+    """A seeded, endless source of batches. Two loads of one seed give the same intents.
+
+    Attributes:
+        shape: Its form.
+        agent_ids: The agents to register before.
+    """
+
+    def __init__(
+        self, shape: Shape, *, seed: int = SEED, chunk_intents: int = CHUNK_INTENTS
+    ) -> None:
+        self.shape = shape
+        self.agent_ids = tuple(f"agent_{number:06d}" for number in range(shape.agents))
+        self._random = Random(seed).random
+        self._numbers = [0] * (shape.agents * shape.lanes)
+        self._rounds = max(1, chunk_intents // shape.round_intents)
+
+    def chunk(self, context_seq: int, rounds: int | None = None) -> Chunk:
+        """Make the next batches of every lane, as agents would who looked at `context_seq`."""
+        rounds = rounds or self._rounds
+        shape = self.shape
+        lanes = [
+            Lane(agent_id, [self._batch(place, agent_id, context_seq) for _ in range(rounds)])
+            for place, agent_id in enumerate(self.agent_ids * shape.lanes)
+        ]
+        return Chunk(rounds * shape.round_intents, lanes)
+
+    def _batch(self, lane: int, agent_id: str, context_seq: int) -> list[Intent]:
+        random = self._random
+        first = self._numbers[lane]
+        self._numbers[lane] = last = first + self.shape.batch_intents
+        sequence = lane // len(self.agent_ids)
+        return [
+            {
+                "kind": KIND,
+                "payload": {"to": [random() * SIDE, random() * SIDE, random() * SIDE]},
+                "agent_id": agent_id,
+                "req_id": f"lane{sequence}:{number}",
+                "context_seq": context_seq,
+                "priority": 10,
+                "schema_version": SCHEMA_VERSION,
+            }
+            for number in range(first, last)
+        ]
+
+
+def make_domain() -> World:
+    """Make the domain of all workloads."""
+    return World(bounds=[[0.0, 0.0, 0.0], [SIDE, SIDE, SIDE]])
+
+
+def make_config(shape: Shape, store: str = "memory://") -> OrchestratorConfig:
+    """Configure a world with every stage on, and bounds that this load does not reach."""
+    limits = Limits(
+        window_ids_max=shape.window_ids,
+        log_bytes_max=16 * 1024**3,
+        # The largest crowd submits all at once, before the orchestrator has its first turn.
+        mailbox_batches_max=1_000_000,
+        mailbox_age_ms_max=600_000,
+        loop_lag_ms_max=600_000,
+        attempts_per_second_max=1_000_000,
+        attempts_burst_max=1_000_000,
+    )
+    return OrchestratorConfig(
+        store=store,
+        seed=SEED,
+        staleness_threshold=STALENESS_THRESHOLD,
+        quotas={KIND: QUOTA},
+        limits=limits,
+    )
+
+
+def make_kernel_config(shape: Shape) -> KernelConfig:
+    """Configure the kernel alone likewise."""
+    return make_config(shape).kernel_config()

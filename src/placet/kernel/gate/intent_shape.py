@@ -1,0 +1,113 @@
+"""The shape of an intent as a compiled validator: one variant for each kind, told apart by `kind`.
+
+A kind's payload is validated as it is where pydantic makes plain values of it; a model, or
+anything that could let other objects in, is validated as strict JSON instead, so that a batch means
+the same whatever it came as.
+"""
+
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter
+from typing_extensions import TypedDict, is_typeddict
+
+from placet.kernel.gate.plain import to_plain
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json, to_json
+from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import SECOND_NS, Limits
+
+Shape = Any
+"""A type made at run time, which only pydantic reads."""
+
+_Id = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX, pattern=ID_PATTERN)]
+_Until = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=2**63 / SECOND_NS)]
+_Seq = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+_Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+_PLAIN: Final = frozenset(
+    {
+        "typed-dict", "typed-dict-field", "dict", "list", "tuple", "str", "int", "float", "bool",
+        "none", "literal", "nullable", "union", "tagged-union", "default", "json-or-python",
+        "definitions", "function-before", "function-after", "function-wrap", "function-plain",
+        "no-info", "with-info",
+    }
+)  # fmt: skip
+"""What makes plain values of strict input; a kind's own functions are trusted to."""
+
+_ENDLESS: Final = frozenset({"any", "definition-ref"})
+"""What makes plain values of plain values, but of any depth and size."""
+
+_NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
+"""Keys of a schema that hold data, or what is done outside Python mode."""
+
+
+def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Intent]]:
+    """Compile the validator of a list of intents."""
+    variants = [_variant(kind.name, _payload(kind.payload, limits)) for kind in registry]
+    one: Shape = variants[0]
+    if len(variants) > 1:
+        one = Annotated[reduce(or_, variants), Field(discriminator="kind")]
+    return TypeAdapter(Annotated[list[one], Field(strict=True)], config=ConfigDict(strict=True))
+
+
+def _variant(name: str, payload: Shape) -> Shape:
+    """Make the TypedDict of the intents of one kind."""
+    fields = {
+        "kind": Literal[name],
+        "payload": payload,
+        "agent_id": _Id,
+        "req_id": _Id,
+        "context_seq": _Seq,
+        "priority": _Priority,
+        "schema_version": Literal[SCHEMA_VERSION],
+        "valid_until": NotRequired[_Until | None],
+    }
+    make: Shape = TypedDict  # by another name: the fields are known at run time only
+    variant = make(f"Intent_{name}", fields)
+    variant.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    return variant
+
+
+def _payload(payload: Shape, limits: Limits) -> Shape:
+    adapter: TypeAdapter[object] = TypeAdapter(payload)
+    parts = _parts_of(adapter.core_schema)
+
+    def bounded(value: object) -> Json:
+        return to_plain(value, limits.payload_depth_max, limits.payload_bytes_max)
+
+    def as_json(value: object) -> dict[str, Json]:
+        model = adapter.validate_json(to_json(bounded(value)), strict=True)
+        return _as_object(adapter.dump_python(model, mode="json"))
+
+    if parts - _PLAIN - _ENDLESS:
+        return Annotated[Any, PlainValidator(as_json)]
+    if parts & _ENDLESS:
+        payload = Annotated[payload, BeforeValidator(bounded)]
+    elif is_typeddict(payload):
+        return payload
+    return Annotated[payload, AfterValidator(_as_object)]
+
+
+def _as_object(value: object) -> dict[str, Json]:
+    if type(value) is not dict:
+        raise ValueError(f"a payload must be an object, got {type(value).__name__}")
+    return value
+
+
+def _parts_of(schema: object) -> set[str]:
+    """Collect what a core schema is made of, in Python mode."""
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        is_node = isinstance(schema.get("type"), str)  # else it maps names to nodes
+        if is_node:
+            found.add(schema["type"])
+        for name, part in schema.items():
+            if not is_node or name not in _NOT_SCHEMAS:
+                found |= _parts_of(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            found |= _parts_of(part)
+    return found

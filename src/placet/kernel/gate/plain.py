@@ -1,0 +1,147 @@
+"""What a plain value is: what JSON has, in 64 bits, not too deep, not too much.
+
+Both looks at a batch rest on it, and so does what executors and hosts hand in.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from math import isfinite
+from typing import Final
+
+from pydantic import BaseModel
+
+from placet.schemas.codec import Json
+
+_SHOWN_CHARS_MAX: Final = 80
+
+
+class NotPlain(ValueError):  # noqa: N818  # says what the value is, to the one who answers it
+    """A value that JSON does not have. `at` is a JSON pointer inside the value."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.at = ""
+
+
+class TooLarge(NotPlain):
+    """A value that would be encoded in more bytes than are allowed."""
+
+
+def to_plain(value: object, depth_max: int, bytes_max: int) -> Json:
+    """Copy a value into plain lists and dicts. O(its size), and at most O(bytes_max).
+
+    Args:
+        value: Anything at all.
+        depth_max: How many arrays and objects may be nested in each other.
+        bytes_max: A lower bound of the encoded size is held to it, so that a value that holds one
+            large part many times ends before it fills the memory.
+
+    Raises:
+        NotPlain: JSON has no such value: a set, an iterator, NaN, a key that is no string, a lone
+            surrogate, an int beyond 64 bits, deeper nesting.
+        TooLarge: It is larger than `bytes_max` allows.
+    """
+    return _Copier(bytes_max).copy(value, depth_max)
+
+
+class _Copier:
+    """Copies one value, and knows how many bytes it may still take."""
+
+    __slots__ = ("_bytes_left",)
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_left = bytes_max
+
+    def copy(self, value: object, depth_max: int) -> Json:
+        if isinstance(value, str):
+            return self._text(value)
+        self._spend(1)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return _integer(value)
+        if isinstance(value, float):
+            number = float.__float__(value)
+            if isfinite(number):
+                return number
+            raise NotPlain(f"a number must be finite, got {number!r}")
+        if isinstance(value, list | tuple | Mapping | BaseModel):
+            if depth_max == 0:
+                raise NotPlain("the value is nested too deeply, or holds itself")
+            if isinstance(value, list | tuple):
+                return self._array(value, depth_max - 1)
+            pairs = _fields(value) if isinstance(value, BaseModel) else value.items()
+            return self._object(pairs, depth_max - 1)
+        raise NotPlain(f"JSON has no {type(value).__name__}, got {shown(value)}")
+
+    def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
+        copied: list[Json] = []
+        # Bounded, as a subclass may never end.
+        for index, item in enumerate(islice(items, self._bytes_left + 1)):
+            try:
+                copied.append(self.copy(item, depth_max))
+            except NotPlain as error:
+                error.at = f"/{index}{error.at}"
+                raise
+        return copied
+
+    def _object(self, pairs: Iterable[tuple[object, object]], depth_max: int) -> dict[str, Json]:
+        copied: dict[str, Json] = {}
+        for key, item in islice(pairs, self._bytes_left + 1):
+            if not isinstance(key, str):
+                raise NotPlain(f"an object's keys must be strings, got {shown(key)}")
+            name = self._text(key)
+            try:
+                copied[name] = self.copy(item, depth_max)
+            except NotPlain as error:
+                error.at = pointer([name]) + error.at
+                raise
+        return copied
+
+    def _text(self, value: str) -> str:
+        text = str.__str__(value)  # a subclass may have a __str__ of its own
+        self._spend(1 + str.__len__(value))
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise NotPlain(f"a string must be valid Unicode, got {shown(text)}") from None
+        return text
+
+    def _spend(self, count: int) -> None:
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise TooLarge("the value is too large")
+
+
+def _integer(value: int) -> int:
+    number = int.__int__(value)  # a subclass may compare as it likes
+    if -(2**63) <= number < 2**64:
+        return number
+    raise NotPlain(f"an int must fit 64 bits, got one of {number.bit_length()} bits")
+
+
+def _fields(value: BaseModel) -> Iterable[tuple[str, object]]:
+    for name in type(value).model_fields:
+        yield name, getattr(value, name)
+    yield from (value.model_extra or {}).items()
+
+
+def shown(value: object) -> str:
+    """Show a value in a message: short, and without raising."""
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001  # a hostile object's __repr__
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    text = str.encode(text, "utf-8", "backslashreplace").decode()
+    return text if len(text) <= _SHOWN_CHARS_MAX else text[: _SHOWN_CHARS_MAX - 1] + "…"
+
+
+def pointer(path: Sequence[object]) -> str:
+    """Write a path as a JSON pointer (RFC 6901)."""
+    return "".join(["/" + _step(step) for step in path])
+
+
+def _step(step: object) -> str:
+    text = str.encode(str(step), "utf-8", "backslashreplace").decode()
+    return text.replace("~", "~0").replace("/", "~1")

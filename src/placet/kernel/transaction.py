@@ -1,0 +1,131 @@
+"""The kernel's side of a draft: begin, take back, and sum up for the record.
+
+Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
+"""
+
+from typing import Final, TypeAlias
+
+from placet.kernel.domain import Ref
+from placet.kernel.draft import ABSENT, WHOLE, Draft, Undo
+from placet.kernel.state import Stamp
+from placet.schemas.record import Changes, CollectionChange, EntityChange
+
+NO_CHANGES: Final = Changes()
+
+Mark: TypeAlias = tuple[int, int, int, int]
+START: Final[Mark] = (0, 0, 0, 0)
+
+
+class Transaction(Draft):
+    """A draft that can be undone, as a whole or back to a mark."""
+
+    __slots__ = ()
+
+    def open_group(self, now_ns: int) -> None:
+        """Begin a group of batches: claims hold from here to the next group."""
+        self.now_ns = now_ns
+        self._claims.clear()
+        self.state.limit_dirty()
+
+    def open_batch(self) -> None:
+        """Begin a batch: what was done so far can no longer be undone."""
+        self._undo.clear()
+        if self._collection_undo:
+            self._collection_undo.clear()
+        if self._claims_undo:
+            self._claims_undo.clear()
+        if self.effects:
+            self.effects = []
+        self.normalized = None
+        self.notices = None
+
+    def begin(self, position: int, seq: int, agent_id: str) -> None:
+        """Turn to the next intent of the batch."""
+        self._position = position
+        self.seq = seq
+        self.agent_id = agent_id
+
+    def mark(self) -> Mark:
+        """Remember this point, to `undo` back to."""
+        return (
+            len(self._undo),
+            len(self._collection_undo),
+            len(self._claims_undo),
+            len(self.effects),
+        )
+
+    def undo(self, mark: Mark = START) -> None:
+        """Take back everything since a mark, newest first."""
+        undo_to, collections_to, claims_to, effects_to = mark
+        while len(self._undo) > undo_to:
+            self._undo_one(self._undo.pop())
+        while len(self._collection_undo) > collections_to:
+            self._untouch(*self._collection_undo.pop())
+        while len(self._claims_undo) > claims_to:
+            del self._claims[self._claims_undo.pop()]
+        del self.effects[effects_to:]
+
+    def changed(self) -> list[Ref]:
+        """List the entities that the batch changed, each once, in order of first change."""
+        return [Ref(*key) for key in dict.fromkeys((u[0], u[1]) for u in self._undo)]
+
+    def changes(self) -> Changes:
+        """Sum up what the batch did, for the record. O(what it touched)."""
+        touched: dict[tuple[str, str], dict[str, None] | None] = {}
+        for collection, entity, field, *_ in self._undo:
+            key = (collection, entity)
+            if field == WHOLE:
+                touched[key] = None
+            else:
+                fields = touched.setdefault(key, {})
+                if fields is not None:
+                    fields[field] = None
+        if not touched:
+            return NO_CHANGES
+        names = dict.fromkeys(name for name, *_ in self._collection_undo)
+        stamps = ((name, self.state.collections[name]) for name in names)
+        return Changes(
+            [self._change(*key, fields) for key, fields in touched.items()],
+            [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
+        )
+
+    def trim(self, changes: Changes) -> None:
+        """Bound the graves of what a final batch changed; afterwards it cannot be undone."""
+        for collection in changes.collections:
+            self.state.trim(collection.collection)
+
+    def _change(self, collection: str, entity: str, fields: dict[str, None] | None) -> EntityChange:
+        rows = self.state.collections[collection]
+        row = rows.entities.get(entity)
+        if row is None:
+            grave = rows.tombstones[entity]
+            return EntityChange(
+                collection, entity, None, True, grave.seq, grave.by, grave.foreign_seq
+            )
+        values = row.fields if fields is None else {name: row.fields[name] for name in fields}
+        return EntityChange(
+            collection, entity, dict(values), fields is None, row.seq, row.by, row.foreign_seq
+        )
+
+    def _undo_one(self, undo: Undo) -> None:
+        collection, entity, field, old, row, seq, by, foreign_seq = undo
+        if field != WHOLE:
+            if old is ABSENT:
+                del row.fields[field]
+            else:
+                row.fields[field] = old
+            row.seq, row.by, row.foreign_seq = seq, by, foreign_seq
+        elif old is ABSENT:
+            del self.state.collections[collection].entities[entity]
+        else:
+            self.state.collections[collection].entities[entity] = row
+        # Also where it is dirty already: a rule may have asked for the digest in between.
+        self.state.mark_dirty(collection, entity, row)
+
+    def _untouch(self, collection: str, entity: str, before: Stamp, grave: Stamp | None) -> None:
+        rows = self.state.collections[collection]
+        rows.seq, rows.by, rows.foreign_seq = before.seq, before.by, before.foreign_seq
+        if grave is not None:
+            rows.tombstones[entity] = grave
+        else:
+            rows.tombstones.pop(entity, None)

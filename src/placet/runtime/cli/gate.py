@@ -1,0 +1,91 @@
+"""`placet gate`: the gate for any language, by JSON lines."""
+
+import gc
+import sys
+from collections.abc import Iterable
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from placet.runtime.cli.domains import DomainOption, open_plain
+from placet.runtime.cli.gate_input import InputStream, LineSplitter
+from placet.runtime.cli.gate_session import GateSession
+from placet.runtime.cli.signals import StopSignals
+from placet.runtime.cli.terminal import CommandError
+from placet.runtime.event_log_url import open_event_log
+
+_SHOWN_BYTES_MAX: Final = 1 << 22
+"""Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""
+
+
+def gate(
+    domain: Annotated[str, DomainOption] = "world",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Keep a log there, and go on from what it holds: a path ending in .db, or "
+            "sqlite:///gate.db. Without it, nothing is kept when the gate ends.",
+        ),
+    ] = None,
+) -> int:
+    """Read batches as JSON lines, write verdicts as JSON lines, in the same order.
+
+    A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
+    {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one
+    is answered on one line, and what is answered is durable. The end of the input ends the gate,
+    with exit code 0 whatever the verdicts.
+    """
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read; give a pipe or a file")
+    with StopSignals() as stop:
+        session = GateSession(open_plain(domain), None if store is None else open_event_log(store))
+        try:
+            if sys.stdin.isatty():
+                sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
+            # What is there now lives as long as the process, and what a line makes dies with it.
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 50)
+            _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
+        finally:
+            session.close()
+    return stop.exit_code
+
+
+def _converse(session: GateSession, stream: InputStream, out: BinaryIO) -> None:
+    splitter = LineSplitter(session.line_bytes_max)
+    while True:
+        data = stream.read(session.seconds_until_due())
+        if data is None and not stream.is_stopped:
+            session.decide_due()
+            session.commit()
+        elif not data:
+            break
+        else:
+            _answer(session, splitter.feed(data), out)
+    if not stream.is_stopped:
+        _answer(session, splitter.end(), out)
+
+
+def _answer(session: GateSession, lines: Iterable[bytes | None], out: BinaryIO) -> None:
+    """Answer lines, in order, each once its answer is durable."""
+    answers: list[bytes] = []
+    size = 0
+    for line in lines:
+        if line is not None and not line.strip():
+            continue
+        answers.append(session.answer(line))
+        size += len(answers[-1])
+        if size >= _SHOWN_BYTES_MAX:
+            _show(session, answers, out)
+            size = 0
+    _show(session, answers, out)
+
+
+def _show(session: GateSession, answers: list[bytes], out: BinaryIO) -> None:
+    session.commit()
+    if answers:
+        answers.append(b"")
+        out.write(b"\n".join(answers))
+        out.flush()
+        answers.clear()

@@ -1,0 +1,83 @@
+"""The report of a run, for people."""
+
+from collections.abc import Iterator
+
+from placet.runtime.cli.terminal import counted, number, printable, table
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import Verification, file_of
+from placet.runtime.scenarios.runner import RunReport
+
+_EXAMPLE_CHARACTERS = 100
+
+
+def report_lines(
+    report: RunReport, verification: Verification | None, stopped_by: str
+) -> Iterator[str]:
+    """Say what was lived through, what came of it, where it is kept, and how to look further."""
+    scenario = report.scenario
+    yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
+    if report.is_stopped:
+        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}; all is kept"
+    yield ""
+    yield from table(_figures(report))
+    if report.refusals:
+        yield ""
+        yield "  refused, by stage and code, with the first of each"
+        yield from table(_refusals(report), indent="    ")
+    yield ""
+    yield from _kept(report, verification)
+
+
+def _figures(report: RunReport) -> list[tuple[str, str]]:
+    scenario = report.scenario
+    refused = report.submitted - report.admitted
+    rows = [
+        (
+            "lived",
+            f"{counted(scenario.agents_count, 'agent')}, {counted(report.ticks, 'tick')}, "
+            f"{report.sim_time:g} s of simulated time, in {report.seconds:.1f} s",
+        ),
+        (
+            "intents",
+            f"{number(report.submitted)} submitted in {counted(report.batches, 'batch', 'batches')}: "
+            f"{number(report.admitted)} admitted, {number(refused)} refused",
+        ),
+        ("throughput", f"{number(report.intents_per_second)} intents/s, agents' own time included"),
+    ]
+    p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
+    if p50 is not None and p99 is not None:
+        rows.append(("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after its batch was posted"))
+    rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
+    return rows
+
+
+def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
+    return [
+        (key, number(count).rjust(7), _shortened(printable(report.examples[key])))
+        for key, count in report.refusals.most_common()
+    ]
+
+
+def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]:
+    if verification is None:
+        yield "  The log was in memory and is gone; leave out --store to keep it in a file."
+        return
+    name = str(file_of(open_event_log(report.store)) or report.store)
+    if not verification.is_ok:
+        first = verification.first_divergence or {}
+        yield f"  The log {name} does NOT hold from record {first['record']} on: {first['why']}"
+        return
+    yield (
+        f"  The log {name} is verified: {counted(verification.records, 'record')}, "
+        "the chain is unbroken and every digest is right."
+    )
+    yield "  Look further:"
+    yield f"    placet log {name} --from {max(0, report.seq - 20)}"
+    agent_id = next((member.agent_id for member in report.scenario.members()), None)
+    if agent_id is not None and report.scenario.domain == "world":
+        yield f"    placet replay {name} --to {report.seq // 2} --path world.agents/{agent_id}"
+    yield f"    placet verify {name}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_CHARACTERS else text[: _EXAMPLE_CHARACTERS - 1] + "…"

@@ -1,0 +1,53 @@
+"""SIGINT and SIGTERM as a wish: what is in flight is finished, then the command ends by itself."""
+
+import signal
+from types import FrameType, TracebackType
+from typing import Final, Self
+
+_ASKED_BY: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Takes note of the first signal inside its block; a second one ends the process at once.
+
+    Attributes:
+        number: The signal that came; None while none has.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        # One that was ignored from the start, as `nohup` and `&` do, stays ignored.
+        self._taken = [one for one in _ASKED_BY if signal.getsignal(one) is not signal.SIG_IGN]
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {one: signal.signal(one, self._note) for one in self._taken}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for one, before in self._before.items():
+            signal.signal(one, before)  # type: ignore[arg-type]  # what signal() gave
+
+    def is_set(self) -> bool:
+        """Tell whether a signal came."""
+        return self.number is not None
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell knows it: 130 for SIGINT, 143 for SIGTERM; 0 while none came."""
+        return 0 if self.number is None else 128 + self.number
+
+    @property
+    def name(self) -> str:
+        """The signal's name, for people."""
+        return "" if self.number is None else signal.Signals(self.number).name
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.number = number
+        for one in self._taken:
+            signal.signal(one, signal.SIG_DFL)

@@ -1,0 +1,61 @@
+"""From what a person types as a store to a log: one to read, or a fresh one to write."""
+
+from itertools import count
+from pathlib import Path
+from re import sub
+from urllib.parse import quote
+
+from placet.actors.ports import EventLog
+from placet.runtime.cli.terminal import CommandError
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import file_of
+
+
+def log_to_read(store: str) -> EventLog:
+    """Give a log that exists, without taking its fence.
+
+    Raises:
+        CommandError: The store is in memory, or is not there.
+        StoreError: It is no store.
+    """
+    # What is no URL is meant as a path, whatever its ending: the log says if it is not there.
+    log = open_event_log(store if "://" in store else f"sqlite:///{quote(store)}")
+    path = file_of(log)
+    if path is not None and path.is_dir():
+        raise CommandError(f"cannot read {store}: it is a directory; give the path of a log in it")
+    if path is None:
+        raise CommandError(
+            f"cannot read {store}: a log in memory ends with its process; give the path of a log, "
+            "such as town.db"
+        )
+    return log
+
+
+def fresh_store(name: str) -> str:
+    """Name a store in the current folder where no file is yet: town.db, else town-2.db, ..."""
+    stem = sub(r"[^\w.-]+", "_", name) or "world"
+    for number in count(1):
+        path = Path(f"{stem}.db" if number == 1 else f"{stem}-{number}.db")
+        if not path.exists():
+            return str(path)
+    raise AssertionError("count() does not end")
+
+
+def require_fresh(store: str) -> None:
+    """Check that a store holds no world yet: a world is begun once.
+
+    Raises:
+        CommandError: It does.
+        StoreError: It is no store, or no log.
+    """
+    log = open_event_log(store)
+    path = file_of(log)
+    if path is None or not path.is_file() or path.stat().st_size == 0:
+        return
+    records = log.count()
+    if records:
+        raise CommandError(
+            f"{path} holds a world already, {records} records of it, and a run begins a new one; "
+            "leave out --store to have a fresh file, name another, or delete this one. "
+            f"To look at it: placet log {path}"
+        )

@@ -1,0 +1,69 @@
+"""What a person or a program reads: results on stdout, errors as one line on stderr."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import PlacetError
+
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document and nothing else.")
+]
+StoreArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="STORE", help="A log: a path such as town.db, or sqlite:///town.db."),
+]
+
+_GAP: Final = "  "
+
+
+class CommandError(PlacetError):
+    """A command cannot do what it was asked; the message is what the person reads."""
+
+
+def say(text: str = "") -> None:
+    """Print a line of a result."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(value: Json) -> None:
+    """Print a result as one JSON document."""
+    say(to_json(value).decode())
+
+
+def complain(message: str) -> None:
+    """Print an error as one line."""
+    sys.stderr.write(f"placet: {printable(' '.join(message.split()))}\n")
+
+
+def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Align the cells of rows, the last one of a row as long as it is."""
+    widths: dict[int, int] = {}
+    for row in rows:
+        for column, cell in enumerate(row[:-1]):
+            widths[column] = max(widths.get(column, 0), len(cell))
+    return [
+        indent
+        + _GAP.join([*(c.ljust(widths[i]) for i, c in enumerate(row[:-1])), row[-1]]).rstrip()
+        for row in rows
+    ]
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor or hide text: logs hold what strangers wrote."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(count: int, one: str, more: str | None = None) -> str:
+    """Write a count with its noun: 1 tick, 300 ticks."""
+    return f"{number(count)} {one if count == 1 else more or one + 's'}"
+
+
+def number(value: float) -> str:
+    """Write a count with thin groups of three digits: 56 907."""
+    return f"{value:,.0f}".replace(",", " ")

@@ -1,0 +1,296 @@
+"""An open world: its parts, put together, watched over, and taken down in order.
+
+    orchestrator > committer > publisher and executors, all under one supervisor
+
+Down it goes from the front: no more effects are started, what waits is decided, what is decided
+becomes durable, then the tasks end and the log is let go.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from placet.actors.agent import AgentActor
+from placet.actors.committer import Commit, Committer
+from placet.actors.counters import Counters
+from placet.actors.executor import Executor
+from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.ports import Clock, EffectHandler, EventLog
+from placet.actors.publisher import Publisher
+from placet.actors.supervisor import Fault, Supervisor
+from placet.actors.viewing import Viewer
+from placet.kernel.kernel import Kernel
+from placet.runtime.clock import RealtimeClock, SteppedClock
+from placet.runtime.config import OrchestratorConfig
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from placet.runtime.metrics_prometheus import MetricsServer
+    from placet.runtime.reports_structlog import Reports
+
+T = TypeVar("T")
+
+
+class OpenWorld:
+    """The parts of an open world, and their life.
+
+    Args:
+        config: What the user set.
+        log: Opened for writing.
+        epoch: What its `open` gave.
+        kernel: Loaded with the log's history.
+        records: Where the kernel's journal puts new records.
+
+    Attributes:
+        handle_numbers: So that no two handles of one epoch make the same req_ids.
+    """
+
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        log: EventLog,
+        epoch: int,
+        kernel: Kernel,
+        records: list[bytes],
+    ) -> None:
+        limits = kernel.config.limits
+        self.config = config
+        self.log = log
+        self.epoch = epoch
+        self.kernel = kernel
+        self.limits = limits
+        self.handle_numbers = count(1)
+        self.clock = _clock_of(config, kernel.ledger.now_ns)
+        self.counters = Counters(kernel.registry.kinds)
+        self.publisher = Publisher(log, limits.subscriber_events_max)
+        self.committer = Committer(
+            log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
+        )
+        self.actor = OrchestratorActor(
+            kernel,
+            records,
+            self.committer,
+            self.clock,
+            self.counters,
+            on_group=self._on_group if config.log_level in {"debug", "info"} else None,
+        )
+        self.viewer = Viewer(kernel)
+        self.supervisor = Supervisor(limits, self.clock, self._on_fault)
+        self.executors: dict[str, Executor] = {}
+        self.metrics_server: MetricsServer | None = None
+        self._drained = anyio.Event()
+        self._news = anyio.Event()
+        self._root: asyncio.Task[None] | None = None
+        self._is_ending = False
+        kernel.rules.on_fault = self._on_error
+        self._watch()
+
+    async def start(self) -> None:
+        """Start the actors; what the kernel wrote as it opened becomes durable."""
+        self.committer.begin(*self.kernel.history_end)
+        self.publisher.begin(*self.kernel.history_end)
+        started = anyio.Event()
+        self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
+        await started.wait()
+        for name, run in (("committer", self.committer.run), ("orchestrator", self._orchestrate)):
+            self.supervisor.start(name, run, self._on_escalation, restarts=False)
+        await self.actor.command(_nothing)
+        if self.config.metrics_port is not None:
+            from placet.runtime.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
+
+            self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
+
+    async def stop(self) -> None:
+        """Take everything down in order, within `shutdown_seconds_max`."""
+        if self._root is None:
+            return
+        root, self._root = self._root, None
+        with anyio.move_on_after(self.limits.shutdown_seconds_max):
+            if self.committer.failure is None:
+                for executor in self.executors.values():
+                    await executor.finish()
+            self.actor.close()
+            await self._drained.wait()
+            await self.committer.flush()
+        self.actor.close()
+        self.actor.shed("the world was closed")
+        self.publisher.close()
+        self.supervisor.stop()
+        await root
+        self.committer.close()
+        self._end()
+        if self.metrics_server is not None:
+            await to_thread.run_sync(self.metrics_server.close)
+        await in_thread_if(self.log.is_blocking, self.log.close)
+
+    def run_agent(self, agent: AgentActor) -> None:
+        """Run an agent under the supervisor; if it keeps failing, it alone is suspended."""
+        name = agent.agent_id
+
+        async def suspend() -> None:
+            await self.actor.command(lambda kernel: kernel.change_agent(name, "suspended"))
+
+        def give_up(_name: str, _error: BaseException) -> None:
+            self.supervisor.start(f"suspend {name}", suspend, _let_be, restarts=False)
+
+        self.supervisor.start(f"agent {name}", agent.run, give_up)
+
+    async def register_executor(
+        self, kind: str, handler: EffectHandler, concurrency: int | None, outbox_max: int | None
+    ) -> None:
+        """Start an executor, tell the gate, and hand it what is open."""
+        if kind in self.executors:
+            raise ValueError(f"effects of kind {kind!r} have an executor already")
+        limits = self.limits
+        executor = self.executors[kind] = Executor(
+            kind,
+            handler,
+            self._settle,
+            self.clock,
+            self.counters,
+            concurrency=concurrency or limits.executor_concurrency_max,
+            seconds_max=limits.effect_seconds_max,
+            on_fault=self._on_error,
+        )
+        outbox_depth = self.kernel.ledger.outbox_depth
+        self.counters.watch("outbox_depth", lambda: outbox_depth.get(kind, 0), kind)
+        self.supervisor.start(f"executor {kind}", executor.run, _let_be)
+        depth_max = outbox_max or limits.outbox_depth_max
+
+        def change(kernel: Kernel) -> list[Effect]:
+            kernel.change_executor(kind, depth_max)
+            return kernel.open_effects()  # read in the same turn: none that is not durable yet
+
+        for effect in await self.actor.command(change):
+            if effect.kind == kind:
+                executor.take(effect)
+
+    async def settle(self) -> None:
+        """Wait until the effects that are open now are settled, and durably so.
+
+        Raises:
+            ClosedError, StoreError: The world is closed or fails before they are.
+        """
+        awaited = await self.actor.command(lambda kernel: set(kernel.ledger.outbox))
+        while awaited & self.kernel.ledger.outbox.keys():
+            if self._is_ending:
+                raise self.committer.failure or ClosedError(
+                    "the world was closed before all effects were settled; open it again"
+                )
+            await self._news.wait()
+        await self.actor.command(_nothing)
+
+    @cached_property
+    def metrics_registry(self) -> "CollectorRegistry":
+        """Made when first asked for."""
+        from placet.runtime.metrics_prometheus import create_registry  # noqa: PLC0415  # 69 ms
+
+        return create_registry(self.counters)
+
+    def statistics(self) -> dict[str, Json]:
+        """Sum up."""
+        return {
+            **self.counters.statistics(),
+            "seq": self.committer.durable_seq,
+            "records": self.committer.durable_records,
+            "agents": len(self.kernel.ledger.agents),
+            "waiting": len(self.actor),
+            "outbox": len(self.kernel.ledger.outbox),
+            "observers": self.publisher.observers,
+            "restarts": self.supervisor.restarts,
+            "store": self.log.url,
+            "durability": self.log.durability,
+        }
+
+    async def _orchestrate(self) -> None:
+        try:
+            await self.actor.run()
+        finally:
+            self._drained.set()
+
+    async def _settle(self, settlement: Settlement) -> bool:
+        return await self.actor.command(
+            lambda kernel: kernel.settle(settlement, self.clock.now_ns() / SECOND_NS)
+        )
+
+    def _on_durable(self, commit: Commit) -> None:
+        if commit.group is not None:
+            self.publisher.publish(commit.group)
+        for effect in commit.effects:
+            executor = self.executors.get(effect.kind)
+            if executor is not None:
+                executor.take(effect)
+        if self.executors:
+            self._tell_news()
+
+    def _tell_news(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self._tell_news()
+
+    def _watch(self) -> None:
+        counters, kernel = self.counters, self.kernel
+        counters.watch("seq", lambda: self.committer.durable_seq)
+        counters.watch("agents", lambda: len(kernel.ledger.agents))
+        counters.watch("log_bytes", self.log.size_bytes)
+        counters.watch("observers", lambda: self.publisher.observers)
+        counters.watch("observation_lag_seqs", lambda: self.publisher.lag_seqs)
+
+    # faults
+
+    @cached_property
+    def _reports(self) -> "Reports":
+        from placet.runtime.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
+
+        return Reports(self.config.log_format, self.config.log_level, self.config.world)
+
+    def _on_group(self, verdicts: Sequence[Verdict]) -> None:
+        self._reports.group(verdicts)
+
+    def _on_error(self, where: str, error: BaseException) -> None:
+        self._reports.fault(where, error)
+
+    def _on_fault(self, fault: Fault) -> None:
+        if self._is_ending and fault.error is self.committer.failure:
+            return  # the committer repeats what stopped the world, which was reported
+        self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)
+
+    def _on_escalation(self, name: str, error: BaseException) -> None:
+        """Stop the world: nobody is told anything that may not be true after a restart."""
+        failure = error
+        if not isinstance(failure, StoreError):
+            failure = StoreError(f"the {name} failed: {error!r}; the log ends before it")
+        self.committer.fail(failure)
+        self.actor.shed("the world has failed")
+        self._end()
+
+
+def _clock_of(config: OrchestratorConfig, start_ns: int) -> Clock:
+    return SteppedClock(start_ns) if config.clock == "stepped" else RealtimeClock(start_ns)
+
+
+def _nothing(kernel: Kernel) -> None:
+    """Command nothing: its answer says that everything before it is durable."""
+
+
+def _let_be(name: str, error: BaseException) -> None:
+    """Escalate no further: the supervisor has reported it, and the world goes on without."""
+
+
+async def in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:
+    """Call something in a thread where it may wait for a disk or a network."""
+    return await to_thread.run_sync(act) if is_blocking else act()

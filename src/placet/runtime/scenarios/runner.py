@@ -1,0 +1,245 @@
+"""Runs a scenario: once per tick every agent looks, proposes and posts; then time takes one step.
+
+All agents of a tick look at one cut, and all proposals are posted before the step, so who is
+called first gains nothing and a tick costs what its agents look at. A run is a function of the
+scenario alone: the same seed gives the same digest, whatever the store.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from time import perf_counter
+from typing import Final
+
+from placet.kernel.domain import Domain
+from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.facade import Orchestrator
+from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.scenarios.loading import open_domain
+from placet.runtime.scenarios.policies import ScriptedPolicy, make_policy
+from placet.runtime.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.intent import Intent
+from placet.schemas.limits import Limits
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+_REGISTERED_TOGETHER: Final = 512
+_BATCH_BYTES: Final = 4_096
+"""Room in the queue for each agent's batch of a tick; what a larger one takes, others leave."""
+
+
+@dataclass(slots=True)
+class RunReport:
+    """What became of a run.
+
+    Attributes:
+        ticks: How many were lived through; fewer than the scenario's if it was stopped.
+        sim_time: Simulated time at the end, seconds.
+        submitted: Intents; all of a refused batch are refused.
+        refusals: Count for each `stage/code`.
+        examples: The first message of each `stage/code`.
+        seconds: From opening the world to the last verdict.
+        verdict_ms: `p50` and `p99` from post to decision; None where nothing was proposed.
+        is_stopped: Somebody asked the run to stop before its last tick.
+    """
+
+    scenario: Scenario
+    ticks: int = 0
+    sim_time: float = 0.0
+    submitted: int = 0
+    admitted: int = 0
+    batches: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    seq: int = 0
+    digest: str = ""
+    seconds: float = 0.0
+    verdict_ms: dict[str, float | None] = field(default_factory=dict)
+    store: str = ""
+    is_stopped: bool = False
+
+    @property
+    def intents_per_second(self) -> float:
+        """Intents submitted, per second of the whole run."""
+        return self.submitted / self.seconds if self.seconds else 0.0
+
+    def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
+        """Count one answer."""
+        self.batches += 1
+        self.submitted += len(batch)
+        if verdict.admitted:
+            self.admitted += len(batch)
+        for refusal in verdict.refusals:
+            key = f"{refusal.stage}/{refusal.code}"
+            self.refusals[key] += 1
+            self.examples.setdefault(key, refusal.message)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give the report as the command line prints it with `--json`."""
+        return {
+            "scenario": self.scenario.name,
+            "seed": self.scenario.seed,
+            "agents": self.scenario.agents_count,
+            "ticks": self.ticks,
+            "sim_time": self.sim_time,
+            "intents": {
+                "submitted": self.submitted,
+                "admitted": self.admitted,
+                "refused": self.submitted - self.admitted,
+            },
+            "refusals": dict(sorted(self.refusals.items())),
+            "batches": self.batches,
+            "seq": self.seq,
+            "digest": self.digest,
+            "seconds": round(self.seconds, 6),
+            "intents_per_second": round(self.intents_per_second, 1),
+            "verdict_ms": self.verdict_ms,
+            "store": self.store,
+        }
+
+
+class ScenarioRunner:
+    """Drives one world through a scenario.
+
+    Args:
+        scenario: What to run.
+        store: Where the log goes; it must be empty, a run begins a world.
+        metrics_port: As in the configuration of a world.
+        on_open: Told of the open world, before the first tick.
+        on_tick: Told how many ticks are done.
+        is_stopped: Asked before every tick; a tick in flight is always finished.
+
+    Raises:
+        ScenarioError: The domain does not exist, or does not take the scenario's settings.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        store: str = "memory://",
+        metrics_port: int | None = None,
+        on_open: Callable[[Orchestrator], None] = lambda world: None,
+        on_tick: Callable[[int], None] = lambda tick: None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._report = RunReport(scenario)
+        self._scenario = scenario
+        self._domain = _domain_of(scenario)
+        self._config = _config_of(scenario, store, metrics_port)
+        self._on_open = on_open
+        self._on_tick = on_tick
+        self._is_stopped = is_stopped
+        self._people: list[_Person] = []
+
+    async def run(self) -> RunReport:
+        """Live through the scenario; the log is closed when this returns.
+
+        Raises:
+            ScenarioError: An agent cannot be registered, or a policy raised.
+            StoreError: The log cannot be written.
+        """
+        report, scenario = self._report, self._scenario
+        started = perf_counter()
+        async with Orchestrator(self._domain, self._config) as world:
+            self._on_open(world)
+            await self._register(world)
+            while report.ticks < scenario.ticks and not self._is_stopped():
+                await self._tick(world)
+                report.ticks += 1
+                self._on_tick(report.ticks)
+            report.is_stopped = report.ticks < scenario.ticks
+            report.seconds = perf_counter() - started
+            report.sim_time, report.seq = world.sim_time, world.seq
+            report.digest = await world.digest()
+            statistics = world.statistics()
+            report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
+        return report
+
+    async def _register(self, world: Orchestrator) -> None:
+        """Register all agents, many to one durable write, in the scenario's order."""
+        members = self._scenario.members()
+        while chunk := list(islice(members, _REGISTERED_TOGETHER)):
+            if self._is_stopped():
+                return
+            self._people += await asyncio.gather(*(self._welcome(world, one) for one in chunk))
+
+    async def _welcome(self, world: Orchestrator, member: Member) -> "_Person":
+        try:
+            handle = await world.register_agent(
+                member.agent_id, permissions=member.permissions, **member.placing
+            )
+        except (PlacetError, TypeError) as error:
+            key = f"agents.{member.group}"
+            problem = f"{member.agent_id} cannot be registered: {error}"
+            raise ScenarioError(self._scenario.name, key, problem) from error
+        return _Person(handle, member, self._scenario)
+
+    async def _tick(self, world: Orchestrator) -> None:
+        people = self._people
+        views = await world.views_for([one.handle.agent_id for one in people])
+        proposed = [
+            (one, batch)
+            for one, view in zip(people, views, strict=True)
+            if (batch := one.propose(view))
+        ]
+        tickets = [one.handle.post(batch) for one, batch in proposed]
+        await world.step(self._scenario.tick_s)
+        for (_, batch), ticket in zip(proposed, tickets, strict=True):
+            self._report.count(batch, await ticket)
+
+
+class _Person:
+    """An agent of the scenario: its handle, and the policy that moves it."""
+
+    __slots__ = ("_member", "_policy", "_scenario", "handle")
+
+    def __init__(self, handle: AgentHandle, member: Member, scenario: Scenario) -> None:
+        self.handle = handle
+        self._member = member
+        self._scenario = scenario
+        self._policy: ScriptedPolicy = make_policy(member, scenario, handle.intent)
+
+    def propose(self, view: View) -> list[Intent]:
+        """Look, and propose."""
+        self.handle.view_seq = view.view_seq
+        try:
+            return list(self._policy.propose(view))
+        except Exception as error:
+            # The policy may be the user's own; one that goes on without an agent is no run of it.
+            key = f"agents.{self._member.group}.policy"
+            problem = f"raised {error!r} for {view.agent_id} at {view.sim_time} s"
+            raise ScenarioError(self._scenario.name, key, problem) from error
+
+
+def _domain_of(scenario: Scenario) -> Domain:
+    try:
+        return open_domain(scenario, find_domain(scenario.domain))
+    except DomainNotFound as error:
+        raise ScenarioError(scenario.name, "domain", str(error)) from None
+    except TypeError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def _config_of(scenario: Scenario, store: str, metrics_port: int | None) -> OrchestratorConfig:
+    """Configure the world; its queue holds a batch of every agent, because a tick posts them all."""
+    limits, agents = Limits(), scenario.agents_count
+    try:
+        return OrchestratorConfig(
+            store=store,
+            seed=scenario.seed,
+            clock="stepped",
+            staleness_threshold=scenario.staleness_threshold,
+            quotas=scenario.quotas,
+            mailbox_batches_max=max(limits.mailbox_batches_max, agents),
+            mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
+            world=scenario.name,
+            metrics_port=metrics_port,
+        )
+    except ValueError as error:
+        raise ScenarioError(scenario.name, "", str(error)) from error

@@ -1,0 +1,32 @@
+"""Reading a part of the state by its path: `collection`, `collection/entity`, with a field, or ''."""
+
+from collections.abc import Mapping
+
+from placet.schemas.codec import Json, thaw
+
+
+def state_at(state: Mapping[str, Mapping[str, Mapping[str, Json]]], path: str) -> Json:
+    """Copy what is at a path, as plain JSON. O(what is there).
+
+    The id of an entity may hold a slash; the longest id that is there is meant.
+
+    Raises:
+        KeyError: There is nothing at the path.
+    """
+    name, _, rest = path.strip("/").partition("/")
+    if not name:
+        return {name: _entities(rows) for name, rows in state.items()}
+    rows = state.get(name, {})
+    if not rest and rows:
+        return _entities(rows)
+    if rest in rows:
+        return thaw(dict(rows[rest]))
+    entity, _, field = rest.rpartition("/")
+    fields = rows.get(entity, {})
+    if field in fields:
+        return thaw(fields[field])
+    raise KeyError(f"there is nothing at {path!r}; the collections are {sorted(state)}")
+
+
+def _entities(rows: Mapping[str, Mapping[str, Json]]) -> Json:
+    return {entity: thaw(dict(fields)) for entity, fields in rows.items()}

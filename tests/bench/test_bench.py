@@ -1,0 +1,345 @@
+"""The benchmarks measure what they say. Nothing here asserts a time."""
+
+import asyncio
+import json
+
+import pytest
+
+from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
+from placet.bench.contenders import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
+from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread
+from placet.bench.reference_loop import submit
+from placet.bench.report import BARS, figure
+from placet.bench.suite import SUITE
+from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
+from placet.kernel.kernel import Kernel
+from placet.kernel.replay import Replayer
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import Admitted, decode_record
+
+TINY = Scale(
+    agents=3,
+    window_ids=24,
+    crowds=(1, 2),
+    crowd_window_ids=12,
+    log_records=40,
+    replay_intents=200,
+    idle_agents=20,
+    chunk_intents=120,
+    import_repeats=1,
+)
+SHAPE = Shape(agents=3, window_ids=64)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return {result["workload"]: result for result in run(WORKLOADS, 0.05, scale=TINY)}
+
+
+def pair(shape=SHAPE):
+    """Give a reference and a kernel of one seed, neither of which has done anything."""
+    return Reference(Load(shape)), KernelAlone(Load(shape), [])
+
+
+def ask(kernel, raw, submitter, now_ns):
+    """Let a kernel decide one batch; gives None or the code of its first refusal."""
+    verdict = kernel.decide(raw, now_ns / SECOND_NS, submitter=submitter)
+    return None if verdict.admitted else verdict.refusals[0].code
+
+
+def ask_reference(reference, raw, submitter, now_ns):
+    admitted, code = submit(reference.world, raw, submitter, now_ns)
+    return None if admitted else code
+
+
+# the report
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_reports_the_same_frame(results, workload):
+    result = results[workload]
+    assert json.loads(json.dumps(result)) == result
+    assert {"workload", "intents_per_second", "ratio_to_reference", "verdict_ms"} <= result.keys()
+    assert {"python", "machine", "versions", "seconds", "seed"} <= result.keys()
+
+
+@pytest.mark.parametrize("workload", ["w1", "w1s", "w3", "w4", "w5", "replay", "kernel"])
+def test_throughput_has_a_spread_and_a_ratio(results, workload):
+    result = results[workload]
+    for name in ("intents_per_second", "ratio_to_reference"):
+        bounds = result["spread"][name]
+        assert 0 < bounds["min"] <= bounds["median"] == result[name] <= bounds["max"]
+
+
+@pytest.mark.parametrize("workload", ["w1", "w1s", "w3", "w4"])
+def test_latency_is_reported_where_somebody_waits(results, workload):
+    latency = results[workload]["verdict_ms"]
+    assert 0 < latency["p50"] <= latency["p99"]
+
+
+def test_a_durable_figure_comes_with_its_commit_latency(results):
+    assert 0 < results["w3"]["commit_ms"]["p50"] <= results["w3"]["commit_ms"]["p99"]
+    assert results["w3"]["ratio_to_memory"] > 0
+
+
+def test_scaling_tells_what_was_compared(results):
+    sizes = results["w5"]["sizes"]
+    assert [size["agents"] for size in sizes] == [3, 6, 3]
+    assert sizes[-1]["log_records"] >= TINY.log_records > 0
+    assert results["w5"]["cost_largest_to_smallest"] >= 1
+
+
+def test_what_lies_still_is_measured_in_bytes(results):
+    assert results["memory"]["bytes_per_agent"] > 0
+    assert results["memory"]["bytes_per_req_id"] > 0
+    assert results["import"]["import_seconds"] > 0
+
+
+def test_every_bar_finds_its_figure(results):
+    for bar in BARS:
+        assert figure(results[bar.workload], bar.path) is not None, bar.label
+
+
+def test_tables_name_every_workload_and_every_bar(results):
+    table = as_table(results.values())
+    assert all(workload in table for workload in WORKLOADS)
+    markdown = as_markdown(list(results.values()))
+    assert all(bar.label in markdown for bar in BARS)
+    assert "not run" not in markdown
+    assert "not run" in as_markdown([])
+
+
+@pytest.mark.parametrize(
+    ("workloads", "seconds", "message"),
+    [(["w9"], 1.0, "w9"), ([], 0.0, "seconds"), ([], float("nan"), "seconds")],
+)
+def test_a_mistaken_call_is_told_what_is_wrong(workloads, seconds, message):
+    with pytest.raises(ValueError, match=message):
+        run(workloads, seconds)
+
+
+def test_every_workload_says_what_it_measures():
+    assert all(workload.__doc__ for workload in SUITE.values())
+
+
+# the arithmetic
+
+
+def test_a_ratio_is_to_the_mean_of_the_turns_around_it():
+    second = 1_000_000_000
+    reference = [Turn(100, second, second), Turn(300, second, second), Turn(300, second, second)]
+    turns = [Turn(100, second, second), Turn(300, second, second)]
+    assert ratios(turns, reference) == [0.5, 1.0]
+    assert cpu_ratios(turns[1:], reference[1:]) == [1.0]
+
+
+def test_percentiles_are_of_the_sorted_samples():
+    assert percentiles_ms([n * 1_000_000 for n in range(100, -1, -1)]) == {"p50": 50, "p99": 99}
+    assert percentiles_ms([]) is None
+    assert spread([3, 1, 2]).as_dict() == {"min": 1, "median": 2, "max": 3}
+
+
+# the load
+
+
+def test_a_load_is_repeated_by_its_seed_and_numbers_every_lane():
+    shape = Shape(agents=2, batch_intents=3, lanes=2)
+    one, other = Load(shape), Load(shape)
+    assert one.chunk(5, 2) == other.chunk(5, 2)
+    chunk = one.chunk(6, 1)
+    assert chunk.intents == shape.round_intents == 12
+    ids = [i["req_id"] for lane in chunk.lanes for batch in lane.batches for i in batch]
+    assert ids[:3] == ["lane0:6", "lane0:7", "lane0:8"]
+    assert ids[-3:] == ["lane1:6", "lane1:7", "lane1:8"]
+    assert [lane.agent_id for lane in chunk.lanes] == ["agent_000000", "agent_000001"] * 2
+
+
+async def test_the_clock_starts_when_every_window_is_full():
+    load = Load(SHAPE)
+    async with KernelAlone(load) as contender:
+        windows = [agent.window for agent in contender.kernel.ledger.agents.values()]
+    assert all(window is not None and window.forgotten for window in windows)
+
+
+def test_every_stage_is_on():
+    config = make_config(SHAPE)
+    assert config.quotas
+    assert config.staleness_threshold is not None
+    domain = make_domain()
+    assert domain.settings.bounds is not None
+    assert next(kind for kind in domain.kinds if kind.name == "Move").reads is not None
+
+
+async def test_a_refused_workload_stops_the_benchmark():
+    load = Load(SHAPE)
+    async with WholeWorld(load) as world, Reference(Load(SHAPE)) as reference:
+        for contender in (world, reference, KernelAlone(Load(SHAPE))):
+            chunk = Load(SHAPE, seed=12).chunk(0, 1)
+            chunk.lanes[0].batches[0][0]["payload"]["to"][0] = SIDE + 1
+            for lane in chunk.lanes:
+                for batch in lane.batches:
+                    for number, intent in enumerate(batch):
+                        intent["req_id"] = f"planted{number}"
+            with pytest.raises((UnexpectedRefusalError, ExceptionGroup)):
+                await contender.run(chunk)
+
+
+# the reference does the same work
+
+
+def test_reference_and_placet_write_the_same_records():
+    reference, alone = pair()
+    kernel = alone.kernel
+    skipped = kernel.seq - reference.world.seq
+    load = Load(SHAPE)
+    now_ns = 0
+    for lanes in zip(*[lane.batches for lane in load.chunk(0, 20).lanes], strict=True):
+        for agent_id, batch in zip(load.agent_ids, lanes, strict=True):
+            now_ns += 1_000_000
+            assert ask(kernel, batch, agent_id, now_ns) is None
+            assert ask_reference(reference, batch, agent_id, now_ns) is None
+    records = [decode_record(data) for data in alone.records]
+    theirs = [record for record in records if isinstance(record, Admitted)]
+    ours = [decode_record(data) for data in reference.world.log]
+    assert len(ours) == len(theirs) == 60
+    for our, their in zip(ours, theirs, strict=True):
+        assert isinstance(our, Admitted)
+        assert our.seq + skipped == their.seq
+        for name in ("now_ns", "batch_id", "submitter", "fingerprint", "encoded", "contexts"):
+            assert getattr(our, name) == getattr(their, name), name
+        assert [c.fields for c in our.changes.entities] == [
+            c.fields for c in their.changes.entities
+        ]
+    assert positions_of(kernel) == reference.world.positions
+    assert reference.world.counts == {"admitted": 600, "refused": 0}
+
+
+def positions_of(kernel):
+    return {name: row["position"] for name, row in kernel.state["world.agents"].items()}
+
+
+async def test_all_contenders_reach_the_same_positions():
+    reference, alone = pair()
+    async with reference, alone, WholeWorld(Load(SHAPE)) as world:
+        state = await world.orchestrator.state("world.agents")
+    moved = {name: tuple(row["position"]) for name, row in state.items()}
+    assert moved == positions_of(alone.kernel) == reference.world.positions
+
+
+def test_a_fold_of_the_records_gives_the_same_positions():
+    _, alone = pair()
+    asyncio.run(alone.run(alone.next_chunk()))
+    replayer = Replayer()
+    for data in alone.records:
+        replayer.apply(data)
+    assert replayer.state.digest().hex() == alone.kernel.digest()
+
+
+def planted():
+    """Name a fault, and how it is planted into an otherwise sound second batch."""
+
+    def edit(name, value):
+        def plant(batch):
+            batch[3][name] = value
+
+        return plant
+
+    def move_out(batch):
+        batch[3]["payload"] = {"to": [SIDE + 1, 0.0, 0.0]}
+
+    def repeat(batch):
+        batch[3]["req_id"] = batch[2]["req_id"]
+
+    def reuse(batch):
+        batch[3]["req_id"] = "lane0:0"
+
+    return [
+        ("payload_invalid", edit("payload", {"to": "north"})),
+        ("field_invalid", repeat),
+        ("agent_unknown", edit("agent_id", "nobody")),
+        ("agent_not_yours", edit("agent_id", "agent_000001")),
+        ("req_id_reused", reuse),
+        ("context_from_future", edit("context_seq", 2**40)),
+        ("world.out_of_bounds", move_out),
+    ]
+
+
+@pytest.mark.parametrize(("code", "plant"), planted(), ids=lambda v: v if type(v) is str else "")
+def test_the_reference_refuses_what_placet_refuses(code, plant):
+    reference, alone = pair()
+    lane = Load(SHAPE).chunk(4, 3).lanes[0]
+    first, second, third = lane.batches
+    plant(second)
+    for batch, expected in ((first, None), (second, code), (third, None)):
+        assert ask(alone.kernel, batch, lane.agent_id, 0) == expected
+        assert ask_reference(reference, batch, lane.agent_id, 0) == expected
+    assert positions_of(alone.kernel) == reference.world.positions
+
+
+def both(shape, batches, submitter="agent_000000", now_ns=0):
+    """Give the codes of both sides for batches one after another."""
+    reference, alone = pair(shape)
+    return [
+        (
+            ask(alone.kernel, batch, submitter, now_ns),
+            ask_reference(reference, batch, submitter, now_ns),
+        )
+        for batch in batches
+    ]
+
+
+def test_both_replay_an_answer_and_forget_by_the_high_water_mark():
+    batches = Load(SHAPE).chunk(4, 9).lanes[0].batches
+    assert both(SHAPE, [batches[0], batches[0]]) == [(None, None)] * 2
+    assert both(SHAPE, [*batches, batches[0]])[-1] == ("req_id_too_old", "req_id_too_old")
+
+
+def test_both_refuse_what_another_changed_since():
+    first, second = Load(SHAPE).chunk(4, 2).lanes[0].batches
+    reference, alone = pair()
+    assert ask(alone.kernel, first, "operator", 0) is None
+    assert ask_reference(reference, first, "operator", 0) is None
+    entity = alone.kernel.tree.stamp("world.agents", "agent_000000")
+    stamp = reference.world.agents["agent_000000"]
+    entity.by = stamp.by = "somebody else"
+    assert ask(alone.kernel, second, "operator", 0) == "stale_context"
+    assert ask_reference(reference, second, "operator", 0) == "stale_context"
+
+
+def test_both_refuse_kinds_that_are_not_permitted():
+    batch = Load(SHAPE).chunk(4, 1).lanes[0].batches[0]
+    reference, alone = pair()
+    alone.kernel.set_agent_permissions("agent_000000", {"Speak"})
+    reference.world.agents["agent_000000"].permissions = frozenset({"Speak"})
+    assert ask(alone.kernel, batch, "operator", 0) == "permission_denied"
+    assert ask_reference(reference, batch, "operator", 0) == "permission_denied"
+
+
+@pytest.mark.parametrize(
+    ("burst", "code"), [(25, "quota_exceeded"), (9, "batch_exceeds_burst"), (30, None)]
+)
+def test_both_meter_alike(burst, code):
+    shape = SHAPE
+    reference, _ = pair()
+    config = make_config(shape)
+    config = type(config)(
+        quotas={"Move": {"rate": 1_000_000.0, "burst": burst}}, limits=config.limits
+    )
+    kernel = Kernel(make_domain(), config.kernel_config())
+    kernel.register_agent("agent_000000")
+    reference.world.burst = burst
+    codes = [
+        (ask(kernel, batch, "operator", 0), ask_reference(reference, batch, "operator", 0))
+        for batch in Load(shape).chunk(1, 3).lanes[0].batches
+    ]
+    assert codes[-1] == (code, code)
+
+
+def test_the_reference_refuses_what_is_no_batch_and_a_full_outbox():
+    reference, _ = pair()
+    batch = Load(SHAPE).chunk(4, 1).lanes[0].batches[0]
+    assert ask_reference(reference, [], "operator", 0) == "batch_empty"
+    assert ask_reference(reference, batch * 52, "operator", 0) == "batch_too_large"
+    reference.world.outbox_depth = reference.world.outbox_max
+    assert ask_reference(reference, batch, "operator", 0) == "executor_busy"
+    assert reference.world.counts["refused"] == 1 + 1 + 10

@@ -1,0 +1,278 @@
+"""What every event log promises. A store is what passes this suite.
+
+Subclass `EventLogContract` and give `handle`: each call is a new handle on the same log, as a
+second process would have it. A store that lives in one object gives that object again.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placet.actors.ports import EventLog
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+
+RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max_size=8)
+
+
+def group_after(log: EventLog, *records: bytes, seq_step: int = 1) -> LogGroup:
+    """Give the group that follows, in a log where each record took `seq_step` seqs."""
+    first = log.count()
+    before = first * seq_step
+    return LogGroup(first, before, before + len(records) * seq_step, records)
+
+
+def append(log: EventLog, epoch: int, *records: bytes) -> None:
+    log.append(group_after(log, *records), epoch)
+
+
+def records_of(log: EventLog, from_record: int = 0) -> list[bytes]:
+    return [record for _, record in log.read(from_record)]
+
+
+class Store:
+    """One log and the handles on it that a test has opened."""
+
+    def __init__(self, make: Callable[[], EventLog]) -> None:
+        self._make = make
+        self._handles: list[EventLog] = []
+
+    def handle(self) -> EventLog:
+        handle = self._make()
+        self._handles.append(handle)
+        return handle
+
+    def close(self) -> None:
+        for handle in self._handles:
+            handle.close()
+
+
+class EventLogContract:
+    """The suite. Subclasses say where a handle comes from."""
+
+    durability = ""
+
+    def make_store(self, folder: Path) -> Store:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path):
+        store = self.make_store(tmp_path)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def log(self, store):
+        return store.handle()
+
+    def test_it_says_how_durable_it_is_and_where(self, log):
+        assert log.durability == self.durability
+        assert log.is_blocking is (self.durability != "memory")
+        assert "://" in log.url
+
+    def test_a_new_log_is_empty(self, log):
+        log.open()
+        assert (log.count(), log.size_bytes(), records_of(log), log.find_seq(1)) == (0, 0, [], 0)
+
+    def test_what_is_appended_is_read_in_order(self, log):
+        epoch = log.open()
+        append(log, epoch, b"a", b"")
+        append(log, epoch, b"\x00\xff")
+        assert list(log.read()) == [(0, b"a"), (1, b""), (2, b"\x00\xff")]
+        assert (log.count(), log.size_bytes()) == (3, 3)
+
+    def test_it_reads_from_the_middle_of_a_group(self, log):
+        epoch = log.open()
+        append(log, epoch, b"a", b"b", b"c")
+        append(log, epoch, b"d", b"e")
+        assert next(log.read(1)) == (1, b"b")
+        assert list(log.read(4)) == [(4, b"e")]
+        assert list(log.read(5)) == list(log.read(99)) == []
+
+    def test_a_seq_leads_to_the_group_that_reached_it(self, log):
+        epoch = log.open()
+        log.append(LogGroup(0, 0, 0, [b"header"]), epoch)
+        log.append(LogGroup(1, 0, 5, [b"five", b"seqs"]), epoch)
+        log.append(LogGroup(3, 5, 5, [b"a refusal takes no seq"]), epoch)
+        log.append(LogGroup(4, 5, 6, [b"one"]), epoch)
+        assert [log.find_seq(seq) for seq in range(8)] == [0, 1, 1, 1, 1, 1, 4, 5]
+
+    def test_the_records_of_a_group_are_copied(self, log):
+        epoch = log.open()
+        records = [b"a"]
+        log.append(LogGroup(0, 0, 1, records), epoch)
+        records.append(b"b")
+        assert records_of(log) == [b"a"]
+
+    def test_a_reopened_log_continues(self, store):
+        log = store.handle()
+        append(log, log.open(), b"a")
+        log.close()
+        again = store.handle()
+        epoch = again.open()
+        assert (again.count(), again.size_bytes()) == (1, 1)
+        append(again, epoch, b"b")
+        assert records_of(again) == [b"a", b"b"]
+
+    def test_the_same_handle_can_be_opened_again(self, log):
+        append(log, log.open(), b"a")
+        append(log, log.open(), b"b")
+        log.close()
+        append(log, log.open(), b"c")
+        assert records_of(log) == [b"a", b"b", b"c"]
+
+    def test_epochs_go_up_by_one(self, store):
+        assert [store.handle().open() for _ in range(3)] == [1, 2, 3]
+
+    def test_the_first_writer_is_fenced_once_a_second_opens(self, store):
+        zombie, writer = store.handle(), store.handle()
+        old = zombie.open()
+        append(zombie, old, b"a")
+        new = writer.open()
+        with pytest.raises(StoreError, match=r"fenced.*epoch 1.*latest is 2"):
+            append(zombie, old, b"zombie")
+        append(writer, new, b"b")
+        with pytest.raises(StoreError):
+            append(zombie, old, b"zombie")
+        assert records_of(writer) == [b"a", b"b"]
+
+    def test_the_first_writer_is_fenced_after_the_second_has_gone(self, store):
+        zombie, writer = store.handle(), store.handle()
+        old = zombie.open()
+        new = writer.open()
+        append(writer, new, b"a")
+        writer.close()
+        with pytest.raises(StoreError):
+            zombie.append(LogGroup(1, 1, 2, [b"zombie"]), old)
+        assert records_of(store.handle()) == [b"a"]
+
+    def test_an_epoch_that_nobody_took_is_refused(self, log):
+        epoch = log.open()
+        with pytest.raises(StoreError, match="fenced"):
+            append(log, epoch + 1, b"a")
+        append(log, epoch, b"a")
+
+    @pytest.mark.parametrize(
+        "group",
+        [
+            LogGroup(2, 1, 2, [b"b"]),
+            LogGroup(0, 1, 2, [b"b"]),
+            LogGroup(1, 0, 2, [b"b"]),
+            LogGroup(1, 2, 3, [b"b"]),
+            LogGroup(1, 1, 0, [b"b"]),
+            LogGroup(1, 1, 1, []),
+        ],
+        ids=["gap", "overlap", "seq overlap", "seq gap", "seq backwards", "empty"],
+    )
+    def test_a_group_that_does_not_follow_is_refused(self, log, group):
+        epoch = log.open()
+        append(log, epoch, b"a")
+        with pytest.raises(StoreError, match="cannot append"):
+            log.append(group, epoch)
+        assert (log.count(), records_of(log)) == (1, [b"a"])
+
+    def test_nothing_follows_a_failed_append_until_the_log_is_opened_again(self, log):
+        epoch = log.open()
+        with pytest.raises(StoreError):
+            log.append(LogGroup(7, 7, 8, [b"lost"]), epoch)
+        with pytest.raises(StoreError, match=r"earlier append failed.*record 7"):
+            append(log, epoch, b"a")
+        assert records_of(log) == []
+        append(log, log.open(), b"a")
+        assert records_of(log) == [b"a"]
+
+    def test_a_handle_that_is_not_open_cannot_append(self, log):
+        with pytest.raises(StoreError, match="not open"):
+            log.append(LogGroup(0, 0, 1, [b"a"]), 1)
+        epoch = log.open()
+        log.close()
+        with pytest.raises(StoreError, match="not open"):
+            log.append(LogGroup(0, 0, 1, [b"a"]), epoch)
+
+    def test_closing_twice_is_harmless_and_leaves_it_readable(self, log):
+        log.close()
+        append(log, log.open(), b"a")
+        log.close()
+        log.close()
+        assert (log.count(), log.size_bytes(), records_of(log)) == (1, 1, [b"a"])
+
+    def test_large_groups_and_large_records(self, log):
+        epoch = log.open()
+        many = [index.to_bytes(4, "big") for index in range(70_000)]
+        append(log, epoch, *many)
+        append(log, epoch, bytes(3_000_000))
+        append(log, epoch, b"end")
+        assert list(log.read(69_999)) == [
+            (69_999, many[-1]),
+            (70_000, bytes(3_000_000)),
+            (70_001, b"end"),
+        ]
+
+    def test_a_reader_sees_what_is_appended_while_it_reads(self, store):
+        writer, reader = store.handle(), store.handle()
+        epoch = writer.open()
+        append(writer, epoch, b"a")
+        reading = reader.read()
+        assert next(reading) == (0, b"a")
+        append(writer, epoch, b"b", b"c")
+        assert list(reading) == [(1, b"b"), (2, b"c")]
+
+    def test_an_abandoned_reading_stops_nobody(self, store):
+        writer, reader = store.handle(), store.handle()
+        epoch = writer.open()
+        append(writer, epoch, b"a", b"b")
+        reading = reader.read()
+        next(reading)
+        append(writer, epoch, b"c")
+        writer.close()
+        append(writer, writer.open(), b"d")
+        assert [record for _, record in reading] == [b"b", b"c", b"d"]
+
+    def test_readers_in_other_threads_see_a_prefix_that_grows(self, store):
+        writer, reader = store.handle(), store.handle()
+        epoch = writer.open()
+        append(writer, epoch, b"0")
+        failures: list[StoreError] = []
+
+        def write():
+            try:
+                for index in range(1, 200, 2):
+                    append(writer, epoch, b"%d" % index, b"%d" % (index + 1))
+            except StoreError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        counts = [0]
+        while thread.is_alive():
+            read = list(reader.read())
+            assert read == [(index, b"%d" % index) for index in range(len(read))]
+            counts.append(len(read))
+        thread.join()
+        assert failures == []
+        assert counts == sorted(counts)
+        assert len(records_of(reader)) == 201
+
+    # One law, run for each store by inheritance: that is the differing executor.
+    @settings(
+        deadline=None,
+        max_examples=30,
+        suppress_health_check=[HealthCheck.differing_executors],
+    )
+    @given(groups=RECORDS, from_record=st.integers(0, 50))
+    def test_any_groups_come_back_as_they_were(self, tmp_path_factory, groups, from_record):
+        store = self.make_store(tmp_path_factory.mktemp("log"))
+        log = store.handle()
+        epoch = log.open()
+        for group in groups:
+            append(log, epoch, *group)
+        flat = [record for group in groups for record in group]
+        assert list(log.read(from_record)) == list(enumerate(flat))[from_record:]
+        store.close()
+        assert records_of(store.handle()) == flat
+        assert log.count() == len(flat)
+        assert log.size_bytes() == sum(map(len, flat))

@@ -1,0 +1,249 @@
+"""Agents and things: reach, custody, contention, and the interactions a world adds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.domains.world import World
+from placet.kernel import refuse
+from tests.domains.stage import Stage
+
+OBJECTS: dict[str, dict[str, object]] = {
+    "lamp": {"position": [1, 0], "price": 12},
+    "well": {"position": [0, 1], "portable": False},
+    "far": {"position": [100, 0]},
+}
+
+
+def stage_of(**settings):
+    return Stage(World(objects=OBJECTS, **settings))
+
+
+def test_a_picked_up_object_goes_where_its_holder_goes():
+    stage = stage_of(interaction_range=2)
+    assert stage.interact("ann", "pickup", "lamp").admitted
+    assert stage.agent("ann")["inventory"] == ("lamp",)
+    assert stage.thing("lamp") == {
+        "position": None,
+        "holder": "ann",
+        "portable": True,
+        "price": 12,
+    }
+    assert stage.propose("ann", "Move", to=[50, 0]).admitted
+    assert stage.interact("bob", "examine", "lamp").codes == ("world.out_of_range",)
+    assert stage.interact("ann", "drop", "lamp").admitted
+    assert stage.thing("lamp")["position"] == (50.0, 0.0, 0.0)
+    assert stage.agent("ann")["inventory"] == ()
+
+
+@pytest.mark.parametrize(
+    ("interaction_type", "target_id", "data", "code"),
+    [
+        ("examine", "lamp", {}, None),
+        ("examine", "bob", {}, None),
+        ("examine", "ann", {}, None),
+        ("examine", "ghost", {}, "world.target_unknown"),
+        ("examine", "far", {}, "world.out_of_range"),
+        ("pickup", "far", {}, "world.out_of_range"),
+        ("pickup", "bob", {}, "world.target_unsuitable"),
+        ("pickup", "well", {}, "world.not_portable"),
+        ("pickup", "ring", {}, "world.held"),
+        ("pickup", "coin", {}, "world.held"),
+        ("drop", "lamp", {}, "world.not_held"),
+        ("drop", "ring", {}, "world.not_held"),
+        ("drop", "bob", {}, "world.not_held"),
+        ("drop", "coin", {}, None),
+        ("use", "well", {}, None),
+        ("use", "coin", {}, None),
+        ("use", "ring", {}, "world.held"),
+        ("use", "bob", {}, "world.target_unsuitable"),
+        ("give", "bob", {"object_id": "coin"}, None),
+        ("give", "bob", {"object_id": "ring"}, "world.not_held"),
+        ("give", "bob", {"object_id": "ghost"}, "world.not_held"),
+        ("give", "bob", {}, "world.data_invalid"),
+        ("give", "bob", {"object_id": 5}, "world.data_invalid"),
+        ("give", "ann", {"object_id": "coin"}, "world.target_unsuitable"),
+        ("give", "lamp", {"object_id": "coin"}, "world.target_unsuitable"),
+        ("dance", "bob", {}, "world.interaction_unknown"),
+    ],
+)
+def test_what_an_interaction_answers(interaction_type, target_id, data, code):
+    world = World(objects=OBJECTS, interaction_range=5)
+    stage = Stage(world, ann={"inventory": ["coin"]}, bob={"inventory": ["ring"]})
+    before = stage.kernel.digest()
+    verdict = stage.interact("ann", interaction_type, target_id, **data)
+    assert verdict.codes == (() if code is None else (code,))
+    if code is not None:
+        assert stage.kernel.digest() == before
+    stage.assert_custody_agrees()
+
+
+def test_an_unknown_interaction_names_the_nearest():
+    refusal = stage_of().interact("ann", "pikup", "lamp").refusals[0]
+    assert refusal.suggestions == ("pickup",)
+    assert refusal.at == "/intents/0/payload/interaction_type"
+
+
+def test_an_object_that_is_held_since_before_names_its_holder():
+    stage = stage_of()
+    assert stage.interact("bob", "pickup", "lamp").admitted
+    refusal = stage.interact("ann", "pickup", "lamp").refusals[0]
+    assert (refusal.code, refusal.details["holder"]) == ("world.held", "bob")
+
+
+def test_use_counts_and_knows_the_last_user():
+    stage = stage_of()
+    for agent_id in ("ann", "bob"):
+        assert stage.interact(agent_id, "use", "well").admitted
+    assert (stage.thing("well")["uses"], stage.thing("well")["used_by"]) == (2, "bob")
+
+
+def test_a_full_inventory_takes_and_is_given_no_more():
+    objects = {name: {"position": [0, 0]} for name in ("a", "b")}
+    stage = Stage(World(objects=objects, inventory_max=1))
+    assert stage.interact("ann", "pickup", "a").admitted
+    assert stage.interact("ann", "pickup", "b").codes == ("world.inventory_full",)
+    assert stage.interact("bob", "pickup", "b").admitted
+    verdict = stage.interact("bob", "give", "ann", object_id="b")
+    assert verdict.codes == ("world.inventory_full",)
+    assert stage.thing("b")["holder"] == "bob"
+
+
+# contention
+
+
+def grab(stage, agent_id, object_id="lamp", **options):
+    return [
+        stage.intent(
+            agent_id, "Interact", target_id=object_id, interaction_type="pickup", **options
+        )
+    ]
+
+
+def test_of_many_who_want_one_thing_one_has_it_and_the_others_are_told_who():
+    agents = [f"a{number}" for number in range(20)]
+    stage = Stage(World(objects=OBJECTS), agents=agents)
+    verdicts = stage.kernel.decide_group([grab(stage, agent) for agent in agents])
+    winners = [agent for agent, verdict in zip(agents, verdicts, strict=True) if verdict.admitted]
+    assert [stage.thing("lamp")["holder"]] == winners
+    losers = [verdict.refusals[0] for verdict in verdicts if not verdict.admitted]
+    assert {refusal.code for refusal in losers} == {"conflict"}
+    assert {refusal.details["winner"] for refusal in losers} == set(winners)
+    assert {refusal.details["resource"] for refusal in losers} == {"world.objects/lamp"}
+
+
+def test_a_claim_that_was_undone_with_its_batch_stands_in_nobodys_way():
+    stage = stage_of()
+    lost = [*grab(stage, "ann", priority=90), *grab(stage, "ann", "ghost", priority=90)]
+    won = grab(stage, "bob")
+    refused, admitted = stage.kernel.decide_group([lost, won])
+    assert refused.codes == ("world.target_unknown",)
+    assert admitted.admitted
+    stage.assert_custody_agrees()
+
+
+def test_what_was_taken_and_put_down_in_one_moment_is_free_for_the_next():
+    stage = stage_of()
+    both = [
+        *grab(stage, "ann", priority=90),
+        stage.intent("ann", "Interact", target_id="lamp", interaction_type="drop", priority=80),
+    ]
+    verdicts = stage.kernel.decide_group([both, grab(stage, "bob")])
+    assert [verdict.admitted for verdict in verdicts] == [True, True]
+    late = stage.kernel.decide_group([grab(stage, "eve")])[0]
+    assert late.refusals[0].details["holder"] == "bob"
+
+
+def test_who_wins_is_not_always_the_same():
+    winners = set()
+    stage = stage_of()
+    for _ in range(40):
+        stage.kernel.decide_group([grab(stage, "ann"), grab(stage, "bob")])
+        winners.add(stage.thing("lamp")["holder"])
+        stage.interact(stage.thing("lamp")["holder"], "drop", "lamp")
+    assert winners == {"ann", "bob"}
+
+
+moves = st.tuples(
+    st.sampled_from(["ann", "bob", "eve"]),
+    st.sampled_from(["pickup", "drop", "use", "give"]),
+    st.sampled_from(["x", "y", "z"]),
+    st.sampled_from(["ann", "bob"]),
+)
+
+
+@given(st.lists(st.lists(moves, min_size=1, max_size=3), max_size=8))
+def test_holder_and_inventory_agree_whatever_is_proposed(batches):
+    objects = {name: {"position": [0, 0]} for name in "xyz"}
+    stage = Stage(World(objects=objects, inventory_max=2))
+    for batch in batches:
+        intents = []
+        for agent_id, interaction, object_id, receiver in batch:
+            target = receiver if interaction == "give" else object_id
+            data = {"data": {"object_id": object_id}}
+            intents.append(
+                stage.intent(
+                    agent_id, "Interact", target_id=target, interaction_type=interaction, **data
+                )
+            )
+        stage.kernel.decide_group([intents])
+        stage.assert_custody_agrees()
+    stage.kernel.change_agent("ann", "removed")
+    stage.assert_custody_agrees()
+
+
+# a world's own
+
+
+def test_a_world_can_have_its_own_interactions():
+    def ring(draft, intent):
+        bell = intent["payload"]["target_id"]
+        if draft.get("world.objects", bell, "is_broken", False):
+            return refuse("bell_broken", f"{bell} is broken", at="/target_id")
+        draft.put("world.objects", bell, "rung_by", intent["agent_id"])
+        return None
+
+    objects: dict[str, dict[str, object]] = {
+        "bell": {"position": [0, 0]},
+        "old bell": {"position": [0, 0], "is_broken": True},
+        "far bell": {"position": [9, 0]},
+    }
+    world = World(objects=objects, interactions={"ring": ring}, interaction_range=1)
+    stage = Stage(world)
+    assert stage.interact("ann", "ring", "bell").admitted
+    assert stage.thing("bell")["rung_by"] == "ann"
+    assert stage.interact("ann", "ring", "old bell").codes == ("world.bell_broken",)
+    assert stage.interact("ann", "ring", "far bell").codes == ("world.out_of_range",)
+    assert stage.interact("ann", "examine", "bell").admitted
+
+
+def test_a_world_can_replace_an_interaction():
+    world = World(objects=OBJECTS, interactions={"use": lambda draft, intent: refuse("no", "no")})
+    assert Stage(world).interact("ann", "use", "well").codes == ("world.no",)
+
+
+def test_an_examined_thing_that_changed_meanwhile_is_stale():
+    stage = stage_of()
+    seen = stage.kernel.seq
+    assert stage.interact("bob", "use", "well").admitted
+    verdict = stage.propose("ann", "Interact", context_seq=seen, target_id="well")
+    assert verdict.codes == ("stale_context",)
+    assert verdict.refusals[0].changed[0]["entity"] == "world.objects/well"
+
+
+def test_a_gift_that_changed_hands_meanwhile_is_stale():
+    stage = stage_of()
+    stage.interact("ann", "pickup", "lamp")
+    seen = stage.kernel.seq
+    stage.interact("ann", "drop", "lamp")
+    stage.interact("bob", "use", "lamp")
+    stage.interact("ann", "pickup", "lamp")
+    verdict = stage.propose(
+        "ann",
+        "Interact",
+        context_seq=seen,
+        target_id="eve",
+        interaction_type="give",
+        data={"object_id": "lamp"},
+    )
+    assert verdict.codes == ("stale_context",)

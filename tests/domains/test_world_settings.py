@@ -1,0 +1,175 @@
+"""How a world is set up, and how agents come into it and leave."""
+
+from typing import Any
+
+import pytest
+
+from placet.domains.world import SPEECH, World
+from placet.kernel import Kernel
+from placet.schemas.errors import ValidationError
+from tests.domains.stage import Stage
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bounds": 5}, "bounds must be two corners"),
+        ({"bounds": [[0, 0]]}, "bounds must be two corners"),
+        ({"bounds": [[0, 0], [1, "2"]]}, r"bounds\[1\] must be \[x, y\]"),
+        ({"bounds": [[0, 0], [-1, 5]]}, "bounds must have the lowest corner first"),
+        ({"max_step": 0}, "max_step must be a number above 0"),
+        ({"max_step": True}, "max_step must be a number above 0"),
+        ({"max_step": float("nan")}, "max_step must be a number above 0"),
+        ({"max_step": float("inf")}, "max_step must be a number above 0"),
+        ({"interaction_range": "5"}, "interaction_range must be a number above 0"),
+        ({"inventory_max": -1}, "inventory_max must be an int >= 0"),
+        ({"inventory_max": 1.0}, "inventory_max must be an int >= 0"),
+        ({"cooldowns": 5}, "cooldowns must map kinds to seconds"),
+        ({"cooldowns": {"Mov": 1}}, "unknown kind 'Mov'; did you mean 'Move'"),
+        ({"cooldowns": {"xyz": 1}}, "there are Move, Speak, Interact, Custom"),
+        ({"cooldowns": {"Move": -1}}, "the cooldown of Move must be seconds"),
+        ({"cooldowns": {"Move": True}}, "the cooldown of Move must be seconds"),
+        ({"cooldowns": {"Move": float("nan")}}, "the cooldown of Move must be seconds"),
+        ({"teams": "red"}, "teams must be a list of names"),
+        ({"teams": 5}, "teams must be a list of names"),
+        ({"teams": ["red", "red"]}, "teams must be distinct names"),
+        ({"teams": ["red", 5]}, "teams must be distinct names"),
+        ({"teams": ["red", []]}, "teams must be distinct names"),
+        ({"interactions": ["use"]}, "interactions must map names to rules"),
+        ({"interactions": {"": print}}, "names of 1 to 64 characters"),
+        ({"interactions": {"ring": "bell"}}, "interaction 'ring' must be a rule"),
+        ({"objects": ["box"]}, "objects must map ids to fields"),
+        ({"objects": {"": {"position": [0, 0]}}}, "an id must be 1 to 128 characters"),
+        ({"objects": {"box": {}}}, "object 'box' must have a position"),
+        ({"objects": {"box": {"position": [0]}}}, "object 'box': position must be"),
+        ({"objects": {"box": {"position": [0, 0], "holder": "ann"}}}, "nobody is there yet"),
+        ({"objects": {"box": {"position": [0, 0], "portable": 1}}}, "portable must be True or"),
+        ({"objects": {"box": {"position": [0, 0], "tags": {1}}}}, "must be plain JSON"),
+        ({"objects": {"box": {"position": [9, 9]}}, "bounds": [[0, 0], [5, 5]]}, "outside"),
+    ],
+)
+def test_an_unsound_setting_is_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        World(**settings)
+
+
+def test_a_world_with_other_settings_has_another_version():
+    settings: list[dict[str, Any]] = [
+        {},
+        {"max_step": 1},
+        {"max_step": 2},
+        {"bounds": [[0, 0], [1, 1]]},
+        {"cooldowns": {"Move": 1}},
+        {"objects": {"box": {"position": [0, 0]}}},
+        {"interactions": {"ring": print}},
+        {"teams": []},
+    ]
+    versions = [World(**each).version for each in settings]
+    assert len(set(versions)) == len(versions)
+    assert versions == [World(**each).version for each in settings]
+
+
+def test_settings_that_are_off_leave_the_version_alone():
+    assert World(cooldowns={"Move": 0}, objects={}).version == World().version
+
+
+def test_objects_begin_with_their_own_fields():
+    fields = {"position": (1, 2), "price": 3, "tags": ["a", {"b": None}]}
+    stage = Stage(World(objects={"box": fields}))
+    assert stage.thing("box") == {
+        "position": (1.0, 2.0, 0.0),
+        "price": 3,
+        "tags": ("a", {"b": None}),
+        "holder": None,
+        "portable": True,
+    }
+
+
+# coming and going
+
+
+@pytest.mark.parametrize(
+    ("bounds", "origin"),
+    [
+        (None, (0.0, 0.0, 0.0)),
+        ([[-5, -5], [5, 5]], (0.0, 0.0, 0.0)),
+        ([[3, -9, 1], [5, -7, 2]], (3.0, -7.0, 1.0)),
+    ],
+)
+def test_an_agent_without_a_place_begins_nearest_to_the_origin(bounds, origin):
+    assert Stage(World(bounds=bounds)).agent("ann")["position"] == origin
+
+
+def test_an_agent_is_placed_with_team_and_inventory():
+    world = World(objects={"box": {"position": [9, 9]}}, teams=["red"])
+    stage = Stage(world, ann={"position": [1, 2], "team": "red", "inventory": ["box", "coin"]})
+    assert stage.agent("ann") == {
+        "position": (1.0, 2.0, 0.0),
+        "team": "red",
+        "inventory": ("box", "coin"),
+    }
+    stage.assert_custody_agrees()
+
+
+def test_nulls_place_nothing():
+    nulls = {"position": None, "team": None, "inventory": None}
+    assert Stage(ann=nulls).agent("ann") == Stage().agent("ann")
+
+
+@pytest.mark.parametrize(
+    ("placing", "message"),
+    [
+        ({"position": [1]}, "position must be"),
+        ({"position": [True, 1]}, "position must be"),
+        ({"position": [99, 0]}, "outside the world"),
+        ({"positon": [1, 1]}, "not placed by 'positon'"),
+        ({"team": 5}, "team must be"),
+        ({"team": ""}, "team must be"),
+        ({"team": "rad"}, "no team 'rad'; there are red, blue"),
+        ({"inventory": "box"}, "inventory must be a list"),
+        ({"inventory": ["coin", "coin"]}, "list of distinct object ids"),
+        ({"inventory": [["coin"]]}, "list of distinct object ids"),
+        ({"inventory": ["c1", "c2", "c3"]}, "at most 2 object ids"),
+        ({"inventory": ["bob"]}, "'bob' is an agent"),
+        ({"inventory": ["zoe"]}, "'zoe' is an agent"),
+        ({"inventory": ["ring"]}, "'ring' is held by 'bob'"),
+        ({"inventory": ["well"]}, "'well' cannot be carried"),
+    ],
+)
+def test_a_bad_placing_is_refused_and_leaves_no_trace(placing, message):
+    world = World(
+        objects={"well": {"position": [0, 0], "portable": False}},
+        bounds=[[0, 0], [10, 10]],
+        teams=["red", "blue"],
+        inventory_max=2,
+    )
+    stage = Stage(world, bob={"inventory": ["ring"]})
+    before = stage.kernel.digest()
+    with pytest.raises(ValidationError, match=message):
+        stage.kernel.register_agent("zoe", **placing)
+    assert stage.kernel.digest() == before
+    stage.kernel.register_agent("zoe")
+
+
+def test_an_agent_cannot_have_the_name_of_an_object():
+    kernel = Kernel(World(objects={"box": {"position": [0, 0]}}))
+    with pytest.raises(ValidationError, match="an object 'box'"):
+        kernel.register_agent("box")
+
+
+def test_an_agent_that_leaves_puts_down_what_it_carries():
+    stage = Stage(ann={"position": [3, 4], "inventory": ["coin", "ring"]})
+    stage.propose("ann", "Speak", text="farewell")
+    stage.kernel.change_agent("ann", "removed")
+    assert stage.thing("coin")["position"] == (3.0, 4.0, 0.0)
+    assert "ann" not in stage.kernel.state["world.agents"]
+    assert "ann" not in stage.kernel.state.get(SPEECH, {})
+    stage.assert_custody_agrees()
+    stage.kernel.register_agent("ann")
+    assert stage.agent("ann")["inventory"] == ()
+
+
+def test_an_agent_that_leaves_without_a_word_leaves_too():
+    stage = Stage()
+    stage.kernel.change_agent("ann", "removed")
+    assert list(stage.kernel.state["world.agents"]) == ["bob", "eve"]

@@ -1,0 +1,56 @@
+"""How tests make intents and kernels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.schemas.limits import Limits
+from tests.kernel.domains import MAIL, Lab
+
+
+def intent(kind: str, payload: Any = None, req_id: str = "r", **fields: Any) -> dict[str, Any]:
+    """Make an intent of alice's at seq 0, unless `fields` say otherwise."""
+    return {
+        "kind": kind,
+        "payload": {"amount": 1} if payload is None else payload,
+        "agent_id": "alice",
+        "req_id": req_id,
+        "context_seq": 0,
+        "priority": 10,
+        "schema_version": "1.0.0",
+        **fields,
+    }
+
+
+def add(req_id: str, amount: int = 1, **fields: Any) -> dict[str, Any]:
+    return intent("Add", {"amount": amount}, req_id, **fields)
+
+
+def kernel_of(
+    domain: Domain | Sequence[Domain] | None = None,
+    *,
+    agents: Sequence[str] = ("alice", "bob"),
+    limits: Mapping[str, int] | None = None,
+    sink: list[bytes] | None = None,
+    history: Sequence[bytes] = (),
+    validator: Any = None,
+    **config: Any,
+) -> Kernel:
+    """Make a kernel of the lab with two agents and an executor of mail."""
+    kernel = Kernel(
+        domain or Lab(),
+        KernelConfig(limits=Limits(**(limits or {})), **config),
+        effect_validator=validator,
+        sink=None if sink is None else sink.append,
+        history=history,
+    )
+    if not history:
+        kernel.change_executor(MAIL, 1000)
+        for agent_id in agents:
+            kernel.register_agent(agent_id)
+    return kernel
+
+
+def trace(kernel: Kernel) -> tuple[str, str, int]:
+    """What a batch that leaves no trace leaves alone."""
+    return kernel.digest(), kernel.world_digest(), kernel.record_count

@@ -1,0 +1,298 @@
+"""Domains made for tests: small, and with a way to make every hook misbehave on demand."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired
+
+from pydantic import BaseModel, JsonValue
+from typing_extensions import TypedDict
+
+from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, conflict, refuse
+from placet.kernel.draft import Draft
+from placet.kernel.state import State
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.intent import Intent
+
+THINGS = "lab.things"
+COUNTS = "lab.counts"
+SECRETS = "lab.secrets"
+MAIL = "mail"
+
+
+class Amount(TypedDict):
+    amount: int
+
+
+class Field(TypedDict):
+    thing: str
+    field: str
+    value: NotRequired[JsonValue]
+
+
+class Thing(TypedDict):
+    thing: str
+
+
+class Look(TypedDict):
+    """`thing` None looks at the whole collection."""
+
+    thing: str | None
+    collection: NotRequired[str]
+
+
+class Letter(TypedDict):
+    count: int
+    kind: NotRequired[str]
+
+
+class Fault(TypedDict):
+    how: Literal[
+        "raise", "nonsense", "refuse", "huge", "surrogate", "object", "details", "code", "retry",
+        "warning", "name", "recursion", "undeclared",
+    ]  # fmt: skip
+
+
+class Model(BaseModel):
+    text: str
+    count: int = 0
+    tags: list[str] = []
+
+
+class Open(BaseModel, extra="allow"):
+    action: str
+
+
+class Point(TypedDict):
+    at: tuple[int, int]
+
+
+def add(draft: Draft, intent: Intent) -> None:
+    """Add to the agent's own counter."""
+    agent_id = intent["agent_id"]
+    count = draft.get(COUNTS, agent_id, "count", 0)
+    draft.put(COUNTS, agent_id, "count", count + intent["payload"]["amount"])
+
+
+def take(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Take from the agent's own counter, which must not become negative."""
+    agent_id = intent["agent_id"]
+    left = draft.get(COUNTS, agent_id, "count", 0) - intent["payload"]["amount"]
+    draft.put(COUNTS, agent_id, "count", left)
+    if left < 0:
+        return refuse("too_few", f"{left} would be left, at least 0 must be", at="/amount", left=left)
+    return None
+
+
+def put(draft: Draft, intent: Intent) -> None:
+    """Set a field, and make the thing first where there is none."""
+    payload = intent["payload"]
+    if not draft.exists(THINGS, payload["thing"]):
+        draft.create(THINGS, payload["thing"], {"made_by": intent["agent_id"]})
+    draft.put(THINGS, payload["thing"], payload["field"], payload.get("value"))
+
+
+def remake(draft: Draft, intent: Intent) -> None:
+    """Delete and create a thing in one go."""
+    thing = intent["payload"]["thing"]
+    if draft.exists(THINGS, thing):
+        draft.delete(THINGS, thing)
+    draft.create(THINGS, thing, {"remade": draft.seq})
+
+
+def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Delete a thing."""
+    thing = intent["payload"]["thing"]
+    if not draft.exists(THINGS, thing):
+        return refuse("missing", f"there is no {thing!r}", at="/thing", suggestions=("a", "b"))
+    draft.delete(THINGS, thing)
+    return None
+
+
+def grab(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Take what only one may have at a time."""
+    thing = intent["payload"]["thing"]
+    winner = draft.claim(f"{THINGS}/{thing}")
+    if winner is not None:
+        return conflict(f"{THINGS}/{thing}", winner, at="/thing")
+    if not draft.exists(THINGS, thing):
+        draft.create(THINGS, thing)
+    draft.put(THINGS, thing, "holder", intent["agent_id"])
+    return None
+
+
+def look(draft: Draft, intent: Intent) -> None:
+    """Depend on something, and note a draw."""
+    draft.put(COUNTS, intent["agent_id"], "draw", draft.draw("look"))
+
+
+def look_reads(intent: Intent) -> Iterable[Ref]:
+    payload = intent["payload"]
+    if payload["thing"] == "raise":
+        raise RuntimeError("a footprint that raises")
+    yield Ref(payload.get("collection", THINGS), payload["thing"])
+
+
+def mail(draft: Draft, intent: Intent) -> None:
+    """Ask for effects."""
+    payload = intent["payload"]
+    for number in range(payload["count"]):
+        draft.emit(payload.get("kind", MAIL), {"number": number, "to": intent["agent_id"]})
+
+
+def clamp(draft: Draft, intent: Intent) -> None:
+    """Let pass what is too much, but less of it, and say so."""
+    amount = intent["payload"]["amount"]
+    if amount > 10:
+        draft.normalize({"amount": 10})
+        draft.warn("clamped", f"amount {amount} was clamped to 10", at="/amount")
+        amount = 10
+    draft.put(COUNTS, intent["agent_id"], "count", amount)
+
+
+def fail(draft: Draft, intent: Intent) -> Any:
+    """Misbehave, after having changed something."""
+    agent_id = intent["agent_id"]
+    draft.put(COUNTS, agent_id, "touched", draft.seq)
+    draft.create(THINGS, f"half-made {draft.seq}")
+    match intent["payload"]["how"]:
+        case "raise":
+            raise ZeroDivisionError("a bug")
+        case "nonsense":
+            return "no"
+        case "refuse":
+            return refuse("unwell", "the rule is unwell; call again later", retry_after=1.5)
+        case "huge":
+            draft.put(COUNTS, agent_id, "count", 2**64)
+        case "surrogate":
+            draft.put(COUNTS, agent_id, "count", "\ud800")
+        case "object":
+            draft.put(COUNTS, agent_id, "count", object())
+        case "details":
+            return refuse("odd", "a detail that is no JSON", detail={1, 2})
+        case "code":
+            return RuleRefusal(7, "a code that is no string")  # type: ignore[arg-type]
+        case "retry":
+            return RuleRefusal("odd", "a wait that is no number", retry_after="soon")  # type: ignore[arg-type]
+        case "warning":
+            draft.warn("odd", 7)  # type: ignore[arg-type]
+        case "name":
+            draft.create(THINGS, 7)  # type: ignore[arg-type]
+        case "recursion":
+            return fail(draft, intent)
+        case "undeclared":
+            draft.emit(MAIL, {})
+    return None
+
+
+def say(draft: Draft, intent: Intent) -> None:
+    """Keep a payload as it is."""
+    draft.put(COUNTS, intent["agent_id"], "said", intent["payload"])
+
+
+def place(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Tell a tuple from a list, as no rule should."""
+    if not isinstance(intent["payload"]["at"], tuple):
+        return refuse("list", "the payload came as a list")
+    draft.put(COUNTS, intent["agent_id"], "at", intent["payload"]["at"])
+    return None
+
+
+class Lab(Domain):
+    """Everything that a rule can do.
+
+    Settings: `faults` names hooks that raise (`on_tick`, `on_settle`, `on_remove`, `invariants`,
+    `may_see`) or misbehave (`emit_on_tick`, `huge_on_tick`, `nonsense_invariants`).
+    """
+
+    name = "lab"
+    version = "1"
+    kinds = (
+        Kind("Add", Amount, add),
+        Kind("Take", Amount, take),
+        Kind("Clamp", Amount, clamp),
+        Kind("Put", Field, put),
+        Kind("Remake", Thing, remake),
+        Kind("Drop", Thing, drop),
+        Kind("Grab", Thing, grab),
+        Kind("Look", Look, look, reads=look_reads),
+        Kind("Glance", Look, look, reads=look_reads, when_stale="revalidate"),
+        Kind("Mail", Letter, mail, effects=(MAIL,)),
+        Kind("Fail", Fault, fail),
+        Kind("Say", Model, say),
+        Kind("Custom", Open, say),
+        Kind("Place", Point, place),
+    )
+
+    def __init__(self, *faults: str, things: Sequence[str] = (), ceiling: int | None = None) -> None:
+        self.faults = set(faults)
+        self.things = things
+        self.ceiling = ceiling
+
+    def _perhaps_raise(self, hook: str) -> None:
+        if hook in self.faults:
+            raise RuntimeError(f"{hook} raises")
+
+    def on_open(self, draft: Draft) -> None:
+        for thing in self.things:
+            draft.create(THINGS, thing, {"value": 0})
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Any]
+    ) -> RuleRefusal | None:
+        draft.create(COUNTS, agent_id, {"count": 0, **placing})
+        if placing.get("count") == -1:
+            return refuse("negative", "count must not be negative")
+        if placing.get("count") == -2:
+            draft.put(COUNTS, agent_id, "count", 2**64)
+        self._perhaps_raise("on_register")
+        return None
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        draft.delete(COUNTS, agent_id)
+        self._perhaps_raise("on_remove")
+
+    def on_tick(self, draft: Draft, sim_time: float) -> None:
+        if not draft.exists(COUNTS, "clock"):
+            draft.create(COUNTS, "clock")
+        draft.put(COUNTS, "clock", "time", sim_time)
+        draft.put(COUNTS, "clock", "draw", draft.draw_below(6, "tick"))
+        self._perhaps_raise("on_tick")
+        if "emit_on_tick" in self.faults:
+            draft.emit(MAIL, {})
+        if "huge_on_tick" in self.faults:
+            draft.put(COUNTS, "clock", "time", 2**64)
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        draft.create("lab.letters", str(effect.key), {"output": settlement.output})
+        self._perhaps_raise("on_settle")
+
+    def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        self._perhaps_raise("invariants")
+        if "nonsense_invariants" in self.faults:
+            return [True]  # type: ignore[list-item]
+        if self.ceiling is None:
+            return []
+        return [
+            refuse("ceiling", f"{ref.entity} has more than {self.ceiling}", at=f"/{ref.entity}")
+            for ref in changed
+            if state.get(COUNTS, ref.entity or "", "count", 0) > self.ceiling
+        ]
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        self._perhaps_raise("may_see")
+        return not (ref.entity or "").startswith("secret")
+
+
+def count(draft: Draft, intent: Intent) -> None:
+    """Add to the one counter of all."""
+    if not draft.exists("annex.all", "count"):
+        draft.create("annex.all", "count")
+    value = draft.get("annex.all", "count", "value", 0)
+    draft.put("annex.all", "count", "value", value + intent["payload"]["amount"])
+
+
+class Annex(Domain):
+    """A second domain with hooks of none."""
+
+    name = "annex"
+    version = "1"
+    kinds = (Kind("annex.Count", Amount, count, version="2", summary="Count."),)

@@ -1,0 +1,486 @@
+"""Every code of the gate, produced through the kernel, with its stage, its place and its words.
+
+The messages say what failed, what was expected, what came, and what to do.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from placet.kernel import Kernel
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.refusal import STAGE_OF, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import MAIL, Lab
+
+# Given at the door, which the kernel does not know; tests/actors has their rows.
+DOOR = {
+    RefusalCode.QUEUE_FULL,
+    RefusalCode.OVERLOADED,
+    RefusalCode.SHED,
+    RefusalCode.TIMEOUT,
+    RefusalCode.ATTEMPTS_EXCEEDED,
+    RefusalCode.UNAUTHORIZED,
+}
+
+
+class Row(NamedTuple):
+    """What is asked of which kernel, and what its first refusal says."""
+
+    code: str
+    at: str
+    message: str
+    ask: Callable[[], Verdict]
+    stage: Stage | None = None
+    retry_after: float | None = None
+    index: int | None = 0
+    details: dict[str, Any] = {}
+
+
+def decide(raw: Any, **settings: Any) -> Verdict:
+    return kernel_of(**settings).decide(raw)
+
+
+def without(field: str) -> dict[str, Any]:
+    whole = add("r")
+    del whole[field]
+    return whole
+
+
+def after(*earlier: Any, then: Any, now: float = 0.0, **settings: Any) -> Verdict:
+    """Decide a batch once the earlier ones are admitted."""
+    kernel = kernel_of(**settings)
+    for batch in earlier:
+        assert kernel.decide(batch).admitted
+    return kernel.decide(then, now)
+
+
+def suspended() -> Verdict:
+    kernel = kernel_of()
+    kernel.change_agent("alice", "suspended")
+    return kernel.decide(add("r"))
+
+
+def somebody_elses() -> Verdict:
+    return kernel_of().decide(add("r"), submitter="bob")
+
+
+def permitted_only_look() -> Verdict:
+    kernel = kernel_of()
+    kernel.set_agent_permissions("alice", {"Look", "Grab"})
+    return kernel.decide(add("r"))
+
+
+def permitted_nothing() -> Verdict:
+    kernel = kernel_of()
+    kernel.set_agent_permissions("alice", set())
+    return kernel.decide(add("r"))
+
+
+def forgotten() -> Verdict:
+    return after(add("n:1"), add("n:2"), then=add("n:1"), limits={"window_ids_max": 1})
+
+
+def changed_by_bob() -> Verdict:
+    put = intent("Put", {"thing": "lamp", "field": "lit", "value": True}, agent_id="bob")
+    return after(put, then=intent("Look", {"thing": "lamp"}, context_seq=1))
+
+
+def changed_in_secret() -> Verdict:
+    put = intent("Put", {"thing": "secret", "field": "lit", "value": True}, agent_id="bob")
+    return after(put, then=intent("Look", {"thing": "secret"}, context_seq=1))
+
+
+def graves_forgotten() -> Verdict:
+    kernel = kernel_of(limits={"tombstones_max": 1})
+    for thing in ("a", "b", "c"):
+        kernel.decide(intent("Put", {"thing": thing, "field": "f"}, f"+{thing}", agent_id="bob"))
+        kernel.decide(intent("Drop", {"thing": thing}, f"-{thing}", agent_id="bob"))
+    return kernel.decide(intent("Look", {"thing": "a"}, context_seq=1))
+
+
+def quota(*, burst: int = 4) -> dict[str, Any]:
+    return {"Add": {"rate": 2, "burst": burst}}
+
+
+def full_outbox() -> Verdict:
+    kernel = kernel_of()
+    kernel.change_executor(MAIL, 2)
+    assert kernel.decide(intent("Mail", {"count": 2})).admitted
+    return kernel.decide([add("a"), intent("Mail", {"count": 1}, "b")])
+
+
+def full_schedule() -> Verdict:
+    kernel = kernel_of(limits={"schedule_batches_max": 1})
+    assert kernel.decide({"intents": [add("a")], "sim_time": 5}).scheduled
+    return kernel.decide({"intents": [add("b")], "sim_time": 5})
+
+
+def taken() -> Verdict:
+    kernel = kernel_of()
+    grabs = [
+        intent("Grab", {"thing": "lamp"}, agent_id="bob", priority=20),
+        intent("Grab", {"thing": "lamp"}, agent_id="alice"),
+    ]
+    return kernel.decide_group(grabs)[1]
+
+
+def no_executor() -> Verdict:
+    kernel = kernel_of()
+    kernel.change_executor(MAIL, None)
+    return kernel.decide(intent("Mail", {"count": 1}))
+
+
+TABLE = [
+    # structure
+    Row("batch_empty", "", "the batch is empty; send 1 to 512 intents", lambda: decide([]),
+        index=None),
+    Row("batch_too_large", "",
+        "the batch has 3 intents, at most 2 may stand in one; split it",
+        lambda: decide([add("a"), add("b"), add("c")], limits={"batch_intents_max": 2}),
+        index=None),
+    Row("batch_too_large", "",
+        "the batch has 47 bytes encoded, at most 40 may stand in one; split it",
+        lambda: decide([add("a"), add("b")], limits={"batch_bytes_max": 40}), index=None),
+    Row("field_missing", "/intents/0/kind",
+        "field 'kind' is missing; an intent has kind, payload, agent_id, req_id, context_seq, "
+        "priority, schema_version", lambda: decide(without("kind"))),
+    Row("field_missing", "/intents/0/priority",
+        "field 'priority' is missing; an intent has kind, payload, agent_id, req_id, context_seq, "
+        "priority, schema_version", lambda: decide([without("priority")])),
+    Row("field_invalid", "/intents/0/priority",
+        "field 'priority': input should be less than or equal to 100, got 101",
+        lambda: decide(add("a", priority=101))),
+    Row("field_invalid", "/intents/0/priority",
+        "field 'priority': input should be a valid integer, got True",
+        lambda: decide(add("a", priority=True))),
+    Row("field_invalid", "/intents/0/kind", "field 'kind' must be a string, got 7",
+        lambda: decide(intent(7))),  # type: ignore[arg-type]
+    Row("field_invalid", "/intents/0/schema_version",
+        "schema_version must be a semantic version string, got '1'",
+        lambda: decide(add("a", schema_version="1"))),
+    Row("field_invalid", "/intents/1/req_id",
+        "req_id 'a' stands twice, first at /intents/0; each intent of an agent needs its own",
+        lambda: decide([add("a"), add("a")]), index=1),
+    Row("field_invalid", "/intents/0", "an intent must be an object, got 'Add'",
+        lambda: decide(["Add"])),
+    Row("field_invalid", "/intents/0/req_id",
+        "a string must be valid Unicode, got '\\ud800'", lambda: decide(add("\ud800"))),
+    Row("field_invalid", "",
+        "a batch must be an array of intents, an object with 'intents', or one intent; got str",
+        lambda: decide("Add"), index=None),
+    Row("field_invalid", "/intents",
+        "a batch must be an array of intents, an object with 'intents', or one intent; got int",
+        lambda: decide({"intents": 7}), index=None),
+    Row("field_invalid", "/dry_run", "dry_run must be true or false, got 1",
+        lambda: decide({"intents": [add("a")], "dry_run": 1}), index=None),
+    Row("field_invalid", "/sim_time",
+        "sim_time must be a finite number of seconds >= 0, got -1",
+        lambda: decide({"intents": [add("a")], "sim_time": -1}), index=None),
+    Row("field_invalid", "/valid_for_s",
+        "valid_for_s must be a finite number of seconds >= 0, got nan",
+        lambda: decide({"intents": [add("a")], "valid_for_s": float("nan")}), index=None),
+    Row("field_unknown", "/dry~1run",
+        "a batch has no field 'dry/run'; it has ['dry_run', 'intents', 'sim_time', 'valid_for_s']",
+        lambda: decide({"intents": [add("a")], "dry/run": True}), index=None),
+    Row("field_unknown", "/intents/0/agentid",
+        "field 'agentid' is unknown; did you mean 'agent_id'?",
+        lambda: decide(add("a", agentid="alice"))),
+    Row("field_unknown", "/intents/0/q",
+        "field 'q' is unknown; an intent has kind, payload, agent_id, req_id, context_seq, "
+        "priority, schema_version, valid_until",
+        lambda: decide(add("a", q=1))),
+    Row("version_unsupported", "/intents/0/schema_version",
+        "schema_version '2.0.0' has another major than '1.0.0', which this world speaks; "
+        "send '1.0.0'", lambda: decide(add("a", schema_version="2.0.0"))),
+    Row("kind_unknown", "/intents/0/kind", "kind 'Addd' is not registered; did you mean Add?",
+        lambda: decide(intent("Addd"))),
+    Row("kind_unknown", "/intents/0/kind", "kind 'xyz' is not registered; see the list of kinds",
+        lambda: decide(intent("xyz"))),
+    Row("payload_invalid", "/intents/0/payload/amount",
+        "payload of Add/amount: input should be a valid integer, got 'one'",
+        lambda: decide(intent("Add", {"amount": "one"}))),
+    Row("payload_invalid", "/intents/1/payload/amount", "payload of Add/amount: field required",
+        lambda: decide([add("a"), intent("Add", {}, "b")]), index=1),
+    Row("payload_invalid", "/intents/0/payload/extra",
+        "payload of Add/extra: extra inputs are not permitted, got 1",
+        lambda: decide(intent("Add", {"amount": 1, "extra": 1}))),
+    Row("payload_invalid", "/intents/0/payload/text",
+        "payload of Say/text: input should be a valid string, got 7",
+        lambda: decide(intent("Say", {"text": 7}))),
+    Row("payload_invalid", "/intents/0/payload/value/0/x",
+        "a number must be finite, got nan",
+        lambda: decide(
+            intent("Put", {"thing": "a", "field": "f", "value": [{"x": float("nan")}]})
+        )),
+    Row("payload_invalid", "/intents/0/payload/amount",
+        "an int must fit 64 bits, got one of 65 bits", lambda: decide(add("a", 2**64))),
+    Row("payload_too_large", "/intents/0/payload",
+        "the payload has 107 bytes encoded, at most 100 are allowed; put large data elsewhere and "
+        "send a reference",
+        lambda: decide(
+            intent("Put", {"thing": "a" * 90, "field": "f"}), limits={"payload_bytes_max": 100}
+        )),
+    Row("payload_too_large", "/intents/0/payload",
+        "the payload has more than 100 bytes encoded, at most 100 are allowed; put large data "
+        "elsewhere and send a reference",
+        lambda: decide(
+            intent("Say", {"text": "a" * 9000}), limits={"payload_bytes_max": 100}
+        )),
+    # agent
+    Row("agent_unknown", "/intents/0/agent_id",
+        "agent 'carol' is not registered; register it before it proposes",
+        lambda: decide(add("a", agent_id="carol"))),
+    Row("agent_suspended", "/intents/0/agent_id",
+        "agent 'alice' is suspended; it may propose again once it is resumed", suspended),
+    Row("agent_not_yours", "/intents/0/agent_id",
+        "submitter 'bob' may not speak for agent 'alice'; submit through that agent's own handle",
+        somebody_elses),
+    Row("permission_denied", "/intents/0/kind",
+        "agent 'alice' may not propose Add; it may propose ['Grab', 'Look']", permitted_only_look),
+    Row("permission_denied", "/intents/0/kind",
+        "agent 'alice' may not propose Add; it may propose nothing", permitted_nothing),
+    # dedup
+    Row("req_id_reused", "/intents/0/req_id",
+        "req_id 'a' was used before with other content or in another batch (admitted at seq 5); "
+        "use a new req_id", lambda: after(add("a"), then=add("a", 2)),
+        details={"earlier": "admitted at seq 5"}),
+    Row("req_id_too_old", "/intents/0/req_id",
+        "req_id 'n:1' is older than what is remembered of its sequence, so it may have been "
+        "answered before; use a newer number", forgotten),
+    # staleness
+    Row("context_from_future", "/intents/0/context_seq",
+        "context_seq 99 is ahead of the world, which is at seq 4; send the seq of a view you were "
+        "given", lambda: decide(add("a", context_seq=99)), details={"context_seq": 99}),
+    Row("expired", "/intents/0/valid_until",
+        "the intent was valid until 1.5 s and it is 2 s; propose anew",
+        lambda: after(then=add("a", valid_until=1.5), now=2.0)),
+    Row("stale_context", "/intents/0/context_seq",
+        "context_seq 1 is 3 behind the world at seq 4, at most 2 is allowed; refresh the view and "
+        "propose again", lambda: decide(add("a", context_seq=1), staleness_threshold=2),
+        details={"context_seq": 1}),
+    Row("stale_context", "/intents/0/context_seq",
+        "lab.things/lamp changed after context_seq 1; refresh the view and propose again",
+        changed_by_bob, details={"context_seq": 1}),
+    Row("stale_context", "/intents/0/context_seq",
+        "something it depends on changed after context_seq 1; refresh the view and propose again",
+        changed_in_secret),
+    Row("context_too_old", "/intents/0/context_seq",
+        "context_seq 1 is older than what is tracked of lab.things/a (from seq 8); refresh the "
+        "view and propose again", graves_forgotten, details={"context_seq": 1}),
+    # quota
+    Row("quota_exceeded", "/intents/0",
+        "agent 'alice' may Add 2/s (burst 4); retry in 0.50 s",
+        lambda: after([add(str(n)) for n in range(4)], then=add("a"), quotas=quota()),
+        retry_after=0.5, details={"agent_id": "alice", "kind": "Add"}),
+    Row("quota_exceeded", "/intents/0",
+        "agent 'alice' may 2/s (burst 1); retry in 0.50 s",
+        lambda: after(add("a"), then=add("b"), quotas={"*": {"rate": 2, "burst": 1}}),
+        retry_after=0.5),
+    Row("quota_exceeded", "/intents/0",
+        "all agents together may 2/s (burst 1); retry in 0.50 s",
+        lambda: after(
+            add("a"), then=add("b", agent_id="bob"), world_quota={"rate": 2, "burst": 1}
+        ), retry_after=0.5, details={"agent_id": "bob"}),
+    Row("batch_exceeds_burst", "/intents/0",
+        "agent 'alice' may Add 2/s (burst 4); the batch asks for 5 at once and can never pass; "
+        "split it", lambda: decide([add(str(n)) for n in range(5)], quotas=quota())),
+    # back-pressure
+    Row("executor_busy", "/intents/1",
+        "executor 'mail' has 2 effects waiting, its limit is 2; retry in 1.00 s", full_outbox,
+        retry_after=1.0, index=1,
+        details={"signal": "outbox_depth", "value": 2, "limit": 2, "kind": "Mail"}),
+    Row("executor_busy", "/intents/0",
+        "1 batches are scheduled for later, the limit is 1; retry in 1.00 s", full_schedule,
+        retry_after=1.0, details={"signal": "schedule_batches", "value": 1, "limit": 1}),
+    Row("executor_busy", "/intents/0",
+        "the batch is 3 s ahead of the world, the schedule's limit is 2 s; retry in 1.00 s",
+        lambda: decide(
+            {"intents": [add("a")], "sim_time": 3}, limits={"schedule_ahead_ns_max": 2 * 10**9}
+        ), retry_after=1.0, details={"signal": "schedule_ahead_ns"}),
+    # domain
+    Row("lab.too_few", "/intents/0/payload/amount", "-3 would be left, at least 0 must be",
+        lambda: decide(intent("Take", {"amount": 3})), stage=Stage.DOMAIN, details={"left": -3}),
+    Row("conflict", "/intents/0/payload/thing",
+        "lab.things/lamp was taken by 'bob' at the same moment; look again and choose another",
+        taken, details={"winner": "bob", "resource": "lab.things/lamp"}),
+    Row("invariant_violated", "/alice", "alice has more than 5",
+        lambda: decide(add("a", 6), domain=Lab(ceiling=5)), index=None,
+        details={"invariant": "lab.ceiling"}),
+    Row("invariant_violated", "", "the batch asks for 3 effects, at most 2 are allowed; split it",
+        lambda: decide(intent("Mail", {"count": 3}), limits={"effects_per_batch_max": 2}),
+        index=None, details={"value": 3, "limit": 2}),
+    Row("rule_error", "/intents/0",
+        "the rule of Fail raised ZeroDivisionError; the batch changed nothing and the world goes "
+        "on; report it to the domain's author", lambda: decide(intent("Fail", {"how": "raise"})),
+        details={"error": "ZeroDivisionError"}),
+    Row("tool_unregistered", "/intents/0",
+        "Mail needs an executor for 'mail' effects and none is registered; register one before "
+        "proposing it", no_executor, details={"effect": "mail"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.code}-{row.at}")
+def test_the_code_is_given_with_its_stage_place_and_message(row):
+    verdict = row.ask()
+    assert not verdict.admitted
+    found = verdict.refusals[0]
+    assert (found.code, found.at, found.message) == (row.code, row.at, row.message)
+    assert found.stage is (row.stage or STAGE_OF[row.code])
+    assert found.index == row.index
+    assert found.retry_after == row.retry_after
+    assert row.details.items() <= found.details.items()
+    assert verdict.results == ()
+
+
+def test_every_code_is_in_the_table_or_at_the_door():
+    codes = {RefusalCode(row.code) for row in TABLE if row.code in STAGE_OF}
+    assert codes | DOOR == set(RefusalCode)
+    assert all((code in DOOR) == (STAGE_OF[code] is Stage.DOOR) for code in RefusalCode)
+
+
+def test_the_enum_stands_in_order_of_the_stages():
+    stages = [STAGE_OF[code] for code in RefusalCode]
+    assert stages == sorted(stages, key=list(Stage).index)
+
+
+def test_a_refused_verdict_has_the_keys_of_the_specification():
+    kernel = kernel_of(quotas={"Add": {"rate": 2, "burst": 4}}, agents=("agent_1",))
+    kernel.decide([add(str(n), agent_id="agent_1") for n in range(4)])
+    verdict = kernel.decide(add("speak_456", agent_id="agent_1")).as_dict()
+    assert verdict == {
+        "batch_id": "b2",
+        "admitted": False,
+        "seq": None,
+        "replayed": False,
+        "dry_run": False,
+        "scheduled": False,
+        "results": [],
+        "refusals": [
+            {
+                "index": 0,
+                "req_id": "speak_456",
+                "stage": "quota",
+                "code": "quota_exceeded",
+                "message": "agent 'agent_1' may Add 2/s (burst 4); retry in 0.50 s",
+                "at": "/intents/0",
+                "retry_after": 0.5,
+                "suggestions": [],
+                "changed": [],
+                "details": {"agent_id": "agent_1", "kind": "Add"},
+            }
+        ],
+        "current_seq": 7,
+        "sim_time": 0.0,
+        "durability": "none",
+    }
+
+
+def test_an_admitted_verdict_has_the_keys_of_the_specification():
+    verdict = kernel_of().decide([intent("Clamp", {"amount": 50}, "a"), add("b")], 12.0).as_dict()
+    assert verdict == {
+        "batch_id": "b1",
+        "admitted": True,
+        "seq": 6,
+        "replayed": False,
+        "dry_run": False,
+        "scheduled": False,
+        "results": [
+            {
+                "req_id": "a",
+                "admitted": True,
+                "seq": 5,
+                "normalized": {"amount": 10},
+                "warnings": [
+                    {"code": "clamped", "message": "amount 50 was clamped to 10", "at": "/amount"}
+                ],
+            },
+            {
+                "req_id": "b",
+                "admitted": True,
+                "seq": 6,
+                "normalized": {"amount": 1},
+                "warnings": [],
+            },
+        ],
+        "refusals": [],
+        "current_seq": 6,
+        "sim_time": 12.0,
+        "durability": "none",
+    }
+
+
+def test_a_stale_refusal_names_what_changed_when_by_whom_and_to_what():
+    changed = changed_by_bob().refusals[0].changed
+    now = {"made_by": "bob", "lit": True}
+    assert changed == ({"entity": "lab.things/lamp", "seq": 5, "by": "bob", "now": now},)
+
+
+def test_what_an_agent_may_not_see_is_not_among_what_changed():
+    assert changed_in_secret().refusals[0].changed == ()
+
+
+# Precedence: of several failures, the one whose stage comes first, and its code first, is told.
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"priority": 101, "agent_id": "carol"}, "field_invalid"),
+        ({"agent_id": "dora", "context_seq": 99}, "agent_suspended"),
+        ({"req_id": "old", "context_seq": 99}, "req_id_reused"),
+        ({"context_seq": 99, "valid_until": 0.5}, "context_from_future"),
+        ({"context_seq": 1, "valid_until": 0.5}, "expired"),
+        ({"context_seq": 1}, "stale_context"),
+        ({"context_seq": 7}, "quota_exceeded"),
+    ],
+)
+def test_the_failure_of_the_first_stage_is_told(wrong, code):
+    kernel = kernel_of(staleness_threshold=2, quotas={"Mail": {"rate": 1, "burst": 1}})
+    kernel.register_agent("dora", owner="dora")
+    kernel.change_agent("dora", "suspended")
+    kernel.change_executor(MAIL, 1)
+    assert kernel.decide(intent("Mail", {"count": 1}, "old", context_seq=6), 1.0).admitted
+    asked = intent("Mail", {"count": 9}, **{"req_id": "new", **wrong})
+    submitter = "bob" if code == "agent_suspended" else "operator"
+    assert kernel.decide(asked, 1.0, submitter=submitter).codes == (code,)
+
+
+def test_back_pressure_is_asked_before_the_domain():
+    kernel = kernel_of()
+    kernel.change_executor(MAIL, 1)
+    kernel.decide(intent("Mail", {"count": 1}))
+    both = [intent("Mail", {"count": 1}, "a"), intent("Fail", {"how": "raise"}, "b")]
+    assert kernel.decide(both).codes == ("executor_busy",)
+    kernel.settle(Settlement(EffectKey("world", 6, 0), succeeded=True))
+    assert kernel.decide(both).codes == ("rule_error",)
+
+
+def test_all_failures_of_a_stage_are_listed_in_order_of_index_and_capped():
+    mixed = [add(str(n), agent_id="xy"[n % 2]) for n in range(6)]
+    verdict = decide(mixed, limits={"refusals_listed_max": 4})
+    assert [refusal.index for refusal in verdict.refusals] == [0, 1, 2, 3]
+
+
+def test_all_failures_of_the_domain_are_listed_even_where_one_comes_first():
+    batch = [
+        intent("Take", {"amount": 1}, "a", priority=1),
+        add("b", priority=5),
+        intent("Drop", {"thing": "none"}, "c", priority=9),
+    ]
+    assert kernel_of().decide(batch[::2]).codes == ("lab.too_few", "lab.missing")
+    assert kernel_of().decide(batch).codes == ("lab.missing",)  # what b added is there to take
+
+
+def test_suggestions_name_the_nearest_values():
+    assert decide(intent("Addd")).refusals[0].suggestions == ("Add",)
+    assert decide(add("a", agentid="x")).refusals[0].suggestions == ("agent_id",)
+    assert decide(intent("Drop", {"thing": "c"})).refusals[0].suggestions == ("a", "b")
+
+
+def test_a_kernel_is_not_needed_to_know_a_codes_stage():
+    assert STAGE_OF["quota_exceeded"] is Stage.QUOTA
+    assert "lab.too_few" not in STAGE_OF
+    assert isinstance(kernel_of(), Kernel)

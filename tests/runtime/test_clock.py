@@ -1,0 +1,64 @@
+"""Every clock goes forward or stands still."""
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.runtime.clock import ManualClock, RealtimeClock, SteppedClock
+
+if TYPE_CHECKING:
+    from placet.actors.ports import Clock
+
+
+def test_all_three_are_clocks():
+    clocks: list[Clock] = [RealtimeClock(), SteppedClock(), ManualClock()]
+    for clock in clocks:
+        assert clock.now_ns() >= 0
+        assert clock.monotonic_ns() <= clock.monotonic_ns()
+
+
+@given(start_ns=st.integers(0, 2**62), steps=st.lists(st.integers(0, 2**40)))
+def test_realtime_goes_on_where_the_log_ended_and_never_back(start_ns, steps):
+    machine = [123_456]
+    clock = RealtimeClock(start_ns, monotonic_ns=lambda: machine[0])
+    assert clock.now_ns() == start_ns
+    for step in steps:
+        before = clock.now_ns()
+        machine[0] += step
+        assert clock.now_ns() == before + step
+        assert clock.monotonic_ns() == machine[0]
+
+
+def test_realtime_runs_by_itself():
+    clock = RealtimeClock(7)
+    first, machine = clock.now_ns(), time.monotonic_ns()
+    while time.monotonic_ns() == machine:
+        pass
+    assert 7 <= first < clock.now_ns()
+
+
+@given(start_ns=st.integers(0, 2**62), steps=st.lists(st.integers(0, 2**40)))
+def test_stepped_time_is_the_sum_of_its_steps(start_ns, steps):
+    clock = SteppedClock(start_ns)
+    for step in steps:
+        assert clock.advance(step) == clock.now_ns()
+    assert clock.now_ns() == start_ns + sum(steps)
+
+
+@pytest.mark.parametrize("make", [SteppedClock, ManualClock])
+def test_a_step_back_is_refused_and_moves_nothing(make):
+    clock = make(5)
+    with pytest.raises(ValueError, match=r"expected a step >= 0 ns, got -1"):
+        clock.advance(-1)
+    assert clock.now_ns() == 5
+
+
+def test_waits_are_real_in_a_stepped_world_and_manual_in_a_test():
+    before = time.monotonic_ns()
+    assert SteppedClock().monotonic_ns() >= before
+    manual = ManualClock()
+    manual.advance(9)
+    assert manual.monotonic_ns() == manual.now_ns() == 9

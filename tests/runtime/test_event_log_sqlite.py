@@ -1,0 +1,509 @@
+"""What the log in a file answers when the file, the disk or the user is not as it should be."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from placet.runtime import log_layout_sqlite as layout
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.faults_sqlite import primary_code, sqlite_faults
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.db"
+
+
+@pytest.fixture
+def log(path):
+    """An open log with two groups of two records."""
+    log = SqliteEventLog(path)
+    epoch = log.open()
+    log.append(LogGroup(0, 0, 1, [b"a" * 40, b"b" * 40]), epoch)
+    log.append(LogGroup(2, 1, 2, [b"c" * 40, b"d" * 40]), epoch)
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def folder_of_root():
+    """A folder that everyone may enter and nobody but its owner may write in."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o755)
+
+
+class Unprivileged:
+    """Makes the block run as a user who is not the owner of the files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        if os.geteuid() == 0:
+            os.seteuid(NOBODY)
+        else:
+            self._folder.chmod(0o555)
+
+    def __exit__(self, *_: object) -> None:
+        if os.getuid() == 0:
+            os.seteuid(0)
+
+
+def files_of(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()}
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def error_of(action, *arguments) -> str:
+    with pytest.raises(StoreError) as caught:
+        action(*arguments)
+    assert caught.value.store.startswith("sqlite:///")
+    return str(caught.value)
+
+
+def read_all(path: Path) -> list[tuple[int, bytes]]:
+    return list(SqliteEventLog(path).read())
+
+
+# ---------------------------------------------------------------- the place
+
+
+def test_a_file_that_is_not_there_is_not_made_by_reading(path):
+    log = SqliteEventLog(path)
+    for action in (lambda: list(log.read()), log.count, log.size_bytes, lambda: log.find_seq(0)):
+        message = error_of(action)
+        assert "there is no file" in message
+        assert str(path) in message
+    assert files_of(path.parent) == set()
+
+
+def test_an_absent_directory_is_named(tmp_path):
+    message = error_of(SqliteEventLog(tmp_path / "gone" / "a.db").open)
+    assert f"no directory {tmp_path / 'gone'}; make it first" in message
+
+
+def test_a_directory_is_not_a_log(tmp_path):
+    assert "is a directory" in error_of(SqliteEventLog(tmp_path).open)
+    assert "no file" in error_of(SqliteEventLog(tmp_path).count)
+
+
+def test_a_file_that_is_not_sqlite_is_left_alone(path):
+    path.write_bytes(b"dear diary " * 1000)
+    assert "not a SQLite database" in error_of(SqliteEventLog(path).open)
+    assert "not a SQLite database" in error_of(read_all, path)
+    assert path.read_bytes() == b"dear diary " * 1000
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE meta (x)", "PRAGMA application_id = 7"])
+def test_a_database_of_another_program_is_left_alone(path, statement):
+    execute(path, statement)
+    before = path.read_bytes()
+    assert "expected a placet log" in error_of(SqliteEventLog(path).open)
+    assert "expected a placet log" in error_of(read_all, path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_becomes_a_log_but_is_not_yet_one(path):
+    path.touch()
+    assert "an empty file" in error_of(read_all, path)
+    log = SqliteEventLog(path)
+    assert log.open() == 1
+    log.close()
+    assert read_all(path) == []
+
+
+def test_a_newer_layout_is_refused_by_reader_and_writer(log, path):
+    log.close()
+    execute(path, "UPDATE meta SET layout_version = 2")
+    for action in (SqliteEventLog(path).open, SqliteEventLog(path).count):
+        message = error_of(action)
+        assert "expected layout version 1, got 2" in message
+        assert "newer placet" in message
+
+
+def test_a_log_without_its_meta_row_is_refused(log, path):
+    log.close()
+    execute(path, "DELETE FROM meta")
+    assert "got None" in error_of(SqliteEventLog(path).open)
+
+
+def test_an_unknown_level_is_refused(path):
+    message = error_of(lambda: SqliteEventLog(path, synchronous="extra"))
+    assert "one of full, normal, off, got 'extra'" in message
+
+
+def test_a_file_system_without_wal_is_refused(path, monkeypatch):
+    # A database in memory is the one that every machine has and that has no WAL.
+    monkeypatch.setattr(
+        SqliteEventLog, "_connect", lambda *_: sqlite3.connect(":memory:", isolation_level=None)
+    )
+    message = error_of(SqliteEventLog(path).open)
+    assert "expected a file system that supports SQLite's WAL, got journal mode 'memory'" in message
+
+
+def test_the_url_leads_back_to_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert SqliteEventLog("a b.db").url == "sqlite:///a%20b.db"
+    assert (
+        SqliteEventLog("/x/a?.db", synchronous="OFF").url == "sqlite:////x/a%3F.db?synchronous=off"
+    )
+
+
+def test_a_path_with_odd_characters_is_one_file(tmp_path):
+    path = tmp_path / "50% of #1? ü.db"
+    log = SqliteEventLog(path)
+    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.close()
+    assert files_of(tmp_path) == {path.name}
+    assert read_all(path) == [(0, b"a")]
+
+
+# ---------------------------------------------------------------- permissions, locks, full disks
+
+
+def test_a_read_only_folder_can_be_read_but_not_written(folder_of_root):
+    path = folder_of_root / "a.db"
+    log = SqliteEventLog(path)
+    log.append(LogGroup(0, 0, 1, [b"a"]), log.open())
+    log.close()
+    path.chmod(0o444)
+    with Unprivileged(folder_of_root):
+        assert read_all(path) == [(0, b"a")]
+        assert "read-only" in error_of(SqliteEventLog(path).open)
+        assert "cannot be opened" in error_of(SqliteEventLog(folder_of_root / "b.db").open)
+    assert files_of(folder_of_root) == {"a.db"}
+
+
+def test_a_folder_that_may_not_be_entered_is_a_store_error(folder_of_root):
+    inner = folder_of_root / "inner"
+    inner.mkdir()
+    path = inner / "a.db"
+    inner.chmod(0o000)
+    with Unprivileged(folder_of_root):
+        assert "permission was denied" in error_of(SqliteEventLog(path).open)
+        assert "permission was denied" in error_of(SqliteEventLog(path).count)
+    inner.chmod(0o755)
+
+
+def test_a_full_disk_refuses_the_group_and_every_later_one(log, path):
+    assert log._connection is not None
+    log._connection.execute("PRAGMA max_page_count = 10")
+    message = error_of(log.append, LogGroup(4, 2, 3, [bytes(100_000)]), 1)
+    assert message.startswith(f"cannot append record 4 to {log.url}: the disk is full")
+    assert "free some space" in message
+    assert "earlier append failed" in error_of(log.append, LogGroup(4, 2, 3, [b"small"]), 1)
+    log.close()
+    assert len(read_all(path)) == 4
+    epoch = log.open()
+    log.append(LogGroup(4, 2, 3, [b"after"]), epoch)
+    assert list(log.read(4)) == [(4, b"after")]
+
+
+def test_a_lock_that_stays_is_named(log, path, monkeypatch):
+    log.close()
+    monkeypatch.setattr("placet.runtime.event_log_sqlite.LOCK_SECONDS_MAX", 0)
+    epoch = log.open()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        message = error_of(log.append, LogGroup(4, 2, 3, [b"e"]), epoch)
+        assert "another process holds it locked" in message
+        assert "locked" in error_of(SqliteEventLog(path).open)
+    assert len(read_all(path)) == 4
+
+
+def test_an_interrupted_append_counts_as_failed(log, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("placet.runtime.log_layout_sqlite.insert_group", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            log.append(LogGroup(4, 2, 3, [b"e"]), 1)
+    assert "was interrupted" in error_of(log.append, LogGroup(4, 2, 3, [b"e"]), 1)
+    assert log.count() == 4
+
+
+def test_a_failed_append_says_so_when_the_log_is_closed_by_a_fault(log, monkeypatch):
+    def fail(_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("placet.runtime.event_log_sqlite._leave_wal", fail)
+    assert "cannot close" in error_of(log.close)
+    log.close()
+
+
+def test_a_disk_that_fails_while_closing_is_not_silent(log):
+    class Broken:
+        def execute(self, statement):
+            if "journal_mode" in statement:
+                error = sqlite3.OperationalError("disk I/O error")
+                error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+                raise error
+
+        def close(self):
+            real.close()
+
+    real = log._connection
+    log._connection = Broken()
+    assert "the disk failed" in error_of(log.close)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PermissionError("no"), sqlite3.SQLITE_PERM),
+        (OSError("name too long"), 0),
+        (sqlite3.ProgrammingError("closed"), 0),
+    ],
+)
+def test_errors_that_are_not_sqlites_own_have_a_message_too(error, code):
+    assert primary_code(error) == code
+    with pytest.raises(StoreError, match=r"cannot read x: .*\(.*\); "), sqlite_faults("read", "x"):
+        raise error
+
+
+# ---------------------------------------------------------------- one file, many handles
+
+
+def test_a_closed_log_is_one_file_and_reading_it_makes_no_other(log, path):
+    log.close()
+    assert files_of(path.parent) == {"a.db"}
+    before = path.read_bytes()
+    assert len(read_all(path)) == 4
+    assert SqliteEventLog(path).count() == 4
+    assert files_of(path.parent) == {"a.db"}
+    assert path.read_bytes() == before
+
+
+def test_a_reader_takes_no_fence(log, path):
+    reader = SqliteEventLog(path)
+    assert (reader.count(), reader.size_bytes(), reader.find_seq(2)) == (4, 160, 2)
+    assert len(list(reader.read())) == 4
+    log.append(LogGroup(4, 2, 3, [b"e"]), 1)
+    assert reader.count() == 5
+
+
+def test_a_log_closed_while_it_is_read_stays_whole(log, path):
+    reading = SqliteEventLog(path).read()
+    next(reading)
+    log.close()
+    assert len(list(reading)) == 3
+    assert len(read_all(path)) == 4
+    assert log.open() == 2
+
+
+def test_a_reader_holds_no_lock_between_records(log, path, monkeypatch):
+    monkeypatch.setattr(layout, "PAGE_BYTES", 1)  # so that there is more to read
+    reading = SqliteEventLog(path).read()
+    next(reading)
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+        busy, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert busy == 0
+    assert len(list(reading)) == 3
+
+
+def test_reading_does_not_load_the_log_whole(log, monkeypatch):
+    pages: list[int] = []
+
+    def counted(*arguments):
+        rows = read_page(*arguments)
+        pages.append(len(rows))
+        return rows
+
+    read_page = log._page
+    monkeypatch.setattr(layout, "PAGE_BYTES", 1)
+    monkeypatch.setattr(log, "_page", counted)
+    assert len(list(log.read())) == 4
+    assert pages == [1, 1, 0]
+
+
+def test_a_group_appended_between_a_page_and_the_look_at_the_end_is_read(log, monkeypatch):
+    def append_first(*arguments):
+        monkeypatch.undo()
+        log.append(LogGroup(4, 2, 3, [b"e"]), 1)
+        return require_end(*arguments)
+
+    require_end = layout.require_end
+    monkeypatch.setattr(layout, "require_end", append_first)
+    assert [ordinal for ordinal, _ in log.read()] == [0, 1, 2, 3, 4]
+
+
+def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
+    script = (
+        "import sys; from placet.runtime.event_log_sqlite import SqliteEventLog as S;"
+        "from placet.schemas.record import LogGroup;"
+        "log = S(sys.argv[1]); epoch = log.open(); print(epoch, flush=True); sys.stdin.readline();"
+        "log.append(LogGroup(4, 2, 3, [b'zombie']), epoch)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "2\n"
+        assert "fenced" in error_of(log.append, LogGroup(4, 2, 3, [b"late"]), 1)
+        log.append(LogGroup(4, 2, 3, [b"mine"]), log.open())
+        _, errors = child.communicate("go\n")
+    assert "this writer is fenced, it holds epoch 2 and the latest is 3" in errors
+    assert list(log.read(4)) == [(4, b"mine")]
+
+
+def test_what_was_acknowledged_survives_a_killed_process(path):
+    script = (
+        "import os, sys; from placet.runtime.event_log_sqlite import SqliteEventLog as S;"
+        "from placet.schemas.record import LogGroup;"
+        "log = S(sys.argv[1]); epoch = log.open();"
+        "log.append(LogGroup(0, 0, 1, [b'a']), epoch);"
+        "log._connection.execute('BEGIN IMMEDIATE');"
+        "log._connection.execute(\"INSERT INTO groups VALUES (1, 1, 1, 2, 2, 0, x'00')\");"
+        "os.kill(os.getpid(), 9)"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert outcome.returncode == -9
+    left = {name: (path.parent / name).read_bytes() for name in ("a.db", "a.db-wal")}
+    assert read_all(path) == [(0, b"a")]
+    # Who looks into what a crash left does not tidy it up.
+    assert {name: (path.parent / name).read_bytes() for name in left} == left
+    log = SqliteEventLog(path)
+    log.append(LogGroup(1, 1, 2, [b"b"]), log.open())
+    log.close()
+    assert read_all(path) == [(0, b"a"), (1, b"b")]
+    assert files_of(path.parent) == {"a.db"}
+
+
+# ---------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("UPDATE groups SET blob = x'93' WHERE first_record = 2", "record 2 fails its checksum"),
+        ("UPDATE groups SET blob = 'text' WHERE first_record = 2", "record 2 fails its checksum"),
+        ("UPDATE groups SET seq = 99 WHERE first_record = 2", "record 2 fails its checksum"),
+        ("UPDATE groups SET seq = 'x' WHERE first_record = 2", "record 2 fails its checksum"),
+        ("UPDATE groups SET crc32 = crc32 + 1 WHERE first_record = 0", "record 0 fails"),
+        ("DELETE FROM groups WHERE first_record = 0", "record 0 is missing; the next one begins"),
+    ],
+)
+def test_a_damaged_group_is_named_by_its_first_record(log, path, statement, expected):
+    log.close()
+    execute(path, statement)
+    message = error_of(read_all, path)
+    assert expected in message
+    assert "restore the file" in message
+
+
+def test_what_comes_before_the_damage_can_be_read(log, path):
+    log.close()
+    execute(path, "UPDATE groups SET crc32 = 0 WHERE first_record = 2")
+    reading = SqliteEventLog(path).read()
+    assert [next(reading)[0], next(reading)[0]] == [0, 1]
+    with pytest.raises(StoreError, match="record 2"):
+        next(reading)
+
+
+def corrupt_index(path: Path, statement: str) -> None:
+    """Change the table behind the back of its index."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'groups_by_seq'"
+        (root,) = connection.execute(index).fetchone()
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'groups_by_seq'")
+        connection.execute("PRAGMA writable_schema = RESET")
+        connection.execute(statement)
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "INSERT INTO sqlite_master VALUES ('index', 'groups_by_seq', 'groups', ?, ?)",
+            (root, "CREATE INDEX groups_by_seq ON groups (seq)"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (
+            "DELETE FROM groups WHERE first_record = 2",
+            "record 0 by its table and at 2 by its index",
+        ),
+        ("DELETE FROM groups", "record None by its table and at 2 by its index"),
+    ],
+)
+def test_a_group_lost_at_the_end_is_seen(log, path, statement, expected):
+    log.close()
+    corrupt_index(path, statement)
+    assert expected in error_of(read_all, path)
+    assert expected in error_of(SqliteEventLog(path).find_seq, 3)
+    assert "record 2 is not where the index has it" in error_of(SqliteEventLog(path).find_seq, 2)
+
+
+def test_an_index_that_leads_astray_is_seen(log, path):
+    log.close()
+    with closing(sqlite3.connect(path)) as connection:
+        _, group = layout._rows(connection, 0)
+    head, blob = (2, 2, 2, 9, 160), group[-1]
+    crc32 = layout._checksum(head, blob)
+    # The row is sound by itself, and belongs to other seqs than those the index has it at.
+    statement = f"UPDATE groups SET seq_before = 2, seq = 9, crc32 = {crc32} WHERE first_record = 2"
+    corrupt_index(path, statement)
+    assert "not where the index has it" in error_of(SqliteEventLog(path).find_seq, 2)
+
+
+def test_a_table_that_hides_a_group_is_seen(log, path, monkeypatch):
+    monkeypatch.setattr(layout, "_rows", lambda *_: [])
+    assert "record 0 cannot be found" in error_of(read_all, path)
+
+
+def test_tables_that_are_declared_otherwise_are_seen(log, path):
+    log.close()
+    execute(path, "CREATE TABLE more (x)")
+    for action in (SqliteEventLog(path).open, SqliteEventLog(path).count):
+        assert "not declared as they were made" in error_of(action)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x02, 0x80, 0x55, 0xFF])
+def test_no_flipped_byte_is_silent(log, path, mask):
+    whole = list(log.read())
+    log.close()
+    sound = path.read_bytes()
+    flipped = path.with_name("flipped.db")
+    silent, seen = [], 0
+    # Pages are mostly unused space: every byte that is not zero, and some of those that are.
+    for place in (place for place, byte in enumerate(sound) if byte or place % 61 == 0):
+        damaged = bytearray(sound)
+        damaged[place] ^= mask
+        flipped.write_bytes(damaged)
+        try:
+            if read_all(flipped) != whole:
+                silent.append(place)
+        except StoreError:
+            seen += 1
+    assert silent == []
+    assert seen > 200
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
+def test_a_file_cut_short_is_a_store_error(log, path, kept):
+    log.close()
+    sound = path.read_bytes()
+    path.write_bytes(sound[: int(len(sound) * kept)])
+    error_of(read_all, path)

@@ -1,0 +1,88 @@
+"""A name leads to the store that it says, or to a message that says which names there are."""
+
+import pytest
+
+from placet.runtime.event_log_url import KNOWN_STORES, open_event_log
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
+from placet.schemas.record import LogGroup
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "durability"),
+    [
+        ("sqlite:///a.db", "a.db", "full"),
+        ("sqlite:///a.db?synchronous=normal", "a.db", "normal"),
+        ("sqlite:///a.db?synchronous=OFF", "a.db", "off"),
+        ("sqlite:///sub/a%20b.log", "sub/a b.log", "full"),
+        ("sqlite:///a#1.db", "a#1.db", "full"),
+        ("a.db", "a.db", "full"),
+        ("sub/a.db", "sub/a.db", "full"),
+        ("./100%25.db", "100%25.db", "full"),
+    ],
+)
+def test_a_name_leads_to_its_file(tmp_path, monkeypatch, name, file, durability):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    log = open_event_log(name)
+    assert (log.durability, log.is_blocking) == (durability, True)
+    log.open()
+    log.close()
+    assert (tmp_path / file).is_file()
+
+
+def test_four_slashes_and_a_plain_path_are_absolute(tmp_path):
+    for name in (f"sqlite:///{tmp_path}/a.db", f"{tmp_path}/b.db"):
+        log = open_event_log(name)
+        log.open()
+        log.close()
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.db", "b.db"}
+
+
+def test_a_file_that_exists_needs_no_suffix(tmp_path):
+    path = tmp_path / "log"
+    path.touch()
+    assert open_event_log(str(path)).url == f"sqlite:///{path}"
+
+
+def test_the_url_of_a_log_names_it_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("memory://", "sqlite:///a%20b.db", "sqlite:////x/y.db?synchronous=off"):
+        assert open_event_log(name).url == name
+
+
+def test_the_bound_of_the_log_in_memory_is_the_worlds():
+    log = open_event_log("memory://", Limits(log_bytes_max=3))
+    with pytest.raises(StoreError, match="allows 3 bytes"):
+        log.append(LogGroup(0, 0, 1, [b"1234"]), log.open())
+
+
+@pytest.mark.parametrize(
+    ("name", "came"),
+    [
+        ("", "no URL, and no path of a log"),
+        ("town", "no URL, and no path of a log"),
+        ("a\0b", "no URL, and no path of a log"),
+        ("a\0.db", "holds a NUL"),
+        ("redis://host", "there is no store 'redis'"),
+        ("postgresql://host/db", "PostgreSQL is not in this release"),
+        ("postgres://host/db", "PostgreSQL is not in this release"),
+        ("memory://x", "memory:// takes nothing more, got 'x'"),
+        ("sqlite://a.db", "did you mean sqlite:///a.db?"),
+        ("sqlite:///", "the path is empty"),
+        ("sqlite:///a%00.db", "holds a NUL"),
+        ("sqlite:///:memory:", "a log in memory is memory://"),
+        ("sqlite:///a.db?mode=ro&cache=x", "the only option is synchronous, got cache, mode"),
+    ],
+)
+def test_a_name_that_names_nothing_is_answered_with_those_that_do(name, came):
+    with pytest.raises(StoreError) as caught:
+        open_event_log(name)
+    assert came in str(caught.value)
+    assert KNOWN_STORES in str(caught.value)
+    assert caught.value.store == name
+
+
+def test_an_unknown_level_is_answered_with_those_that_are():
+    with pytest.raises(StoreError, match="one of full, normal, off, got 'extra'"):
+        open_event_log("sqlite:///a.db?synchronous=extra")

@@ -1,0 +1,138 @@
+"""Lines go where they were sent, hold what was bound, and never what an agent proposed."""
+
+import io
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import structlog
+
+from placet.runtime.logging_structlog import LOG_LEVELS, PRIVATE_KEYS, configure_logging
+
+
+def lines_of(stream: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def raise_poison() -> None:
+    raise ValueError("poison")
+
+
+def test_a_json_line_holds_what_was_bound():
+    stream = io.StringIO()
+    log = configure_logging("json", "debug", stream).bind(world="town")
+    log.bind(agent_id="alice", req_id="move_1").info("refused", stage="quota", seq=7)
+    (line,) = lines_of(stream)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", str(line.pop("timestamp")))
+    assert line == {
+        "event": "refused",
+        "level": "info",
+        "world": "town",
+        "agent_id": "alice",
+        "req_id": "move_1",
+        "stage": "quota",
+        "seq": 7,
+    }
+
+
+@pytest.mark.parametrize("level", LOG_LEVELS)
+def test_what_is_below_the_level_is_not_written(level):
+    stream = io.StringIO()
+    log = configure_logging("json", level, stream)
+    for method in LOG_LEVELS:
+        getattr(log, method)("x")
+    written = [line["level"] for line in lines_of(stream)]
+    assert written == list(LOG_LEVELS[LOG_LEVELS.index(level) :])
+    assert log.is_enabled_for(10) is (level == "debug")
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_what_an_agent_proposed_is_never_written_at_info_or_above(log_format):
+    stream = io.StringIO()
+    log = configure_logging(log_format, "info", stream)
+    secrets = {key: {"text": "secret"} for key in PRIVATE_KEYS}
+    for method in LOG_LEVELS[1:]:
+        getattr(log.bind(payload="secret"), method)("refused", code="conflict", **secrets)
+    assert "secret" not in stream.getvalue()
+    assert stream.getvalue().count("conflict") == 4
+
+
+def test_at_debug_it_may_be_written():
+    stream = io.StringIO()
+    configure_logging("json", "debug", stream).debug("refused", payload={"text": "hello"})
+    assert lines_of(stream)[0]["payload"] == {"text": "hello"}
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_fault_is_written_with_its_trace(log_format):
+    stream = io.StringIO()
+    log = configure_logging(log_format, "error", stream)
+    try:
+        raise_poison()
+    except ValueError:
+        log.exception("rule_error", kind="Move")
+    assert "ValueError: poison" in stream.getvalue()
+    assert "raise_poison" in stream.getvalue()
+    if log_format == "json":
+        assert len(lines_of(stream)) == 1
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_name_with_a_line_break_cannot_forge_a_line(log_format):
+    stream = io.StringIO()
+    configure_logging(log_format, "info", stream).info("refused", agent_id="a\nfault b")
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_a_console_that_is_no_terminal_gets_no_colors():
+    stream = io.StringIO()
+    configure_logging("console", "info", stream).info("refused", code="conflict")
+    assert "\x1b" not in stream.getvalue()
+    assert "refused" in stream.getvalue()
+    assert "code='conflict'" in stream.getvalue()
+
+
+def test_lines_go_to_stderr_where_nothing_is_said(capsys):
+    configure_logging().warning("slow")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "slow" in captured.err
+
+
+def test_the_host_programs_own_pipeline_is_used_when_asked_for():
+    with structlog.testing.capture_logs() as captured:
+        configure_logging("host").bind(world="town").info("refused", code="conflict")
+    assert captured == [
+        {"event": "refused", "log_level": "info", "world": "town", "code": "conflict"}
+    ]
+
+
+def test_structlogs_own_configuration_is_left_alone():
+    before = structlog.get_config(), structlog.is_configured()
+    configure_logging("json", "debug", io.StringIO()).info("x")
+    assert (structlog.get_config(), structlog.is_configured()) == before
+
+
+def test_importing_the_module_loads_no_terminal_library():
+    program = (
+        "import sys; import placet.runtime.logging_structlog;"
+        "print([name for name in ('structlog', 'rich') if name in sys.modules])"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert outcome.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("xml",), "log format must be one of console, json, host, got 'xml'"),
+        (("json", "loud"), "log level must be one of debug, info, .*, got 'loud'"),
+    ],
+)
+def test_an_unknown_format_or_level_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        configure_logging(*arguments)
