@@ -3,7 +3,7 @@
     ./dev python benchmarks/all.py [--seconds S] [--markdown | --json]
 
 Takes about 15 minutes at 5 s each, most of it preparation. Run it on a machine that does nothing
-else: the ratios forgive a busy one, the absolute figures and the 99th percentiles do not.
+else: a busy one moves every figure, the ratios least.
 """
 
 from measuring import measure

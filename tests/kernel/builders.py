@@ -8,7 +8,7 @@ from placet.schemas.limits import Limits
 from tests.kernel.domains import MAIL, Lab
 
 
-def intent(kind: str, payload: Any = None, req_id: str = "r", **fields: Any) -> dict[str, Any]:
+def intent(kind: Any, payload: Any = None, req_id: str = "r", /, **fields: Any) -> dict[str, Any]:
     """Make an intent of alice's at seq 0, unless `fields` say otherwise."""
     return {
         "kind": kind,
@@ -22,7 +22,7 @@ def intent(kind: str, payload: Any = None, req_id: str = "r", **fields: Any) -> 
     }
 
 
-def add(req_id: str, amount: int = 1, **fields: Any) -> dict[str, Any]:
+def add(req_id: str, amount: int = 1, /, **fields: Any) -> dict[str, Any]:
     return intent("Add", {"amount": amount}, req_id, **fields)
 
 
@@ -49,6 +49,25 @@ def kernel_of(
         for agent_id in agents:
             kernel.register_agent(agent_id)
     return kernel
+
+
+_POOL: dict[str, tuple[Kernel, list[bytes], bytes, int]] = {}
+
+
+def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
+    """Give a fresh kernel and its log, as `kernel_of` would, but without compiling it anew.
+
+    Two kernels of one law differ in `which`.
+    """
+    key = f"{which} {settings}"
+    if key not in _POOL:
+        log: list[bytes] = []
+        kernel = kernel_of(sink=log, **settings)
+        _POOL[key] = (kernel, log, kernel.snapshot(), len(log))
+    kernel, log, start, length = _POOL[key]
+    kernel.restore(start)
+    del log[length:]
+    return kernel, log
 
 
 def trace(kernel: Kernel) -> tuple[str, str, int]:

@@ -12,7 +12,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)

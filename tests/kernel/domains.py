@@ -161,11 +161,11 @@ def fail(draft: Draft, intent: Intent) -> Any:
         case "refuse":
             return refuse("unwell", "the rule is unwell; call again later", retry_after=1.5)
         case "huge":
-            draft.put(COUNTS, agent_id, "count", 2**64)
+            draft.put(COUNTS, agent_id, "huge", 2**64)
         case "surrogate":
-            draft.put(COUNTS, agent_id, "count", "\ud800")
+            draft.put(COUNTS, agent_id, "surrogate", "\ud800")
         case "object":
-            draft.put(COUNTS, agent_id, "count", object())
+            draft.put(COUNTS, agent_id, "object", object())
         case "details":
             return refuse("odd", "a detail that is no JSON", detail={1, 2})
         case "code":
@@ -181,6 +181,12 @@ def fail(draft: Draft, intent: Intent) -> Any:
         case "undeclared":
             draft.emit(MAIL, {})
     return None
+
+
+def give(draft: Draft, intent: Intent) -> None:
+    """Add to another's counter."""
+    to = intent["payload"]["thing"]
+    draft.put(COUNTS, to, "count", draft.get(COUNTS, to, "count", 0) + 1)
 
 
 def say(draft: Draft, intent: Intent) -> None:
@@ -208,6 +214,8 @@ class Lab(Domain):
     kinds = (
         Kind("Add", Amount, add),
         Kind("Take", Amount, take),
+        Kind("Tend", Amount, add, reads_own=COUNTS),
+        Kind("Give", Thing, give),
         Kind("Clamp", Amount, clamp),
         Kind("Put", Field, put),
         Kind("Remake", Thing, remake),
@@ -238,6 +246,8 @@ class Lab(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, placing: Mapping[str, Any]
     ) -> RuleRefusal | None:
+        if draft.exists(COUNTS, agent_id):  # on_remove raised
+            draft.delete(COUNTS, agent_id)
         draft.create(COUNTS, agent_id, {"count": 0, **placing})
         if placing.get("count") == -1:
             return refuse("negative", "count must not be negative")

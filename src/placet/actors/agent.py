@@ -150,7 +150,7 @@ class AgentActor:
             return refusal.retry_after
         is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
         if is_suspended or refusal.stage in {Stage.DOOR, Stage.BACKPRESSURE}:
-            pause_s = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
+            pause_s: float = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
             jitter = draw_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
             return max(refusal.retry_after or 0.0, pause_s * (0.5 + jitter))
         return None

@@ -131,8 +131,8 @@ class Committer:
                 await self._wake.wait()
             commits = list(self._waiting)
             self._waiting.clear()
+            self._room.set()  # before the write: the kernel goes on deciding while it lasts
             await self._write(commits)
-            self._room.set()
         raise self.failure
 
     async def flush(self) -> None:

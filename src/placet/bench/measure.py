@@ -1,8 +1,9 @@
 """How it is measured: contenders take turns, so that a slow minute of the machine hits them all.
 
-The garbage collector runs with its defaults, in preparation and in timed work alike; it is asked
-to collect only before a turn. A ratio is of one turn to the mean of the two turns of the reference
-around it, and the report gives the median of the ratios.
+The garbage collector is set as placet's own processes set it (`runtime/collector_cpython.py`), for
+the reference too, in preparation and in timed work alike; it is asked to collect before a turn. A
+ratio is of one turn to the mean of the two turns of the reference around it, and the report gives
+the median of the ratios.
 """
 
 import gc

@@ -16,8 +16,8 @@ It does, for each batch:
     back-pressure depth of the kind's outbox against its bound
     domain        each position within the bounds; written to a dict state with stamps and an undo
                   list, taken back as a whole if one is refused
-    record        the record that placet writes, byte for byte, but for the chain and the numbers
-                  (a test compares them); blake2b-128 chain; kept in a list
+    record        the record that placet writes, field for field, but for where its seqs begin (a
+                  test compares them); blake2b-128 chain; kept in a list
     counters      admitted and refused intents in a dict
 
 It does not:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SEED, Scale
+from placet.runtime.collector_cpython import calmed_collector
 from placet.schemas.codec import Json
 
 WORKLOADS: Final = tuple(SUITE)
@@ -80,7 +81,8 @@ def run(
         raise ValueError(f"no workload is called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds must be a finite number > 0, got {seconds!r}")
-    return [asyncio.run(_result(name, seconds, scale or Scale())) for name in names]
+    with calmed_collector():
+        return [asyncio.run(_result(name, seconds, scale or Scale())) for name in names]
 
 
 async def _result(name: str, seconds: float, scale: Scale) -> dict[str, Json]:

@@ -115,9 +115,9 @@ def book_settled(ledger: Ledger, record: Settled) -> None:
 def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
     intents, order = batch.intents, batch.order
     if order is None and len(batch.agents) == 1:
-        ids = [intent["req_id"] for intent in intents]
         agent = ledger.agents[batch.agents[0]]
-        ledger.remember(agent, admitted_block(batch.fingerprint, now_ns, first_seq, ids))
+        block = admitted_block(batch.fingerprint, now_ns, first_seq, batch.req_ids)
+        ledger.remember(agent, block)
         return
     offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}
     seqs = range(first_seq, first_seq + len(intents))

@@ -16,7 +16,7 @@ from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.transaction import NO_CHANGES
-from placet.schemas.codec import Json
+from placet.schemas.codec import ENCODE_ERRORS, Json
 from placet.schemas.config import Quota
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.errors import AgentError, ValidationError
@@ -107,7 +107,8 @@ class Control:
 
         Raises:
             AgentError: A name is no identity, is reserved, or there are too many agents.
-            ValidationError: The placing is not plain, or a domain refused it.
+            ValidationError: The placing is not plain, a domain refused it, or made of it what no
+                record can hold.
             ValueError: The priority or a quota is unsound.
         """
         ledger, draft = self._ledger, self._context.draft
@@ -299,7 +300,7 @@ class Control:
                 raise ValidationError(f"{what} emitted an effect; only the rule of a kind may")
             changes = draft.changes()
             record = record_of(changes)
-            data = encode_record(record)
+            data = _encoded(what, record)
         except Exception as error:
             draft.undo()
             if not is_contained:
@@ -309,6 +310,13 @@ class Control:
             return record, encode_record(record)
         draft.trim(changes)
         return record, data
+
+
+def _encoded(what: str, record: Record) -> bytes:
+    try:
+        return encode_record(record)
+    except ENCODE_ERRORS as error:
+        raise ValidationError(f"{what} made what no record can hold: {error}") from error
 
 
 def _check_answer(what: str, answer: object) -> None:

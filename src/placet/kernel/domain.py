@@ -77,8 +77,8 @@ def conflict(resource: str, winner: str, *, at: str = "") -> RuleRefusal:
 Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]
 """Apply one intent to the draft, or say why not. Runs once per decision; must be deterministic."""
 
-Reads: TypeAlias = Callable[[Intent], Iterable[Ref]]
-"""Name what the intent depends on, from the intent alone."""
+Reads: TypeAlias = Callable[[Intent], Iterable[tuple[str, str | None]]]
+"""Name what the intent depends on, from the intent alone: `Ref`s, or plain pairs of the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ class Kind:
             TypedDict is the fastest; a model is dumped to a dict.
         rule: Applies the intent.
         reads: The footprint for staleness; None declares none.
+        reads_own: Instead of `reads`, where the intent depends on one entity alone: the collection
+            in which it has its agent's name. It is asked once per batch and costs almost nothing.
         when_stale: `reject`, or `revalidate` to let the rule decide.
         effects: Kinds of effect that the rule may emit; the gate checks their executors' outboxes.
         version: Version of the rule, part of the domain's fingerprint.
@@ -105,6 +107,7 @@ class Kind:
     effects: tuple[str, ...] = field(default=())
     version: str = "1"
     summary: str = ""
+    reads_own: str | None = None
 
     def __post_init__(self) -> None:
         if not is_kind_name(self.name):
@@ -112,6 +115,8 @@ class Kind:
                 f"kind name {self.name!r} must be at most 64 characters of segments "
                 "[A-Za-z][A-Za-z0-9_]* joined by '.', no '__', no '_' at an end"
             )
+        if self.reads is not None and self.reads_own is not None:
+            raise ValueError(f"kind {self.name!r} has both reads and reads_own; give one of them")
 
 
 @runtime_checkable
@@ -132,6 +137,7 @@ class Domain(Protocol):
 
     def on_open(self, draft: "Draft") -> None:
         """Put the initial state. Called once in the life of a world."""
+        return None  # noqa: PLR1711, RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
         self, draft: "Draft", agent_id: str, placing: Mapping[str, Json]
@@ -141,12 +147,15 @@ class Domain(Protocol):
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
         """Clean up after an agent that leaves."""
+        return None  # noqa: PLR1711, RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
         """Advance what moves by itself, once per step of simulated time."""
+        return None  # noqa: PLR1711, RET501  # likewise
 
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
         """Take in the outcome of an effect; every domain is told of every effect."""
+        return None  # noqa: PLR1711, RET501  # likewise
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         """Judge the post-state of a batch, given which entities it changed."""

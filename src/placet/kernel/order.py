@@ -27,23 +27,25 @@ def in_order(
         return batches
     salt = mix64(seed, ledger.seq)
     latest: dict[str, int] = {}
-    behind: list[list[int]] = [[] for _ in batches]
+    behind: dict[int, list[int]] = {}
     ahead = [0] * len(batches)
     for place, batch in enumerate(batches):
         for agent_id in batch.agents:
             before = latest.get(agent_id)
             if before is not None:
-                behind[before].append(place)
+                behind.setdefault(before, []).append(place)
                 ahead[place] += 1
             latest[agent_id] = place
     keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
+    if not behind:  # as when each agent waits for its answer: nobody is behind anybody
+        return [batches[key[-1]] for key in sorted(keys)]
     heads = [key for key, waits_for in zip(keys, ahead, strict=True) if not waits_for]
     heapify(heads)
     ordered = []
     while heads:
         place = heappop(heads)[-1]
         ordered.append(batches[place])
-        for follower in behind[place]:
+        for follower in behind.get(place, ()):
             ahead[follower] -= 1
             if not ahead[follower]:
                 heappush(heads, keys[follower])
@@ -52,9 +54,11 @@ def in_order(
 
 def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
     """Give a batch its place among heads; its arrival decides only where nothing else does."""
-    agents = [ledger.agents.get(agent_id) for agent_id in batch.agents]
-    first = agents[0]
-    cap = min([_PRIORITY_MAX if agent is None else agent.priority_max for agent in agents])
+    first = ledger.agents.get(batch.agents[0])
+    cap = _PRIORITY_MAX if first is None else first.priority_max
+    for agent_id in batch.agents[1:]:
+        agent = ledger.agents.get(agent_id)
+        cap = cap if agent is None else min(cap, agent.priority_max)
     # An agent that nobody knows will be refused; where it stands does not matter.
     fair = _fair(salt, _MASK64 if first is None else first.index)
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns

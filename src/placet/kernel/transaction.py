@@ -39,14 +39,13 @@ class Transaction(Draft):
         self.normalized = None
         self.notices = None
 
-    def begin(self, position: int, seq: int, agent_id: str) -> None:
-        """Turn to the next intent of the batch."""
+    def begin(self, position: int, seq: int, agent_id: str) -> Mark:
+        """Turn to the next intent of the batch, and give the point to `undo` back to."""
         self._position = position
         self.seq = seq
         self.agent_id = agent_id
-
-    def mark(self) -> Mark:
-        """Remember this point, to `undo` back to."""
+        if not (self._collection_undo or self._claims_undo or self.effects):
+            return (len(self._undo), 0, 0, 0)
         return (
             len(self._undo),
             len(self._collection_undo),
@@ -72,7 +71,12 @@ class Transaction(Draft):
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""
         touched: dict[tuple[str, str], dict[str, None] | None] = {}
-        for collection, entity, field, *_ in self._undo:
+        last = None
+        for step in self._undo:
+            this = step[:3]
+            if this == last:  # the same field again, as when an agent moves step by step
+                continue
+            last = collection, entity, field = this
             key = (collection, entity)
             if field == WHOLE:
                 touched[key] = None
@@ -82,10 +86,13 @@ class Transaction(Draft):
                     fields[field] = None
         if not touched:
             return NO_CHANGES
+        entities = [self._change(*key, fields) for key, fields in touched.items()]
+        if not self._collection_undo:
+            return Changes(entities)
         names = dict.fromkeys(name for name, *_ in self._collection_undo)
         stamps = ((name, self.state.collections[name]) for name in names)
         return Changes(
-            [self._change(*key, fields) for key, fields in touched.items()],
+            entities,
             [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
         )
 

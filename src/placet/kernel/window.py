@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from placet.schemas.codec import Json, canonical, from_canonical
-from placet.schemas.identity import sequence_form
+from placet.schemas.identity import sequence_form, sequences_of
 
 Block: TypeAlias = tuple[int, int, int, bytes, *tuple[str, ...]]
 """`(fingerprint, now_ns, seq, detail, req_id, req_id, ...)`, ids in the submitter's order. The seq
@@ -128,8 +128,7 @@ class Window:
         """
         before = self.count
         ids = self.ids
-        for req_id in block[IDS:]:
-            ids[req_id] = block
+        ids.update(dict.fromkeys(block[IDS:], block))
         self.blocks.append(block)
         self.count += len(block) - IDS
         oldest_ns = block[NOW_NS] - age_ns_max
@@ -146,14 +145,13 @@ class Window:
         block = self.blocks.popleft()
         self.count -= len(block) - IDS
         ids, forgotten = self.ids, self.forgotten
-        for req_id in block[IDS:]:
+        old_ids = block[IDS:]
+        for req_id in old_ids:
             if ids.get(req_id) is block:  # else a later answer owns it
                 del ids[req_id]
-            name, _, digits = req_id.rpartition(":")
-            if digits.isdecimal():
-                sequence = sequence_form(req_id)
-                if sequence is not None and sequence[1] > forgotten.get(name, -1):
-                    forgotten[name] = sequence[1]
+        for name, _, highest in sequences_of(old_ids):
+            if highest > forgotten.get(name, -1):
+                forgotten[name] = highest
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
 
@@ -164,12 +162,7 @@ class Window:
         forgotten = self.forgotten
         if not forgotten:
             return True
-        for req_id in req_ids:
-            name, _, digits = req_id.rpartition(":")
-            high = forgotten.get(name)
-            if high is not None and digits.isdecimal() and int(digits) <= high:
-                return False
-        return True
+        return all(lowest > forgotten.get(name, -1) for name, lowest, _ in sequences_of(req_ids))
 
     def is_too_old(self, req_id: str) -> bool:
         """Tell whether an unknown id of the sequence form must have been evicted."""

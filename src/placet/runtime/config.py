@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from placet.runtime.logging_structlog import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.config import KernelConfig, QuotaSpec
 from placet.schemas.limits import Limits
 
@@ -31,7 +32,8 @@ class OrchestratorConfig:
         limits: All other bounds.
         metrics_port: Serve Prometheus metrics there, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.
-        log_level: `debug` (a line per group), `info` (per refusal), `warning`, `error`.
+        log_level: `debug` (a line per group), `info` (per refusal), `warning`, `error`,
+            `critical` (nothing).
     """
 
     store: str = "memory://"
@@ -58,6 +60,12 @@ class OrchestratorConfig:
                 f"backpressure must be 'reject', got {self.backpressure!r}; "
                 "'wait' and 'shed_lowest' come in a later release"
             )
+        for name, value, known in (
+            ("log_format", self.log_format, LOG_FORMATS),
+            ("log_level", self.log_level, LOG_LEVELS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         self.kernel_config()
 
     def kernel_config(self) -> KernelConfig:

@@ -63,7 +63,7 @@ class Orchestrator:
 
     async def __aenter__(self) -> Self:
         if self._world is not None:
-            raise ClosedError("the world is open already; open another one beside it")
+            raise ClosedError("an Orchestrator is opened once; make another one for the same store")
         records: list[bytes] = []
         log = open_event_log(self.config.store, self.config.kernel_config().limits)
         try:
@@ -76,6 +76,7 @@ class Orchestrator:
             await self._world.start()
         except BaseException:
             await self.close()
+            self._world = None
             raise
         return self
 

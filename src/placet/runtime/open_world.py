@@ -51,6 +51,7 @@ class OpenWorld:
         epoch: What its `open` gave.
         kernel: Loaded with the log's history.
         records: Where the kernel's journal puts new records.
+        clock: None is the one that the configuration names.
 
     Attributes:
         handle_numbers: So that no two handles of one epoch make the same req_ids.
@@ -63,6 +64,7 @@ class OpenWorld:
         epoch: int,
         kernel: Kernel,
         records: list[bytes],
+        clock: Clock | None = None,
     ) -> None:
         limits = kernel.config.limits
         self.config = config
@@ -71,7 +73,7 @@ class OpenWorld:
         self.kernel = kernel
         self.limits = limits
         self.handle_numbers = count(1)
-        self.clock = _clock_of(config, kernel.ledger.now_ns)
+        self.clock = clock or _clock_of(config, kernel.ledger.now_ns)
         self.counters = Counters(kernel.registry.kinds)
         self.publisher = Publisher(log, limits.subscriber_events_max)
         self.committer = Committer(

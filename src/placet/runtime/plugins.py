@@ -40,6 +40,10 @@ def find_domain(spec: str) -> Callable[..., Domain]:
     """
     module_name, colon, attribute = spec.partition(":")
     if colon:
+        if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+            raise DomainNotFound(
+                f"{spec!r} names no class; expected an installed name or module:Class"
+            )
         return _import(spec, module_name, attribute)
     for entry in entry_points(group=GROUP):
         if entry.name == spec:

@@ -1,4 +1,4 @@
-"""Reading a part of the state by its path: `collection`, `collection/entity`, with a field, or ''."""
+"""Reads a part of the state by its path: `collection`, `collection/entity`, or with a `/field`."""
 
 from collections.abc import Mapping
 

@@ -2,11 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 from typing_extensions import TypedDict
 
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Notice
+
+_REQ_ID: Final = itemgetter("req_id")
+_AGENT_ID: Final = itemgetter("agent_id")
+_KIND: Final = itemgetter("kind")
+_PRIORITY: Final = itemgetter("priority")
 
 
 class _BatchOptions(TypedDict, total=False):
@@ -100,10 +107,18 @@ class CheckedBatch:
         """
         intents = self.intents
         count = len(intents)
-        self.req_ids = [intent["req_id"] for intent in intents]
-        agents = [intent["agent_id"] for intent in intents]
-        kinds = [intent["kind"] for intent in intents]
-        priorities = [intent["priority"] for intent in intents]
+        if count == 1:
+            only = intents[0]
+            self.req_ids = [only["req_id"]]
+            self.agents = (only["agent_id"],)
+            self.counts = ((only["agent_id"], only["kind"], 1),)
+            self.priority = only["priority"]
+            self.order = None
+            return True
+        self.req_ids = list(map(_REQ_ID, intents))
+        agents = list(map(_AGENT_ID, intents))
+        kinds = list(map(_KIND, intents))
+        priorities = list(map(_PRIORITY, intents))
         self.priority = max(priorities)
         self.order = None
         if min(priorities) != self.priority:

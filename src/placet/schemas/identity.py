@@ -5,6 +5,7 @@ trusted inside.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, NewType
 
 AgentId = NewType("AgentId", str)
@@ -68,3 +69,34 @@ def sequence_form(req_id: str) -> tuple[str, int] | None:
     if len(digits) > SEQUENCE_DIGITS_MAX or (digits[0] == "0" and digits != "0"):
         return None
     return name, int(digits)
+
+
+def sequences_of(req_ids: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Find the sequences among req_ids: `(name, lowest n, highest n)`, each name once.
+
+    The usual batch, all of one sequence, is recognized without a look at each id by itself.
+    """
+    if len(req_ids) > 1 and (only := _only_sequence(req_ids)) is not None:
+        return [only]
+    spans: dict[str, tuple[int, int]] = {}
+    for req_id in req_ids:
+        sequence = sequence_form(req_id)
+        if sequence is not None:
+            name, number = sequence
+            lowest, highest = spans.get(name, (number, number))
+            spans[name] = (min(lowest, number), max(highest, number))
+    return [(name, *span) for name, span in spans.items()]
+
+
+def _only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
+    """Recognize ids that are all of one sequence, its 0 apart; None is "look at each"."""
+    name, colon, _ = req_ids[0].rpartition(":")
+    prefix = name + colon
+    digits = [req_id[len(prefix) :] for req_id in req_ids if req_id.startswith(prefix)]
+    joined = "".join(digits)
+    if len(digits) != len(req_ids) or not (colon and joined.isdecimal() and joined.isascii()):
+        return None
+    if min(digits) < "1" or max(map(len, digits)) > SEQUENCE_DIGITS_MAX:
+        return None
+    numbers = list(map(int, digits))
+    return name, min(numbers), max(numbers)

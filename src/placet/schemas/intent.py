@@ -36,3 +36,7 @@ class Intent(TypedDict):
     priority: int
     schema_version: str
     valid_until: NotRequired[float]
+
+
+REQUIRED_FIELDS: Final = 7
+"""How many fields an intent has without the optional one."""

@@ -19,7 +19,7 @@ GENESIS: Final = bytes(HASH_BYTES)
 """What the first record names as the hash before it."""
 
 
-class EntityChange(msgspec.Struct, array_like=True, frozen=True):
+class EntityChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What a record did to one entity.
 
     Attributes:
@@ -41,7 +41,7 @@ class EntityChange(msgspec.Struct, array_like=True, frozen=True):
     foreign_seq: int
 
 
-class CollectionChange(msgspec.Struct, array_like=True, frozen=True):
+class CollectionChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The stamp that a record left on a collection in which it created or deleted."""
 
     collection: str
@@ -50,7 +50,7 @@ class CollectionChange(msgspec.Struct, array_like=True, frozen=True):
     foreign_seq: int
 
 
-class Changes(msgspec.Struct, array_like=True, frozen=True):
+class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """All that a record did to the state."""
 
     entities: list[EntityChange] = []

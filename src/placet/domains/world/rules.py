@@ -7,9 +7,9 @@ first and writes last.
 from math import sqrt
 from typing import Final
 
-from placet.domains.world.settings import Settings
+from placet.domains.world.settings import Bounds, Settings
 from placet.domains.world.vocabulary import AGENTS, SPEECH, Position
-from placet.kernel.domain import Ref, Rule, RuleRefusal, refuse
+from placet.kernel.domain import Rule, RuleRefusal, refuse
 from placet.kernel.draft import Draft
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
@@ -18,16 +18,11 @@ _SLACK: Final = 1 + 1e-9
 """A way computed in floats to be just as long as is allowed is not refused for its last bit."""
 
 
-def reads_self(intent: Intent) -> tuple[Ref, ...]:
-    """The footprint of an intent that depends on its own agent alone."""
-    return (Ref(AGENTS, intent["agent_id"]),)
-
-
 def move_rule(settings: Settings) -> Rule:
     """Make the rule of Move."""
     checks: list[Rule] = []
     if settings.bounds is not None:
-        checks.append(_within_bounds(settings))
+        checks.append(_within_bounds(settings, settings.bounds))
     if settings.max_step is not None:
         checks.append(_within_step(settings.max_step))
     return _checked_move(tuple(checks)) if checks else move
@@ -44,15 +39,20 @@ def _checked_move(checks: tuple[Rule, ...]) -> Rule:
             refusal = check(draft, intent)
             if refusal is not None:
                 return refusal
-        move(draft, intent)
+        draft.put(AGENTS, intent["agent_id"], "position", intent["payload"]["to"])
         return None
 
     return checked_move
 
 
-def _within_bounds(settings: Settings) -> Rule:
+def _within_bounds(settings: Settings, bounds: Bounds) -> Rule:
+    (x0, y0, z0), (x1, y1, z1) = bounds
+
     def within_bounds(_: Draft, intent: Intent) -> RuleRefusal | None:
-        return settings.outside(intent["payload"]["to"], "/to")
+        x, y, z = to = intent["payload"]["to"]
+        if x0 <= x <= x1 and y0 <= y <= y1 and z0 <= z <= z1:
+            return None
+        return settings.outside(to, "/to")
 
     return within_bounds
 

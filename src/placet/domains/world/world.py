@@ -5,7 +5,7 @@ from typing import Final
 
 from placet.domains.world.interactions import interact_rule, reads_self_and_target
 from placet.domains.world.placing import displace, place
-from placet.domains.world.rules import cooled, custom, move_rule, reads_self, speak
+from placet.domains.world.rules import cooled, custom, move_rule, speak
 from placet.domains.world.settings import (
     Settings,
     optional,
@@ -17,6 +17,7 @@ from placet.domains.world.settings import (
 )
 from placet.domains.world.views import may_see
 from placet.domains.world.vocabulary import (
+    AGENTS,
     INTERACTION_CHARS_MAX,
     OBJECTS,
     Custom,
@@ -108,8 +109,8 @@ class World(Domain):
 
 def _kinds(settings: Settings, own: Mapping[str, Rule]) -> tuple[Kind, ...]:
     kinds = (
-        ("Move", Move, move_rule(settings), reads_self, "Go to a place."),
-        ("Speak", Speak, speak, reads_self, "Say something to all, to a team, or to one agent."),
+        ("Move", Move, move_rule(settings), None, "Go to a place."),
+        ("Speak", Speak, speak, None, "Say something to all, to a team, or to one agent."),
         (
             "Interact",
             Interact,
@@ -117,10 +118,17 @@ def _kinds(settings: Settings, own: Mapping[str, Rule]) -> tuple[Kind, ...]:
             reads_self_and_target,
             "Do something with an object or an agent.",
         ),
-        ("Custom", Custom, custom, reads_self, "Anything that the world's validator understands."),
+        ("Custom", Custom, custom, None, "Anything that the world's validator understands."),
     )
     return tuple(
-        Kind(name, payload, _cooled(name, rule, settings), reads=reads, summary=summary)
+        Kind(
+            name,
+            payload,
+            _cooled(name, rule, settings),
+            reads=reads,
+            reads_own=AGENTS if reads is None else None,
+            summary=summary,
+        )
         for name, payload, rule, reads, summary in kinds
     )
 

@@ -21,6 +21,10 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
     """Answer a repetition, refuse a reuse, let everything new pass."""
     agents = context.ledger.agents
+    if len(batch.agents) == 1:  # the usual batch, and usually new: one question for all its ids
+        window = agents[batch.agents[0]].window
+        if window is None or window.is_new(batch.req_ids):
+            return None
     known: list[tuple[int, Block]] | None = None
     refusals: list[Refusal] | None = None
     oldest_ns = context.now_ns - context.ledger.policy.limits.window_age_ns_max

@@ -81,6 +81,7 @@ class Diagnosis:
                 refusals.append(self._not_plain(index, intent, error))
                 value = None
             else:
+                refusals += self._check_size(index, value)
                 refusals += self._check_version(index, value, notices)
             plain.append(value)
         refused = {r.index for r in refusals}
@@ -103,6 +104,13 @@ class Diagnosis:
             size = f"more than {self._limits.payload_bytes_max} bytes"
             return self._payload_too_large(index, intent, size)
         return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, str(error), error.at)
+
+    def _check_size(self, index: int, intent: Json) -> list[Refusal]:
+        payload = intent.get("payload") if isinstance(intent, dict) else None
+        size = len(canonical(payload))
+        if size <= self._limits.payload_bytes_max:
+            return []
+        return [self._payload_too_large(index, intent, f"{size} bytes")]
 
     def _check_version(
         self, index: int, intent: Json, notices: dict[int, tuple[Notice, ...]]

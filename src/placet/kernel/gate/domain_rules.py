@@ -54,8 +54,7 @@ class DomainRules:
         for position in range(len(intents)) if batch.order is None else batch.order:
             seq += 1
             intent = intents[position]
-            draft.begin(position, seq, intent["agent_id"])
-            mark = draft.mark()
+            mark = draft.begin(position, seq, intent["agent_id"])
             try:
                 answer = None if validator is None else self._ask(validator, intent, context)
                 if answer is None:

@@ -6,8 +6,7 @@ time; n intents move it by n intervals and pass if it stays within `burst` inter
 Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TypeAlias
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
 from placet.kernel.ledger import Agent, Ledger
@@ -23,14 +22,11 @@ _OWN = "\x00"
 """Prefix of the bucket of a quota that an agent has for itself."""
 
 
-class _Charge(NamedTuple):
-    """So many intents against one bucket. `agent` None is the world's bucket."""
+_Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int]
+"""`(agent, bucket, kind, quota, intents)`: so many intents against one bucket.
 
-    agent: Agent | None
-    bucket: str
-    kind: str | None
-    quota: Quota
-    intents: int
+Agent None is the world's bucket, kind None one that kinds share.
+"""
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
@@ -38,13 +34,16 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     ledger, now_ns = context.ledger, context.now_ns
     exceeded: list[tuple[_Charge, int | None]] | None = None
     for charge in _charges(batch, ledger):
-        quota = charge.quota
-        if charge.intents > quota.burst:
+        agent, bucket, _, (interval_ns, burst), intents = charge
+        if intents > burst:
             exceeded = exceeded or []
             exceeded.append((charge, None))
             continue
-        tat = max(_tat(charge, ledger), now_ns) + charge.intents * quota.interval_ns
-        over_ns = tat - now_ns - quota.burst * quota.interval_ns
+        if agent is None:
+            tat = ledger.world_tat
+        else:
+            tat = 0 if agent.tats is None else agent.tats.get(bucket, 0)
+        over_ns = max(tat, now_ns) + (intents - burst) * interval_ns - now_ns
         if over_ns > 0:
             exceeded = exceeded or []
             exceeded.append((charge, over_ns))
@@ -63,32 +62,40 @@ def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
         agent.tats[bucket] = max(agent.tats.get(bucket, 0), now_ns) + cost_ns
 
 
-def _charges(batch: CheckedBatch, ledger: Ledger) -> Iterator[_Charge]:
+def _charges(batch: CheckedBatch, ledger: Ledger) -> list[_Charge]:
     """List the buckets that a batch draws on, each once, with its sum."""
-    policy = ledger.policy
-    totals: dict[str, int] = {}
+    quotas, world_quota = ledger.policy.quotas, ledger.policy.world_quota
+    charges: list[_Charge] = []
+    is_shared = ALL_KINDS in quotas
     for agent_id, kind, count in batch.counts:
         agent = ledger.agents[agent_id]
-        quota = policy.quotas.get(kind)
-        if quota is not None:
-            yield _Charge(agent, kind, kind, quota, count)
-        if agent.quotas is not None and kind in agent.quotas:
-            yield _Charge(agent, _OWN + kind, kind, agent.quotas[kind], count)
+        if kind in quotas:
+            charges.append((agent, kind, kind, quotas[kind], count))
+        if agent.quotas is not None:
+            is_shared = is_shared or ALL_KINDS in agent.quotas
+            if kind in agent.quotas:
+                charges.append((agent, _OWN + kind, kind, agent.quotas[kind], count))
+    if is_shared:
+        charges += _shared_charges(batch, ledger)
+    if world_quota is not None:
+        charges.append((None, ALL_KINDS, None, world_quota, len(batch)))
+    return charges
+
+
+def _shared_charges(batch: CheckedBatch, ledger: Ledger) -> list[_Charge]:
+    """List the buckets that all kinds of an agent share."""
+    quotas = ledger.policy.quotas
+    totals: dict[str, int] = {}
+    for agent_id, _, count in batch.counts:
         totals[agent_id] = totals.get(agent_id, 0) + count
+    charges: list[_Charge] = []
     for agent_id, count in totals.items():
         agent = ledger.agents[agent_id]
-        if ALL_KINDS in policy.quotas:
-            yield _Charge(agent, ALL_KINDS, None, policy.quotas[ALL_KINDS], count)
+        if ALL_KINDS in quotas:
+            charges.append((agent, ALL_KINDS, None, quotas[ALL_KINDS], count))
         if agent.quotas is not None and ALL_KINDS in agent.quotas:
-            yield _Charge(agent, _OWN + ALL_KINDS, None, agent.quotas[ALL_KINDS], count)
-    if policy.world_quota is not None:
-        yield _Charge(None, ALL_KINDS, None, policy.world_quota, len(batch))
-
-
-def _tat(charge: _Charge, ledger: Ledger) -> int:
-    if charge.agent is None:
-        return ledger.world_tat
-    return 0 if charge.agent.tats is None else charge.agent.tats.get(charge.bucket, 0)
+            charges.append((agent, _OWN + ALL_KINDS, None, agent.quotas[ALL_KINDS], count))
+    return charges
 
 
 def _refusals(batch: CheckedBatch, exceeded: list[tuple[_Charge, int | None]]) -> list[Refusal]:

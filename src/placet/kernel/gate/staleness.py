@@ -4,10 +4,13 @@ Two judgements: the world's threshold on the global seq, where one is set, and t
 where it declares one. An agent's own changes do not make it stale by footprint.
 """
 
-from placet.kernel.domain import Ref
+from collections.abc import Iterable
+
+from placet.kernel.domain import Kind, Ref
 from placet.kernel.gate.context import GateContext, GuestFault, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
+from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode
 
@@ -29,7 +32,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         refusals += _expired(batch, context.now_ns)
     if batch.due_of is None and threshold is not None and seq - min(batch.contexts) > threshold:
         refusals += _beyond_threshold(batch, seq, threshold)
-    refusals += _footprints(batch, context)
+    if not _is_fresh(batch, context):
+        refusals += _footprints(batch, context)
     if not refusals:
         return None
     first: dict[int | None, Refusal] = {}
@@ -86,25 +90,37 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
     ]
 
 
+def _is_fresh(batch: CheckedBatch, context: GateContext) -> bool:
+    """Tell at one look per agent and kind that only own entities are read, and none has changed."""
+    kinds, state = context.registry.kinds, context.state
+    oldest = min(batch.contexts)
+    for agent_id, kind_name, _ in batch.counts:
+        collection = kinds[kind_name].reads_own
+        stamp = None if collection is None else state.stamp(collection, agent_id)
+        if stamp is None or stamp.changed_for(agent_id) > oldest:
+            return False
+    return True
+
+
 def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
     refusals = []
     kinds, state = context.registry.kinds, context.state
     tracked_from = state.tracked_from
     for index, intent in enumerate(batch.intents):
         kind = kinds[intent["kind"]]
-        if kind.reads is None or kind.when_stale == "revalidate":
+        if kind.when_stale == "revalidate":
             continue
         context_seq, agent_id = batch.contexts[index], intent["agent_id"]
         changed = forgotten = None
         try:
-            for ref in kind.reads(intent):
-                stamp = state.stamp(*ref)
+            for collection, entity in _reads(kind, intent):
+                stamp = state.stamp(collection, entity)
                 if stamp is None:
-                    if context_seq < tracked_from and ref.entity is not None:
-                        forgotten = ref
-                elif stamp.changed_for(agent_id) > context_seq:
+                    if context_seq < tracked_from and entity is not None:
+                        forgotten = Ref(collection, entity)
+                elif stamp.seq > context_seq and stamp.changed_for(agent_id) > context_seq:
                     changed = changed or []
-                    changed.append(ref)
+                    changed.append(Ref(collection, entity))
             if changed:
                 refusals.append(_stale(batch, index, changed, context))
             elif forgotten is not None:
@@ -160,3 +176,9 @@ def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
 
 def _name(ref: Ref) -> str:
     return ref.collection if ref.entity is None else f"{ref.collection}/{ref.entity}"
+
+
+def _reads(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
+    if kind.reads_own is not None:
+        return ((kind.reads_own, intent["agent_id"]),)
+    return () if kind.reads is None else kind.reads(intent)

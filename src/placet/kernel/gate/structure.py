@@ -7,11 +7,11 @@ is looked at a second time, slowly, to say what is wrong (`kernel/gate/diagnosis
 Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from math import isfinite
+from operator import itemgetter
 from typing import Final
 
 from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
@@ -20,12 +20,16 @@ from placet.kernel.gate.plain import pointer, shown
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
-from placet.schemas.intent import Intent
+from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
-_PERHAPS_NOT_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-"""A float64 whose exponent is all ones; may also match inside a string, so it only raises doubt."""
+_HUGE: Final = b"\xcb\x7f"
+_MINUS_HUGE: Final = b"\xcb\xff"
+"""How a float64 of NaN, infinity, or beyond 1e231 begins; other bytes may too: it raises doubt."""
+
+_PART: Final = itemgetter("agent_id", "req_id", "kind", "payload", "priority")
+_CONTEXT: Final = itemgetter("context_seq")
 
 _OPTIONS: Final = frozenset({"intents", "sim_time", "dry_run", "valid_for_s"})
 
@@ -111,7 +115,8 @@ class Structure:
         if (
             max(map(len, parts)) > limits.payload_bytes_max
             or len(encoded) > limits.batch_bytes_max
-            or _PERHAPS_NOT_FINITE.search(encoded)
+            or _HUGE in encoded
+            or _MINUS_HUGE in encoded
         ):
             unsound = self._diagnosis.oversized(intents, len(encoded))
             if unsound:
@@ -120,12 +125,10 @@ class Structure:
         batch.encoded = encoded
         batch.fingerprint = _fingerprint(parts)
         batch.due_of = None
-        batch.contexts = [intent["context_seq"] for intent in intents]
+        batch.contexts = list(map(_CONTEXT, intents))
         batch.valid_until_ns = None
-        for intent in intents:
-            if "valid_until" in intent:
-                batch.valid_until_ns = [_until_ns(intent) for intent in intents]
-                break
+        if sum(map(len, intents)) != len(intents) * REQUIRED_FIELDS:  # one has the optional field
+            batch.valid_until_ns = [_until_ns(intent) for intent in intents]
         if not batch.tally():
             return self._diagnosis.duplicates(intents)
         if options:
@@ -137,10 +140,7 @@ class Structure:
 
 
 def _encode(intents: list[Intent]) -> list[bytes]:
-    return [
-        canonical((i["agent_id"], i["req_id"], i["kind"], i["payload"], i["priority"]))
-        for i in intents
-    ]
+    return list(map(canonical, map(_PART, intents)))
 
 
 def _fingerprint(parts: list[bytes]) -> int:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -65,6 +66,8 @@ def placet(
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code; no error leaves as a traceback."""
+    if sys.stdout is None:  # it was closed before we began: `>&-`
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

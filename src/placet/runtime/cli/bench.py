@@ -15,9 +15,10 @@ def bench(
     seconds: Annotated[
         float, typer.Option(min=0.01, metavar="S", help="How long each is measured.")
     ] = 5.0,
+    *,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the benchmark workloads, each beside the reference loop in the same run."""
+    """Measure the workloads, each beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
     from placet.bench import WORKLOADS, as_table, run  # noqa: PLC0415  # see above
 

@@ -1,8 +1,8 @@
 """`placet gate`: the gate for any language, by JSON lines."""
 
-import gc
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from typing import Annotated, BinaryIO, Final
 
 import typer
@@ -12,6 +12,7 @@ from placet.runtime.cli.gate_input import InputStream, LineSplitter
 from placet.runtime.cli.gate_session import GateSession
 from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.terminal import CommandError
+from placet.runtime.collector_cpython import calm_collector
 from placet.runtime.event_log_url import open_event_log
 
 _SHOWN_BYTES_MAX: Final = 1 << 22
@@ -29,26 +30,24 @@ def gate(
         ),
     ] = None,
 ) -> int:
-    """Read batches as JSON lines, write verdicts as JSON lines, in the same order.
+    """Read batches as JSON lines, write verdicts as JSON lines.
 
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
     {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one
-    is answered on one line, and what is answered is durable. The end of the input ends the gate,
-    with exit code 0 whatever the verdicts.
+    is answered on one line, in order, and what is answered is durable. The end of the input ends
+    the gate, with exit code 0 whatever the verdicts.
     """
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
-    with StopSignals() as stop:
-        session = GateSession(open_plain(domain), None if store is None else open_event_log(store))
-        try:
-            if sys.stdin.isatty():
-                sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
-            # What is there now lives as long as the process, and what a line makes dies with it.
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 50)
-            _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
-        finally:
-            session.close()
+    with StopSignals() as stop, ExitStack() as stack:
+        known, log = open_plain(domain), None
+        if store is not None:
+            log = stack.enter_context(closing(open_event_log(store)))
+        session = GateSession(known, log)
+        if sys.stdin.isatty():
+            sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
+        calm_collector()
+        _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
     return stop.exit_code
 
 

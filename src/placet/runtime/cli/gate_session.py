@@ -6,7 +6,7 @@ There is no event loop here, and one thread: the kernel is asked directly, and a
 is all the back-pressure there needs to be.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
@@ -65,13 +65,20 @@ class GateSession:
 
     Args:
         domain: What may be proposed.
-        log: Where it is kept; None keeps nothing, and remembers what the gate itself remembers.
+        log: Where it is kept, opened here and closed by whoever made it; None keeps nothing.
+        monotonic_ns: The machine's clock; a test hands in its own.
 
     Raises:
         StoreError: The log cannot be opened, or is of other domains.
     """
 
-    def __init__(self, domain: Domain, log: EventLog | None = None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        log: EventLog | None = None,
+        *,
+        monotonic_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
         self._log = log
         self._records: list[bytes] = []
         self._epoch = 0
@@ -140,11 +147,6 @@ class GateSession:
     def decide_due(self) -> None:
         """Decide what is due by now; the answers are in the log."""
         self._kernel.decide_checked([], self._clock.now_ns())
-
-    def close(self) -> None:
-        """Let go of the log."""
-        if self._log is not None:
-            self._log.close()
 
     def _decide(self, raw: Json) -> bytes:
         kernel = self._kernel

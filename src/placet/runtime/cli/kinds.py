@@ -17,7 +17,7 @@ def kinds(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print the kinds of intent: their payloads as JSON Schemas, and the limits.
+    """Print what can be proposed: kinds, JSON Schemas, limits.
 
     Without --domain, those of every domain that is installed.
     """

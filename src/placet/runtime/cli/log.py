@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -38,10 +39,11 @@ def log(
     to_seq: Annotated[
         int | None, typer.Option("--to", min=0, metavar="SEQ", help="End there; else at the end.")
     ] = None,
+    *,
     as_json: AsJson = False,
 ) -> None:
-    """Print a log, a line for each record: what was proposed, and what became of it."""
-    records = records_between(log_to_read(store), from_seq, to_seq)
+    """Print a log: what was proposed, and what became of it."""
+    records = _begun(records_between(log_to_read(store), from_seq, to_seq))
     if as_json:
         _say_array(records)
         return
@@ -56,6 +58,12 @@ def log(
         say(line if not width or len(line) <= width else line[: width - 1] + "…")
 
 
+def _begun(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
+    """Read the first record, so that a log that cannot be read is an error before any output."""
+    first = next(records, None)
+    return iter(()) if first is None else chain((first,), records)
+
+
 def _say_array(records: Iterator[tuple[int, Record]]) -> None:
     """Print one array, item by item: a log may be longer than memory.
 
@@ -64,10 +72,8 @@ def _say_array(records: Iterator[tuple[int, Record]]) -> None:
     before = "["
     try:
         for ordinal, record in records:
-            sim_time = record.now_ns / SECOND_NS
-            event = Event(
-                record.seq, ordinal, record_type(record), sim_time, record_as_dict(record)
-            )
+            sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
+            event = Event(record.seq, ordinal, record_type(record), sim_time, data)
             sys.stdout.write(before + to_json(event.as_dict()).decode())
             before = ",\n"
     finally:
@@ -86,15 +92,15 @@ def _summary(record: Record) -> str:
         case AgentChanged():
             return f"{record.agent_id} {record.what}"
         case ExecutorChanged():
-            bound = (
-                "has gone" if record.depth_max is None else f"may have {record.depth_max} waiting"
-            )
-            return f"effects of {record.kind}: {bound}"
+            bound = record.depth_max
+            state = "no executor" if bound is None else f"an executor, {bound} may wait"
+            return f"effects of {record.kind}: {state}"
         case Tick():
             return f"{len(record.changes.entities)} entities changed"
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
-            return f"effect {record.effect_seq}.{record.k} {outcome}: {to_json(record.output).decode()}"
+            output = to_json(record.output).decode()
+            return f"effect {record.effect_seq}.{record.k} {outcome}: {output}"
         case Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from placet.kernel.state import State
+from placet.kernel.state import State, WorldState
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -17,7 +17,10 @@ from placet.runtime.cli.terminal import (
     say_json,
 )
 from placet.runtime.log_reader import fold
+from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
+
+_NAMES_SHOWN: Final = 8
 
 
 def replay(
@@ -33,13 +36,14 @@ def replay(
             "/ is all of it.",
         ),
     ] = None,
+    *,
     as_json: AsJson = False,
 ) -> None:
     """Fold a log into the world as it was at a seq. Nothing is executed again."""
     past = fold(log_to_read(store), to_seq)
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:
-        report["state"] = state_at(past.state, path, past.ledger.seq)
+        report["state"] = _state_at(past.state, path, past.ledger.seq)
     if as_json:
         say_json(report)
         return
@@ -51,35 +55,30 @@ def replay(
             say(f"  {printable(line)}")
 
 
-def state_at(state: State, path: str, seq: int) -> Json:
-    """Copy what is at a path of the state.
+def _state_at(state: State, path: str, seq: int) -> Json:
+    """Copy what is at a path.
 
     Raises:
-        CommandError: There is nothing.
+        CommandError: There is nothing; the nearest thing that is there is listed.
     """
-    collection, _, rest = path.strip("/").partition("/")
-    tree = state.as_dict()
-    if not collection:
-        return tree
-    if collection not in tree:
-        raise _nothing(path, seq, "a collection", tree)
-    entities = tree[collection]
-    # The id of an entity may hold a slash; then the longest id that is there is meant.
-    entity, _, field = rest.rpartition("/")
-    if not rest:
-        return entities
-    if rest in entities:
-        return entities[rest]
-    if entity not in entities:
-        raise _nothing(path, seq, f"an entity of {collection}", entities)
-    if field not in entities[entity]:
-        raise _nothing(path, seq, f"a field of {collection}/{entity}", entities[entity])
-    return entities[entity][field]
+    world = WorldState(state)
+    try:
+        return state_at(world, path)
+    except KeyError:
+        pass
+    name, _, rest = path.strip("/").partition("/")
+    entity = rest.rpartition("/")[0]
+    if name not in world:
+        raise _nothing(path, seq, "a collection", world)
+    if entity not in world[name]:
+        raise _nothing(path, seq, f"an entity of {name}", world[name])
+    raise _nothing(path, seq, f"a field of {name}/{entity}", world[name][entity])
 
 
 def _nothing(path: str, seq: int, expected: str, there: Mapping[str, Json]) -> CommandError:
     names = list(there)
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")  # noqa: PLR2004  # a line's worth
+    more = len(names) - _NAMES_SHOWN
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
     return CommandError(
         f"there is nothing at {path!r} at seq {seq}: expected {expected}; "
         f"there are {shown or 'none'}"

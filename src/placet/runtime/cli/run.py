@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -12,6 +12,7 @@ from placet.runtime.cli.run_report import report_lines
 from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json
+from placet.runtime.collector_cpython import calmed_collector
 from placet.runtime.facade import Orchestrator
 from placet.runtime.log_reader import Verification
 from placet.runtime.log_reader import verify as verify_log
@@ -19,66 +20,92 @@ from placet.runtime.scenarios import Scenario, load
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX
 
-SEED_MAX = 2**63 - 1
+_SEED_MAX: Final = 2**63 - 1
+
+_Scenario: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A bundled name such as town, or a TOML file.")
+]
+_Agents: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, max=AGENTS_MAX, metavar="N", help="How many, shared out among the groups."),
+]
+_Ticks: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, max=TICKS_MAX, metavar="T", help="How many steps of time.")
+]
+_Seed: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, max=_SEED_MAX, metavar="S", help="Same seed, same digest.")
+]
+_Store: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where the log goes: a path ending in .db, sqlite:///town.db, or memory://. "
+        "Without it, a fresh file in this folder: town.db, then town-2.db, ...",
+    ),
+]
+_Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change the scenario: settings.max_step=2. Repeat."
+    ),
+]
+_MetricsPort: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="P", help="Serve Prometheus metrics there; 0 is any port."
+    ),
+]
 
 
 def run(
-    scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", help="A bundled name such as town, or a TOML file.")
-    ],
-    agents: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=AGENTS_MAX, metavar="N", help="How many, shared out among the groups."
-        ),
-    ] = None,
-    ticks: Annotated[
-        int | None, typer.Option(min=0, max=TICKS_MAX, metavar="T", help="How many steps of time.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, max=SEED_MAX, metavar="S", help="Same seed, same digest."),
-    ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where the log goes: a path ending in .db, sqlite:///town.db, or memory://. "
-            "Without it, a fresh file in this folder: town.db, then town-2.db, ...",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change the scenario: settings.max_step=2. Repeat."
-        ),
-    ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, metavar="P", help="Serve Prometheus metrics there; 0 is any port."
-        ),
-    ] = None,
+    scenario: _Scenario,
+    *,
+    agents: _Agents = None,
+    ticks: _Ticks = None,
+    seed: _Seed = None,
+    store: _Store = None,
+    settings: _Settings = None,
+    metrics_port: _MetricsPort = None,
     as_json: AsJson = False,
 ) -> int:
-    """Live through a scenario: agents propose, the gate decides, a log keeps it.
+    """Live through a scenario, keep its log, and report.
 
-    The log is verified afterwards. Ctrl-C ends the run after the tick in flight, and reports.
+    Once per tick every agent looks, proposes a batch, and gets its verdict. The log is verified
+    afterwards. Ctrl-C ends the run after the tick in flight, and reports.
     """
     chosen = _chosen(scenario, agents, ticks, seed, settings or [])
     if store is None:
         store = fresh_store(chosen.name)
     require_fresh(store)
-    with StopSignals() as stop, _progress(chosen) as on_tick:
+    stop = StopSignals()
+    return _concluded(_live(chosen, store, metrics_port, stop), stop, as_json=as_json)
+
+
+def _chosen(
+    name: str, agents: int | None, ticks: int | None, seed: int | None, settings: list[str]
+) -> Scenario:
+    numbers = {"ticks": ticks, "seed": seed}
+    overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
+    scenario = load(name, overrides=[*settings, *overrides])
+    return scenario if agents is None else scenario.with_agents(agents)
+
+
+def _live(scenario: Scenario, store: str, metrics_port: int | None, stop: StopSignals) -> RunReport:
+    with stop, _progress(scenario) as on_tick:
         runner = ScenarioRunner(
-            chosen,
+            scenario,
             store=store,
             metrics_port=metrics_port,
             on_open=_announce,
             on_tick=on_tick,
             is_stopped=stop.is_set,
         )
-        report = asyncio.run(runner.run())
+        with calmed_collector():
+            return asyncio.run(runner.run())
+
+
+def _concluded(report: RunReport, stop: StopSignals, *, as_json: bool) -> int:
+    """Verify what was written, report, and give the exit code."""
     verification = _verified(report)
     if as_json:
         kept = None if verification is None else verification.is_ok
@@ -91,15 +118,6 @@ def run(
     return stop.exit_code
 
 
-def _chosen(
-    name: str, agents: int | None, ticks: int | None, seed: int | None, settings: list[str]
-) -> Scenario:
-    numbers = {"ticks": ticks, "seed": seed}
-    overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
-    scenario = load(name, overrides=[*settings, *overrides])
-    return scenario if agents is None else scenario.with_agents(agents)
-
-
 def _announce(world: Orchestrator) -> None:
     if world.metrics_url is not None:
         sys.stderr.write(f"metrics at {world.metrics_url}\n")
@@ -109,7 +127,7 @@ def _announce(world: Orchestrator) -> None:
 def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
     """Show a bar on a terminal, and nothing anywhere else."""
     if not sys.stderr.isatty():
-        yield lambda tick: None
+        yield lambda _: None
         return
     # Here, because it costs a sixth of a second.
     from rich.console import Console  # noqa: PLC0415  # see above

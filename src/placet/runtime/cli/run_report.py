@@ -1,6 +1,7 @@
 """The report of a run, for people."""
 
 from collections.abc import Iterator
+from shlex import quote
 
 from placet.runtime.cli.terminal import counted, number, printable, table
 from placet.runtime.event_log_url import open_event_log
@@ -30,17 +31,18 @@ def report_lines(
 
 def _figures(report: RunReport) -> list[tuple[str, str]]:
     scenario = report.scenario
-    refused = report.submitted - report.admitted
+    people, ticks = counted(scenario.agents_count, "agent"), counted(report.ticks, "tick")
+    batches = counted(report.batches, "batch", "batches")
+    submitted, admitted = number(report.submitted), number(report.admitted)
+    refused = number(report.submitted - report.admitted)
     rows = [
         (
             "lived",
-            f"{counted(scenario.agents_count, 'agent')}, {counted(report.ticks, 'tick')}, "
-            f"{report.sim_time:g} s of simulated time, in {report.seconds:.1f} s",
+            f"{people}, {ticks} ({report.sim_time:g} s of their time), in {report.seconds:.1f} s",
         ),
         (
             "intents",
-            f"{number(report.submitted)} submitted in {counted(report.batches, 'batch', 'batches')}: "
-            f"{number(report.admitted)} admitted, {number(refused)} refused",
+            f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
         ),
         ("throughput", f"{number(report.intents_per_second)} intents/s, agents' own time included"),
     ]
@@ -62,7 +64,7 @@ def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]
     if verification is None:
         yield "  The log was in memory and is gone; leave out --store to keep it in a file."
         return
-    name = str(file_of(open_event_log(report.store)) or report.store)
+    name = quote(str(file_of(open_event_log(report.store)) or report.store))
     if not verification.is_ok:
         first = verification.first_divergence or {}
         yield f"  The log {name} does NOT hold from record {first['record']} on: {first['why']}"
@@ -75,7 +77,7 @@ def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]
     yield f"    placet log {name} --from {max(0, report.seq - 20)}"
     agent_id = next((member.agent_id for member in report.scenario.members()), None)
     if agent_id is not None and report.scenario.domain == "world":
-        yield f"    placet replay {name} --to {report.seq // 2} --path world.agents/{agent_id}"
+        yield f"    placet replay {name} --path world.agents/{agent_id}"
     yield f"    placet verify {name}"
 
 

@@ -1,6 +1,6 @@
 """From what a person types as a store to a log: one to read, or a fresh one to write."""
 
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from re import sub
 from urllib.parse import quote
@@ -34,11 +34,8 @@ def log_to_read(store: str) -> EventLog:
 def fresh_store(name: str) -> str:
     """Name a store in the current folder where no file is yet: town.db, else town-2.db, ..."""
     stem = sub(r"[^\w.-]+", "_", name) or "world"
-    for number in count(1):
-        path = Path(f"{stem}.db" if number == 1 else f"{stem}-{number}.db")
-        if not path.exists():
-            return str(path)
-    raise AssertionError("count() does not end")
+    names = chain((f"{stem}.db",), (f"{stem}-{number}.db" for number in count(2)))
+    return next(name for name in names if not Path(name).exists())
 
 
 def require_fresh(store: str) -> None:

@@ -5,8 +5,8 @@ from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, say, say
 from placet.runtime.log_reader import verify as verify_log
 
 
-def verify(store: StoreArgument, as_json: AsJson = False) -> int:
-    """Check every record of a log: the chain of hashes and every digest.
+def verify(store: StoreArgument, *, as_json: AsJson = False) -> int:
+    """Check a log: the chain of its records and every digest.
 
     Exit code 1 if it does not hold; the first record that does not follow is named.
     """

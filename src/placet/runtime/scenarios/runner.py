@@ -124,8 +124,8 @@ class ScenarioRunner:
         *,
         store: str = "memory://",
         metrics_port: int | None = None,
-        on_open: Callable[[Orchestrator], None] = lambda world: None,
-        on_tick: Callable[[int], None] = lambda tick: None,
+        on_open: Callable[[Orchestrator], None] = lambda _: None,
+        on_tick: Callable[[int], None] = lambda _: None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._report = RunReport(scenario)
@@ -227,7 +227,7 @@ def _domain_of(scenario: Scenario) -> Domain:
 
 
 def _config_of(scenario: Scenario, store: str, metrics_port: int | None) -> OrchestratorConfig:
-    """Configure the world; its queue holds a batch of every agent, because a tick posts them all."""
+    """Configure the world; its queue holds a batch of every agent: a tick posts them all."""
     limits, agents = Limits(), scenario.agents_count
     try:
         return OrchestratorConfig(

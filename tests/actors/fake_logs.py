@@ -1,0 +1,78 @@
+"""Event logs for tests: one that writes when the test lets it, and one that fails."""
+
+import threading
+from collections.abc import Iterator
+
+from anyio import to_thread
+
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.schemas.record import LogGroup
+
+LATEST_SECONDS = 10
+
+
+class SlowLog:
+    """A log on a disk as slow as the test likes: `hold` it, and each append waits for `let_go`.
+
+    Attributes:
+        appended: The groups that were handed in, also those that failed.
+        failure: Raised by the appends from here on.
+    """
+
+    durability = "full"
+    url = "slow://"
+
+    def __init__(self, *, is_blocking: bool = True) -> None:
+        self.is_blocking = is_blocking
+        self.appended: list[LogGroup] = []
+        self.failure: BaseException | None = None
+        self.calls: list[str] = []
+        self._kept = MemoryEventLog()
+        self._is_held = False
+        self._began = threading.Semaphore(0)
+        self._goes = threading.Semaphore(0)
+
+    def hold(self) -> None:
+        """Let appends begin and not end."""
+        self._is_held = True
+
+    async def began(self) -> None:
+        """Wait until a held append has begun."""
+        assert await to_thread.run_sync(self._began.acquire, True, LATEST_SECONDS)
+
+    def let_go(self, count: int = 1) -> None:
+        """Let so many held appends end."""
+        self._goes.release(count)
+
+    def release(self) -> None:
+        """Hold no more."""
+        self._is_held = False
+        self.let_go()
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        self.calls.append("append")
+        self.appended.append(group)
+        if self._is_held:
+            self._began.release()
+            assert self._goes.acquire(timeout=LATEST_SECONDS)
+        if self.failure is not None:
+            raise self.failure
+        self._kept.append(group, epoch)
+
+    def open(self) -> int:
+        return self._kept.open()
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        return self._kept.read(from_record)
+
+    def find_seq(self, seq: int) -> int:
+        return self._kept.find_seq(seq)
+
+    def count(self) -> int:
+        return self._kept.count()
+
+    def size_bytes(self) -> int:
+        return self._kept.size_bytes()
+
+    def close(self) -> None:
+        self.calls.append("close")

@@ -1,0 +1,55 @@
+"""A world put together for a test: its own parts, with a log and a clock of the test's choice."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from placet.actors.ports import Clock, EventLog
+from placet.kernel import Domain, Kernel
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.limits import Limits
+from tests.actors.virtual_time import LoopClock
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import COUNTS, MAIL, Lab
+
+__all__ = ["COUNTS", "MAIL", "add", "intent", "open_world"]
+
+
+@asynccontextmanager
+async def open_world(
+    *,
+    log: EventLog | None = None,
+    time: Clock | None = None,
+    domain: Domain | None = None,
+    agents: Sequence[str] = ("alice", "bob"),
+    limits: Mapping[str, int] | None = None,
+    **config: Any,
+) -> AsyncIterator[OpenWorld]:
+    """Open a world of the lab; its time is the running loop's, or moved by steps."""
+    settings = OrchestratorConfig(limits=Limits(**(limits or {})), log_level="critical", **config)
+    log = log or MemoryEventLog()
+    records: list[bytes] = []
+    epoch = log.open()
+    kernel = Kernel(
+        domain or Lab(),
+        settings.kernel_config(),
+        sink=records.append,
+        history=[data for _, data in log.read()],
+    )
+    if time is None and settings.clock == "realtime":
+        time = LoopClock()
+    world = OpenWorld(settings, log, epoch, kernel, records, time)
+    await world.start()
+    try:
+        for agent_id in agents:
+            await world.actor.command(partial(_register, agent_id))
+        yield world
+    finally:
+        await world.stop()
+
+
+def _register(agent_id: str, kernel: Kernel) -> None:
+    kernel.register_agent(agent_id)

@@ -1,0 +1,281 @@
+"""An agent looks, proposes, and answers what the gate says; what goes wrong in it is its own."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from placet.actors.agent import AgentActor
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.effect import Effect
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+from tests.actors.parts import COUNTS, add, intent, open_world
+from tests.actors.virtual_time import in_virtual_time, turns
+from tests.kernel.domains import MAIL
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
+
+
+class Policy:
+    """Proposes what it is told to, and notes what it was shown, and when."""
+
+    def __init__(self, *proposals: Any, then: Any = None) -> None:
+        self.views: list[View] = []
+        self.times: list[float] = []
+        self._proposals = list(proposals)
+        self._then = then
+
+    def propose(self, view: View) -> Any:
+        self.views.append(view)
+        self.times.append(now())
+        proposal = self._proposals.pop(0) if self._proposals else self._then
+        if isinstance(proposal, BaseException):
+            raise proposal
+        return proposal(view) if callable(proposal) else proposal
+
+
+class Handle:
+    """An agent's way to a world of the test, or to a gate that answers as it is told."""
+
+    def __init__(self, world: OpenWorld | None = None, *answers: Refusal | None) -> None:
+        self.agent_id = "alice"
+        self.submitted: list[Any] = []
+        self._world = world
+        self._answers = list(answers)
+
+    async def refresh_view(self) -> View:
+        if self._world is None:
+            return View(0, 0.0, self.agent_id, {})
+        world = self._world
+        return await world.actor.command(lambda kernel: world.viewer.view(kernel, self.agent_id))
+
+    async def submit(self, batch: object) -> Verdict:
+        self.submitted.append(batch)
+        if self._world is not None:
+            return await self._world.actor.post(batch, self.agent_id)
+        refusal = self._answers.pop(0) if self._answers else None
+        refusals = () if refusal is None else (refusal,)
+        return Verdict("b", not refusals, None, 0, 0.0, refusals)
+
+
+def refusal(code: RefusalCode, stage: Stage, retry_after: float | None = None) -> Refusal:
+    return Refusal(code.value, "no", stage, retry_after=retry_after)
+
+
+@in_virtual_time
+async def test_a_plain_policy_proposes_until_it_returns_none():
+    async with open_world() as world:
+        policy = Policy([add("a", 3)], [], [add("b", 4), add("c", 5)])
+        agent = AgentActor(Handle(world), policy)
+        await agent.run()
+        assert world.kernel.state[COUNTS]["alice"]["count"] == 12
+        assert agent.statistics() == (2, 2, 0)
+        assert [view.state[COUNTS]["alice"]["count"] for view in policy.views] == [0, 3, 3, 12]
+
+
+@in_virtual_time
+async def test_an_async_policy_may_wait_and_any_iterable_is_a_proposal():
+    class Thinking:
+        rounds = 0
+
+        async def propose(self, view: View) -> Iterable[dict[str, Any]] | None:
+            await asyncio.sleep(5)
+            self.rounds += 1
+            return (add(f"{self.rounds}.{k}") for k in range(2)) if self.rounds < 3 else None
+
+    async with open_world() as world:
+        agent = AgentActor(Handle(world), Thinking(), pause_s=1.0)
+        await agent.run()
+        assert now() == 17  # three thoughts, two pauses
+        assert world.kernel.state[COUNTS]["alice"]["count"] == 4
+
+
+@in_virtual_time
+async def test_on_a_stale_context_it_looks_and_proposes_again():
+    """Bob is faster once; alice's second look shows what he did, and her proposal passes."""
+    async with open_world(staleness_threshold=0) as world:
+
+        async def after_bob(view: View) -> list[dict[str, Any]]:
+            if len(policy.views) == 1:
+                await world.actor.post(
+                    [add("bob's", agent_id="bob", context_seq=view.view_seq)], "bob"
+                )
+            return [add("mine", context_seq=view.view_seq)]
+
+        policy = Policy(after_bob, after_bob)
+        agent = AgentActor(Handle(world), policy)
+        await agent.run()
+        assert agent.statistics() == (2, 1, 1)
+        assert [view.state[COUNTS]["bob"]["count"] for view in policy.views] == [0, 1, 1]
+        assert world.counters.refusals["staleness", "stale_context"] == 1
+        assert now() == 0
+
+
+@in_virtual_time
+async def test_on_a_quota_it_waits_as_long_as_it_is_told():
+    async with open_world(quotas={"Add": {"rate": 0.1, "burst": 1}}) as world:
+        policy = Policy([add("a")], [add("b")], [add("b")])
+        agent = AgentActor(Handle(world), policy)
+        await agent.run()
+        assert agent.statistics() == (3, 2, 1)
+        assert policy.times[:3] == [0, 0, pytest.approx(10, abs=0.01)]
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "retry_after", "first_wait_s"),
+    [
+        (RefusalCode.QUEUE_FULL, Stage.DOOR, 0.05, (0.05, 0.05)),
+        (RefusalCode.OVERLOADED, Stage.DOOR, 5.0, (5.0, 5.0)),
+        (RefusalCode.SHED, Stage.DOOR, None, (0.005, 0.015)),
+        (RefusalCode.EXECUTOR_BUSY, Stage.BACKPRESSURE, 1.0, (1.0, 1.0)),
+        (RefusalCode.AGENT_SUSPENDED, Stage.AGENT, None, (0.005, 0.015)),
+        (RefusalCode.QUOTA_EXCEEDED, Stage.QUOTA, 2.5, (2.5, 2.5)),
+        (RefusalCode.STALE_CONTEXT, Stage.STALENESS, None, (0.0, 0.0)),
+    ],
+)
+@in_virtual_time
+async def test_it_waits_at_least_as_long_as_told_and_tries_a_bounded_number_of_times(
+    code, stage, retry_after, first_wait_s
+):
+    answers = [refusal(code, stage, retry_after)] * 5
+    policy = Policy(*[[add("r")]] * 5)
+    agent = AgentActor(Handle(None, *answers), policy, pause_s=100.0)
+    await agent.run()
+    least, most = first_wait_s
+    waits = [after - before for before, after in zip(policy.times, policy.times[1:], strict=False)]
+    assert len(policy.times) == 6  # five tries, then a turn of its own
+    assert least - 0.001 <= waits[0] <= most + 0.001
+    assert waits[-1] >= 100
+    assert agent.statistics() == (5, 0, 5)
+
+
+@in_virtual_time
+async def test_back_off_grows_and_its_jitter_differs_between_agents_and_not_between_runs():
+    async def waits_of(agent_id: str) -> list[float]:
+        policy = Policy(*[[add("r")]] * 5)
+        handle = Handle(None, *[refusal(RefusalCode.SHED, Stage.DOOR)] * 5)
+        handle.agent_id = agent_id
+        await AgentActor(handle, policy).run()
+        return [b - a for a, b in zip(policy.times, policy.times[1:], strict=False)][:4]
+
+    alice, bob, alice_again = [await waits_of(name) for name in ("alice", "bob", "alice")]
+    assert alice[3] > alice[1] > alice[0]
+    assert alice != bob
+    assert alice == pytest.approx(alice_again, abs=0.0021)
+
+
+@pytest.mark.parametrize(
+    ("code", "stage"),
+    [
+        (RefusalCode.BATCH_EXCEEDS_BURST, Stage.QUOTA),
+        (RefusalCode.PERMISSION_DENIED, Stage.AGENT),
+        (RefusalCode.PAYLOAD_INVALID, Stage.STRUCTURE),
+        (RefusalCode.CONFLICT, Stage.DOMAIN),
+    ],
+)
+@in_virtual_time
+async def test_what_would_be_refused_again_is_not_tried_again(code, stage):
+    policy = Policy([add("r")])
+    agent = AgentActor(Handle(None, refusal(code, stage)), policy, pause_s=7.0)
+    await agent.run()
+    assert policy.times == [0, 7]
+
+
+# Under the supervisor of a world
+
+
+def run(world: OpenWorld, policy: Any, **options: Any) -> AgentActor:
+    agent = AgentActor(Handle(world), policy, **options)
+    world.run_agent(agent)
+    return agent
+
+
+def is_suspended(world: OpenWorld, agent_id: str) -> bool:
+    return world.kernel.ledger.agents[agent_id].is_suspended
+
+
+async def hang(view: View) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    "fault", [ZeroDivisionError("a bug"), hang, lambda view: 7, lambda view: [7]]
+)
+@in_virtual_time
+async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_only_its_agent(fault):
+    limits = {"restarts_max": 2, "restart_window_s": 1000}
+    async with open_world(limits=limits) as world:
+        bad, good = Policy(then=fault), Policy(then=lambda view: [])
+        run(world, bad, propose_seconds_max=10, pause_s=1)
+        other = AgentActor(Handle(world), good, pause_s=1)
+        other._handle.agent_id = "bob"
+        world.run_agent(other)
+        await asyncio.sleep(100)
+        is_refusal = callable(fault) and fault is not hang and fault(None) == [7]
+        assert is_suspended(world, "alice") != is_refusal  # [7] is a batch, and refused as one
+        assert not is_suspended(world, "bob")
+        assert len(good.times) > 90
+        if not is_refusal:
+            assert len(bad.views) == 3
+        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+
+
+@in_virtual_time
+async def test_a_policy_that_recovers_is_not_suspended():
+    async with open_world(limits={"restarts_max": 2}) as world:
+        policy = Policy(OSError("once"), [add("a")], OSError("twice"), [add("b")])
+        run(world, policy)
+        await asyncio.sleep(100)
+        assert world.kernel.state[COUNTS]["alice"]["count"] == 2
+        assert not is_suspended(world, "alice")
+        assert world.supervisor.restarts == 2
+
+
+@in_virtual_time
+async def test_closing_the_world_ends_its_agents_without_a_fault():
+    async with open_world() as world:
+        faults: list[object] = []
+        world.supervisor._on_fault = faults.append
+        numbers = iter(range(10**6))
+        run(world, Policy(then=lambda view: [add(f"r{next(numbers)}")]), pause_s=0.001)
+        await asyncio.sleep(1)
+        before = asyncio.all_tasks()
+    assert faults == []
+    assert next(numbers) > 100
+    assert len(asyncio.all_tasks()) < len(before)
+
+
+@in_virtual_time
+async def test_an_agent_whose_effects_are_slow_backs_off_and_gets_through():
+    async with open_world() as world:
+
+        async def send(effect: Effect) -> None:
+            await asyncio.sleep(3)
+
+        await world.register_executor(MAIL, send, 1, 1)
+        numbers = iter(range(100))
+
+        def mail(view: View) -> list[dict[str, Any]]:
+            return [intent("Mail", {"count": 1}, f"r{next(numbers)}")]
+
+        policy = Policy(*[mail] * 6)
+        agent = AgentActor(Handle(world), policy)
+        await agent.run()
+        assert agent.statistics().admitted >= 2
+        await world.settle()
+
+
+@in_virtual_time
+async def test_an_agent_knows_its_name_and_ends_with_its_world():
+    async with open_world() as world:
+        agent = AgentActor(Handle(world), Policy(then=lambda view: []), pause_s=1)
+        assert agent.agent_id == "alice"
+        running = asyncio.ensure_future(agent.run())
+        await turns()
+        await world.stop()
+        await running

@@ -1,0 +1,290 @@
+"""Stage 0: every code of the door, with its message and details; the moment leaves no trace."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from placet.actors.door import Door, shed, timed_out, unauthorized
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.errors import BackpressureError, PermissionDeniedError, error_of
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+from tests.actors.parts import add, open_world
+from tests.actors.virtual_time import HandClock, in_virtual_time, turns
+
+MS = 1_000_000
+DOOR_CODES = {code for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
+
+
+async def posted(
+    world: OpenWorld, *, req_id: str = "late", valid_for_s: float | None = None
+) -> Verdict:
+    batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s}
+    return await world.actor.post(batch, "alice")
+
+
+def fill(world: OpenWorld, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
+    return [
+        world.actor.post([add(f"fill-{number}", **fields)], "bob" if fields else "alice")
+        for number in range(count)
+    ]
+
+
+# The situations, one for each row of the table below. Each gives the refused verdict.
+
+
+async def queue_full_by_count(world: OpenWorld, clock: HandClock) -> Verdict:
+    fill(world, 4)
+    return await posted(world)
+
+
+async def queue_full_by_bytes(world: OpenWorld, clock: HandClock) -> Verdict:
+    world.actor.post([add(f"wide-{number}" + "x" * 100) for number in range(4)], "alice")
+    return await posted(world)
+
+
+async def overloaded_by_age(world: OpenWorld, clock: HandClock) -> Verdict:
+    fill(world, 1)
+    clock.forward(5001 * MS)
+    return await posted(world)
+
+
+async def overloaded_by_lag(world: OpenWorld, clock: HandClock) -> Verdict:
+    fill(world, 1)
+    clock.forward(1500 * MS)  # the loop is busy elsewhere
+    await turns()
+    return await posted(world)
+
+
+async def attempts_exceeded(world: OpenWorld, clock: HandClock) -> Verdict:
+    for _ in range(3):
+        assert (await world.actor.post([], "alice")).codes == ("batch_empty",)
+    return await posted(world)
+
+
+async def timed_out_in_the_queue(world: OpenWorld, clock: HandClock) -> Verdict:
+    late = asyncio.ensure_future(posted(world, valid_for_s=0.25))
+    await asyncio.sleep(0)
+    clock.forward(300 * MS)
+    return await late
+
+
+async def shed_by_close(world: OpenWorld, clock: HandClock) -> Verdict:
+    late = asyncio.ensure_future(posted(world))
+    await turns()
+    await world.stop()
+    return await late
+
+
+async def handle_of_a_removed_agent(world: OpenWorld, clock: HandClock) -> Verdict:
+    return await world.actor.post([add("late")], "alice", incarnation=7)
+
+
+Situation = Callable[[OpenWorld, HandClock], Awaitable[Verdict]]
+
+TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
+    (
+        queue_full_by_count,
+        "queue_full",
+        "the queue is full: mailbox_batches is 4, the limit is 4; retry in 0.05 s",
+        {"signal": "mailbox_batches", "value": 4, "limit": 4},
+        0.05,
+    ),
+    (
+        queue_full_by_bytes,
+        "queue_full",
+        "the queue is full: mailbox_bytes is 544, the limit is 520; retry in 0.05 s",
+        {"signal": "mailbox_bytes", "value": 544, "limit": 520},
+        0.05,
+    ),
+    (
+        overloaded_by_age,
+        "overloaded",
+        "the system is overloaded: mailbox_age_ms is 5001, the limit is 5000; retry in 5.00 s",
+        {"signal": "mailbox_age_ms", "value": 5001, "limit": 5000},
+        5.001,
+    ),
+    (
+        overloaded_by_lag,
+        "overloaded",
+        "the system is overloaded: loop_lag_ms is 1500, the limit is 1000; retry in 1.50 s",
+        {"signal": "loop_lag_ms", "value": 1500, "limit": 1000},
+        1.501,
+    ),
+    (
+        attempts_exceeded,
+        "attempts_exceeded",
+        "submitter 'alice' tries more often than 100/s (burst 3); retry in 0.0100 s",
+        {"signal": "attempts_per_second", "limit": 100},
+        0.01,
+    ),
+    (
+        timed_out_in_the_queue,
+        "timeout",
+        "the batch waited 0.300 s and was valid for 0.250 s; nothing was done, submit it again",
+        {"signal": "waited_s", "value": 0.3, "limit": 0.25},
+        None,
+    ),
+    (
+        shed_by_close,
+        "shed",
+        "the batch was not decided: the world was closed; submit it again later",
+        {},
+        None,
+    ),
+    (
+        handle_of_a_removed_agent,
+        "unauthorized",
+        (
+            "this handle of agent 'alice' is no longer valid: the agent was removed; register it "
+            "and use the new handle"
+        ),
+        {"agent_id": "alice"},
+        None,
+    ),
+]
+
+SETTINGS: dict[Situation, dict[str, Any]] = {
+    queue_full_by_count: {"limits": {"mailbox_batches_max": 4}},
+    queue_full_by_bytes: {"limits": {"mailbox_bytes_max": 520}},
+    attempts_exceeded: {"limits": {"attempts_per_second_max": 100, "attempts_burst_max": 3}},
+    shed_by_close: {"time": None, "clock": "stepped"},
+}
+
+
+def test_every_code_of_the_door_has_a_row():
+    assert {code for _, code, *_ in TABLE} == DOOR_CODES
+
+
+@pytest.mark.parametrize(
+    ("situation", "code", "message", "details", "retry_after"),
+    TABLE,
+    ids=[situation.__name__ for situation, *_ in TABLE],
+)
+@in_virtual_time
+async def test_the_door_refuses(situation, code, message, details, retry_after):
+    clock = HandClock(SECOND_NS)
+    async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
+        verdict = await situation(world, clock)
+        assert not verdict.admitted
+        refusal = verdict.refusals[0]
+        assert (refusal.stage, refusal.code, refusal.message) == (Stage.DOOR, code, message)
+        assert (refusal.details, refusal.retry_after) == (details, retry_after)
+        assert (refusal.index, refusal.req_id, verdict.durability) == (None, None, "none")
+        error = error_of(verdict)
+        expected = PermissionDeniedError if code == "unauthorized" else BackpressureError
+        assert type(error) is expected
+        assert world.counters.refusals[("door", code)] == 1
+
+
+@pytest.mark.parametrize("situation", [row[0] for row in TABLE], ids=lambda row: row.__name__)
+@in_virtual_time
+async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situation):
+    """Nothing of the batch `late` is in the log, in the books or in the state (G6)."""
+    clock = HandClock(SECOND_NS)
+    async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
+        await situation(world, clock)
+        await turns()
+        assert world.kernel.verdict_of("alice", "late") is None
+        assert not any(b"late" in record for _, record in world.log.read())
+        before = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
+        full = world.actor.refuse(Door(Limits()).queue_full("mailbox_batches", 1, 1))
+        assert not full.admitted
+        after = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
+        assert before == after
+
+
+@in_virtual_time
+async def test_a_batch_that_the_door_refused_may_be_submitted_again_with_the_same_id():
+    clock = HandClock()
+    async with open_world(time=clock, limits={"mailbox_batches_max": 1}) as world:
+        fill(world, 1)
+        assert (await posted(world)).codes == ("queue_full",)
+        await turns()
+        again = await posted(world)
+        assert again.admitted
+        assert not again.replayed
+
+
+# The door by itself: exactness of what it tells, at the nanosecond.
+
+
+class Doorway:
+    """A door, with what does not matter to a test filled in."""
+
+    def __init__(self, **limits: int) -> None:
+        self.door = Door(Limits(**limits))
+
+    def check(
+        self, now_ns: int, waiting: int = 0, oldest_ns: int | None = None, who: str = "a"
+    ) -> Refusal | None:
+        return self.door.check(who, now_ns, waiting, oldest_ns)
+
+
+def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
+    doorway = Doorway(attempts_per_second_max=7, attempts_burst_max=3)
+    now_ns = 10**15
+    passed = 0
+    for _ in range(50):
+        refusal = doorway.check(now_ns)
+        if refusal is None:
+            passed += 1
+            continue
+        assert refusal.retry_after is not None
+        wait_ns = round(refusal.retry_after * SECOND_NS)
+        assert doorway.check(now_ns + wait_ns - 1) is not None
+        now_ns += wait_ns
+        assert doorway.check(now_ns) is None
+        passed += 1
+    elapsed_s = (now_ns - 10**15) / SECOND_NS
+    assert passed <= 3 + 7 * elapsed_s + 1
+
+
+def test_each_submitter_is_metered_alone_and_the_meter_is_bounded():
+    doorway = Doorway(attempts_per_second_max=1, attempts_burst_max=1, attempts_submitters_max=2)
+    assert doorway.check(0, who="a") is None
+    assert doorway.check(0, who="a") is not None
+    assert doorway.check(0, who="b") is None
+    assert doorway.check(0, who="c") is None  # the third: the oldest is forgotten
+    assert len(doorway.door._tats) == 2
+    assert doorway.check(0, who="a") is None
+
+
+def test_a_lag_is_believed_for_as_long_as_it_lasted():
+    doorway = Doorway(loop_lag_ms_max=100)
+    doorway.door.note_lag(100 * MS, 1000 * MS)
+    assert doorway.check(1000 * MS) is None  # at the limit is not over it
+    doorway.door.note_lag(250 * MS, 1000 * MS)
+    refusal = doorway.check(1100 * MS)
+    assert refusal is not None
+    assert refusal.retry_after == pytest.approx(0.151)
+    assert doorway.check(1249 * MS) is not None
+    assert doorway.check(1250 * MS) is None
+    doorway.door.note_lag(250 * MS, 2000 * MS)
+    doorway.door.note_lag(1 * MS, 2001 * MS)  # the next turn came in time
+    assert doorway.check(2001 * MS) is None
+
+
+@pytest.mark.parametrize(
+    ("waiting", "oldest_ns", "code"),
+    [
+        (9, None, None),
+        (10, None, RefusalCode.QUEUE_FULL),
+        (9, 5000 * MS, None),
+        (9, 5000 * MS - 1, RefusalCode.OVERLOADED),
+        (10, 0, RefusalCode.QUEUE_FULL),  # the first of the table wins
+    ],
+)
+def test_limits_are_inclusive_and_asked_in_order(waiting, oldest_ns, code):
+    doorway = Doorway(mailbox_batches_max=10, mailbox_age_ms_max=5000)
+    refusal = doorway.check(10_000 * MS, waiting, oldest_ns)
+    assert (None if refusal is None else refusal.code) == code
+
+
+def test_what_has_no_signal_is_said_in_words():
+    assert "0.002 s" in timed_out(2 * MS, 1 * MS).message
+    assert "why not" in shed("why not").message
+    assert unauthorized("zoe").details == {"agent_id": "zoe"}

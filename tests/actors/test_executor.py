@@ -1,0 +1,305 @@
+"""Effects run after their batch is durable, and each is settled once, through the gate (G17)."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from placet.actors.ports import EffectHandler
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.effect import Effect
+from placet.schemas.errors import ClosedError
+from placet.schemas.identity import OPERATOR
+from placet.schemas.record import Settled, decode_record
+from placet.schemas.verdict import Verdict
+from tests.actors.parts import MAIL, intent, open_world
+from tests.actors.virtual_time import in_virtual_time, turns
+from tests.kernel.domains import Lab
+
+
+class Post:
+    """A handler that notes what it is given, and does as it is told.
+
+    Attributes:
+        began: The effects that it was called with, in order.
+        most: How many ran at a time, at most.
+    """
+
+    def __init__(self, seconds: float = 0.0, outcomes: Sequence[Any] = ()) -> None:
+        self.began: list[Effect] = []
+        self.most = 0
+        self._running = 0
+        self._seconds = seconds
+        self._outcomes = list(outcomes)
+
+    async def __call__(self, effect: Effect) -> Any:
+        self.began.append(effect)
+        self._running += 1
+        self.most = max(self.most, self._running)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self._running -= 1
+        outcome = self._outcomes.pop(0) if self._outcomes else f"sent {effect.payload['number']}"
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+async def register(world: OpenWorld, handler: EffectHandler, **options: int) -> None:
+    await world.register_executor(
+        MAIL, handler, options.get("concurrency"), options.get("outbox_max")
+    )
+
+
+async def mail(world: OpenWorld, count: int = 1, req_id: str = "r") -> Verdict:
+    return await world.actor.post([intent("Mail", {"count": count}, req_id)], OPERATOR)
+
+
+def settled(world: OpenWorld) -> list[Settled]:
+    records = [decode_record(data) for _, data in world.log.read()]
+    return [record for record in records if isinstance(record, Settled)]
+
+
+@in_virtual_time
+async def test_an_effect_runs_after_its_batch_and_its_outcome_is_a_record_and_state():
+    post = Post()
+    async with open_world() as world:
+        await register(world, post)
+        verdict = await mail(world, 2)
+        await world.settle()
+        assert [str(effect.key) for effect in post.began] == [
+            f"world/{verdict.seq}/0",
+            f"world/{verdict.seq}/1",
+        ]
+        assert {effect.agent_id for effect in post.began} == {"alice"}
+        assert [(record.k, record.succeeded, record.output) for record in settled(world)] == [
+            (0, True, "sent 0"),
+            (1, True, "sent 1"),
+        ]
+        letters = world.kernel.state["lab.letters"]
+        assert letters[f"world/{verdict.seq}/1"] == {"output": "sent 1"}
+        assert world.counters.effect_seconds["mail", "settled"].count == 2
+
+
+UNTOLD = object()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "succeeded", "output"),
+    [
+        ({"id": 7, "tags": ["a"]}, True, {"id": 7, "tags": ["a"]}),
+        (None, True, None),
+        (OSError("no route to host"), False, "OSError: no route to host"),
+        (TimeoutError("the server's own"), False, "TimeoutError: the server's own"),
+        (asyncio.CancelledError("a pool was closed"), False, "CancelledError: a pool was closed"),
+        ({1, 2}, False, UNTOLD),
+        (float("nan"), False, UNTOLD),
+        (UNTOLD, False, UNTOLD),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@in_virtual_time
+async def test_whatever_a_handler_does_is_an_outcome_and_settles_once(outcome, succeeded, output):
+    async with open_world() as world:
+        await register(world, Post(outcomes=[outcome]))
+        await mail(world, 2)
+        await world.settle()
+        first, second = settled(world)
+        assert first.succeeded == succeeded
+        assert first.output == output or output is UNTOLD
+        assert (second.succeeded, second.output) == (True, "sent 1")  # the executor goes on
+        assert succeeded or isinstance(first.output, str)
+
+
+@in_virtual_time
+async def test_a_handler_that_takes_too_long_is_stopped_and_settled_as_failed():
+    async with open_world(limits={"effect_seconds_max": 5}) as world:
+        await register(world, Post(seconds=3600))
+        await mail(world)
+        await world.settle()
+        assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
+        assert settled(world)[0].output == "the handler took longer than 5 s"
+        assert world.counters.effect_seconds["mail", "failed"].count == 1
+
+
+@in_virtual_time
+async def test_at_most_so_many_run_at_a_time_and_the_oldest_first():
+    post = Post(seconds=1)
+    async with open_world() as world:
+        await register(world, post, concurrency=3)
+        await mail(world, 10)
+        await world.settle()
+        assert post.most == 3
+        assert [effect.key.k for effect in post.began] == list(range(10))
+        assert asyncio.get_running_loop().time() == pytest.approx(4, abs=0.1)
+
+
+@in_virtual_time
+async def test_the_gate_refuses_while_the_outbox_is_full_and_passes_once_it_is_not():
+    async with open_world() as world:
+        await register(world, Post(seconds=1), concurrency=1, outbox_max=2)
+        assert (await mail(world, 2, "a")).admitted
+        busy = await mail(world, 1, "b")
+        assert busy.codes == ("executor_busy",)
+        assert "executor 'mail' has 2 effects waiting, its limit is 2" in busy.refusals[0].message
+        assert world.counters.gauges["outbox_depth"][MAIL]() == 2
+        await world.settle()
+        again = await mail(world, 1, "b")
+        assert (again.admitted, again.replayed) == (True, False)
+        await world.settle()
+
+
+@in_virtual_time
+async def test_an_effect_without_an_executor_is_refused_at_the_gate():
+    async with open_world() as world:
+        verdict = await mail(world)
+        assert verdict.codes == ("tool_unregistered",)
+        assert world.kernel.open_effects() == []
+        await world.settle()
+
+
+@in_virtual_time
+async def test_a_kind_has_one_executor():
+    async with open_world() as world:
+        await register(world, Post())
+        with pytest.raises(ValueError, match="'mail' have an executor already"):
+            await register(world, Post())
+
+
+@in_virtual_time
+async def test_an_outcome_is_taken_in_once():
+    post = Post()
+    async with open_world() as world:
+        await register(world, post)
+        await mail(world)
+        await world.settle()
+        executor, effect = world.executors[MAIL], post.began[0]
+        executor.take(effect)  # once more, as after a confusion
+        await turns()
+        assert len(post.began) == 2  # at least once...
+        assert len(settled(world)) == 1  # ...and settled exactly once
+
+
+@in_virtual_time
+async def test_what_is_taken_twice_while_it_waits_runs_once():
+    post = Post(seconds=1)
+    async with open_world() as world:
+        await register(world, post, concurrency=1)
+        await mail(world, 2)
+        for effect in world.kernel.open_effects():
+            world.executors[MAIL].take(effect)
+        await asyncio.sleep(10)
+        assert len(post.began) == len(settled(world)) == 2
+
+
+@in_virtual_time
+async def test_a_hook_that_raises_at_a_settlement_does_not_keep_it_open():
+    async with open_world(domain=Lab("on_settle")) as world:
+        await register(world, Post())
+        await mail(world)
+        await world.settle()
+        assert len(settled(world)) == 1
+        assert "lab.letters" not in world.kernel.state
+
+
+def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path):
+    """With a disk and its threads, so in real time; nothing here waits for a clock."""
+    path = tmp_path / "world.db"
+
+    async def first_life() -> tuple[list[str], list[str]]:
+        begun, goes = asyncio.Event(), asyncio.Event()
+
+        async def send(effect: Effect) -> None:
+            begun.set()
+            await goes.wait()
+
+        async with open_world(log=SqliteEventLog(path)) as world:
+            await register(world, send, concurrency=1)
+            await mail(world, 2)
+            await begun.wait()
+            keys = [str(effect.key) for effect in world.kernel.open_effects()]
+            stopping = asyncio.ensure_future(world.stop())
+            await turns()
+            goes.set()
+            await stopping
+            return keys, [str(effect.key) for effect in world.kernel.open_effects()]
+
+    async def later_life() -> list[str]:
+        post = Post()
+        async with open_world(log=SqliteEventLog(path), agents=()) as world:
+            await register(world, post)
+            await world.settle()
+        return [str(effect.key) for effect in post.began]
+
+    declared, left = asyncio.run(first_life())
+    assert left == declared[1:]
+    assert asyncio.run(later_life()) == left  # the other one was settled, and runs never again
+    assert asyncio.run(later_life()) == []
+
+
+@in_virtual_time
+async def test_what_was_started_and_not_settled_runs_again_with_the_same_key():
+    log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
+    async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
+        await register(world, stuck)
+        await mail(world)
+        await turns()
+    async with open_world(log=log, agents=()) as world:
+        await register(world, post)
+        await world.settle()
+        assert len(settled(world)) == 1
+    assert [effect.key for effect in stuck.began] == [effect.key for effect in post.began]
+
+
+@in_virtual_time
+async def test_close_lets_what_runs_finish_and_starts_no_more():
+    post = Post(seconds=2)
+    async with open_world() as world:
+        await register(world, post, concurrency=1)
+        await mail(world, 3)
+        await turns()
+        await world.stop()
+        assert len(post.began) == len(settled(world)) == 1
+        assert len(world.kernel.open_effects()) == 2
+
+
+@in_virtual_time
+async def test_close_waits_for_a_handler_no_longer_than_the_shutdown_may_take():
+    async with open_world(limits={"shutdown_seconds_max": 3}) as world:
+        await register(world, Post(seconds=3600))
+        await mail(world)
+        await turns()
+        await world.stop()
+        assert asyncio.get_running_loop().time() == pytest.approx(3, abs=0.1)
+        assert settled(world) == []
+        assert len(world.kernel.open_effects()) == 1
+
+
+@in_virtual_time
+async def test_who_waits_for_a_settlement_that_will_not_come_is_told_when_the_world_closes():
+    async with open_world(limits={"shutdown_seconds_max": 1}) as world:
+        await register(world, Post(seconds=3600))
+        await mail(world)
+        waiting = asyncio.ensure_future(world.settle())
+        await turns()
+        await world.stop()
+        with pytest.raises(ClosedError, match="before all effects were settled"):
+            await waiting
+
+
+@in_virtual_time
+async def test_settle_waits_for_the_effects_so_far_and_not_for_later_ones():
+    async with open_world() as world:
+        await register(world, Post(seconds=1), concurrency=1)
+        await mail(world, 1, "a")
+        waiting = asyncio.ensure_future(world.settle())
+        await turns()
+        await mail(world, 5, "b")
+        await waiting
+        assert asyncio.get_running_loop().time() == pytest.approx(1, abs=0.1)
+        await world.settle()
+        assert asyncio.get_running_loop().time() == pytest.approx(6, abs=0.1)

@@ -1,0 +1,521 @@
+"""The one writer: a verdict for each batch, in order, in chunks, on time, and idle else."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from placet.actors.orchestrator import OrchestratorActor
+from placet.kernel import Kernel
+from placet.kernel.decide import Decision
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import Admitted, Refused, Scheduled, Tick, decode_record
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import COUNTS, add, intent, open_world
+from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, turns
+from tests.kernel.domains import MAIL, Lab
+
+if TYPE_CHECKING:
+    from placet.actors.supervisor import Fault
+    from placet.schemas.verdict import Verdict
+
+AGENTS = tuple(f"agent-{number}" for number in range(10))
+
+
+def post(world: OpenWorld, *intents: object, **options: object) -> "asyncio.Future[Verdict]":
+    return world.actor.post({"intents": list(intents), **options}, OPERATOR)
+
+
+def records_of(world: OpenWorld, *types: type) -> list[object]:
+    records = [decode_record(data) for _, data in world.log.read()]
+    return [record for record in records if isinstance(record, types)]
+
+
+@contextmanager
+def groups_of(world: OpenWorld) -> Iterator[list[int]]:
+    """Note how many batches each group has."""
+    sizes: list[int] = []
+    kernel, decide = world.kernel, world.kernel.decide_checked
+
+    def noting(batches: list[CheckedBatch], now_ns: int) -> Decision:
+        sizes.append(len(batches))
+        return decide(batches, now_ns)
+
+    kernel.decide_checked = noting  # type: ignore[assignment,method-assign]  # a spy
+    try:
+        yield sizes
+    finally:
+        del kernel.decide_checked
+
+
+# One final answer each (G1)
+
+
+def any_batch(chance: random.Random, number: int) -> tuple[Any, dict[str, Any]]:
+    """Make a batch that may be sound, malformed, refused at some stage, faulty, or a duplicate."""
+    agent = chance.choice([*AGENTS[:4], "nobody"])
+    req_id = f"r{chance.randrange(1 + number // 10)}"
+    kind, payload = chance.choice(
+        [
+            ("Add", {"amount": 1}),
+            ("Take", {"amount": 5}),
+            ("Fail", {"how": "raise"}),
+            ("Fail", {"how": "nonsense"}),
+            ("Drop", {"thing": "none"}),
+            ("Mail", {"count": 1}),
+            ("Unknown", {}),
+        ]
+    )
+    one = intent(kind, payload, req_id, agent_id=agent, context_seq=chance.choice([0, 10**9]))
+    options: dict[str, Any] = chance.choice(
+        [{}, {}, {"dry_run": True}, {"sim_time": 5.0}, {"valid_for_s": 0.5}]
+    )
+    return chance.choice([[one], [one, one], {}, None, [one, add(req_id + "'")]]), options
+
+
+@pytest.mark.parametrize("seed", range(8))
+@in_virtual_time
+async def test_every_batch_gets_one_verdict_whatever_it_is(seed):
+    chance = random.Random(seed)
+    clock = HandClock()
+    limits = {"mailbox_batches_max": 30, "group_batches_max": 4}
+    async with open_world(agents=AGENTS, time=clock, limits=limits) as world:
+        answers: list[asyncio.Future[Verdict]] = []
+        for number in range(300):
+            raw, options = any_batch(chance, number)
+            batch = {"intents": raw, **options} if isinstance(raw, list) else raw
+            answers.append(world.actor.post(batch, OPERATOR))
+            if chance.random() < 0.1:
+                await turns(chance.randrange(4))
+                clock.forward(chance.randrange(SECOND_NS))
+            if chance.random() < 0.05:
+                answers.pop().cancel()
+        await turns()
+        assert all(answer.done() for answer in answers)
+        verdicts = [answer.result() for answer in answers]
+    assert len({id(verdict) for verdict in verdicts}) == len(verdicts)
+    assert all(verdict.admitted != bool(verdict.refusals) for verdict in verdicts)
+    stages = {refusal.stage.value for verdict in verdicts for refusal in verdict.refusals}
+    assert {"door", "structure", "agent", "dedup", "staleness", "domain"} <= stages
+
+
+@in_virtual_time
+async def test_the_answer_can_be_asked_for_later():
+    async with open_world() as world:
+        verdict = await post(world, add("r"))
+        again = await world.actor.command(lambda kernel: kernel.verdict_of("alice", "r"))
+        assert again is not None
+        assert (again.admitted, again.seq) == (verdict.admitted, verdict.seq)
+
+
+@in_virtual_time
+async def test_a_turn_that_fails_half_way_stops_the_world_and_answers_everybody(capsys):
+    """A bug in the kernel itself: nobody waits for ever, and nothing of the turn is in the log."""
+
+    def break_down(batches: object, now_ns: int) -> Decision:
+        world.kernel.tick(1.0)  # half of a turn
+        raise RuntimeError("a bug in the kernel")
+
+    async with open_world(limits={"group_batches_max": 2}) as world:
+        records = world.log.count()
+        faults: list[Fault] = []
+        world.supervisor._on_fault = faults.append
+        world.kernel.decide_checked = break_down  # type: ignore[method-assign]  # the planted bug
+        answers = [post(world, add(f"r{number}")) for number in range(5)]
+        read = asyncio.ensure_future(world.actor.command(lambda kernel: kernel.digest()))
+        waiters: list[asyncio.Future[Any]] = [*answers, read]
+        for answer in waiters:
+            with pytest.raises(StoreError, match="a bug in the kernel"):
+                await answer
+        with pytest.raises(StoreError, match="a bug in the kernel"):
+            post(world, add("later"))
+        assert world.log.count() == records
+    assert [fault.name for fault in faults] == ["orchestrator", "committer"]
+
+
+@in_virtual_time
+async def test_a_step_that_fails_half_way_answers_who_stepped_and_who_waited():
+    def break_down(batches: object, now_ns: int) -> Decision:
+        raise RuntimeError("a bug in the kernel")
+
+    async with open_world(clock="stepped") as world:
+        world.kernel.decide_checked = break_down  # type: ignore[method-assign]  # the planted bug
+        answer = post(world, add("r"))
+        with pytest.raises(StoreError, match="a bug in the kernel"):
+            await world.actor.step(SECOND_NS)
+        with pytest.raises(StoreError, match="a bug in the kernel"):
+            await answer
+
+
+@in_virtual_time
+async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses():
+    """G23: the world goes on after rules and hooks that raise."""
+    async with open_world(domain=Lab("on_tick", "on_remove"), clock="stepped") as world:
+        poison = post(world, intent("Fail", {"how": "recursion"}, "poison"))
+        sound = post(world, add("sound", agent_id="bob"))
+        await world.actor.step(SECOND_NS)
+        assert poison.result().codes == ("rule_error",)
+        assert sound.result().admitted
+        await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
+        assert len(records_of(world, Tick)) == 1
+
+
+@in_virtual_time
+async def test_what_a_command_raises_is_its_senders_and_the_world_goes_on():
+    def divide(kernel: Kernel) -> float:
+        return kernel.seq / 0
+
+    async with open_world() as world:
+        with pytest.raises(ZeroDivisionError):
+            await world.actor.command(divide)
+        assert (await post(world, add("r"))).admitted
+
+
+# In which order, guarantee 4
+
+
+@in_virtual_time
+async def test_an_agents_own_batches_are_decided_in_the_order_in_which_it_posted_them():
+    async with open_world(agents=AGENTS, limits={"group_batches_max": 7}) as world:
+        answers: dict[str, list[asyncio.Future[Verdict]]] = {agent: [] for agent in AGENTS}
+        for number in range(20):
+            for agent in AGENTS:
+                one = add(f"r{number}", agent_id=agent, priority=(number * 37) % 100)
+                answers[agent].append(post(world, one))
+        for agent in AGENTS:
+            seqs = [(await answer).seq for answer in answers[agent]]
+            assert seqs == sorted(seqs, key=lambda seq: seq or 0)
+
+
+@in_virtual_time
+async def test_results_are_in_the_submitters_order_whatever_order_they_ran_in():
+    async with open_world() as world:
+        verdict = await post(
+            world, add("low", priority=1), add("high", priority=90), add("middle", priority=50)
+        )
+        assert [result.req_id for result in verdict.results] == ["low", "high", "middle"]
+        first = world.kernel.seq - 2
+        assert [result.seq for result in verdict.results] == [first + 2, first, first + 1]
+
+
+@in_virtual_time
+async def test_ties_in_a_group_are_not_won_by_who_came_first():
+    firsts = set()
+    for seed in range(12):
+        async with open_world(agents=AGENTS, seed=seed) as world:
+            answers = {agent: post(world, add("r", agent_id=agent)) for agent in AGENTS}
+            await turns()
+            firsts.add(min(AGENTS, key=lambda agent: answers[agent].result().seq or 0))
+    assert len(firsts) > 3
+
+
+# The control lane, guarantee 24
+
+
+@in_virtual_time
+async def test_a_control_command_overtakes_a_full_queue_and_is_never_refused():
+    async with open_world(limits={"mailbox_batches_max": 50, "group_batches_max": 1}) as world:
+        answers = [post(world, add(f"r{number}")) for number in range(50)]
+        assert post(world, add("one more")).result().codes == ("queue_full",)
+        await asyncio.gather(
+            *(
+                world.actor.command(lambda kernel: kernel.change_agent("alice", "suspended"))
+                for _ in range(60)
+            )
+        )
+        verdicts = await asyncio.gather(*answers)
+        codes = [verdict.codes for verdict in verdicts]
+        # One batch had been taken before the commands were sent; of the rest, none came before.
+        assert codes.count(("agent_suspended",)) >= 49
+
+
+@in_virtual_time
+async def test_a_control_command_passes_an_overloaded_door():
+    clock = HandClock()
+    async with open_world(time=clock, limits={"mailbox_age_ms_max": 1}) as world:
+        post(world, add("old"))
+        clock.forward(SECOND_NS)
+        assert post(world, add("young")).result().codes == ("overloaded",)
+        await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
+        assert "alice" not in world.kernel.ledger.agents
+
+
+@in_virtual_time
+async def test_settlements_pass_a_full_queue():
+    async with open_world(limits={"mailbox_batches_max": 1, "group_batches_max": 1}) as world:
+        await world.actor.command(lambda kernel: kernel.change_executor(MAIL, 5))
+        mailed = await post(world, intent("Mail", {"count": 1}))
+        post(world, add("in the queue"))
+        assert mailed.seq is not None
+        settlement = Settlement(EffectKey("world", mailed.seq, 0), succeeded=True, output="sent")
+        assert await world.actor.command(lambda kernel: kernel.settle(settlement))
+        assert world.kernel.open_effects() == []
+
+
+# Chunks
+
+
+@in_virtual_time
+async def test_a_group_has_at_most_group_batches_max():
+    async with open_world(limits={"group_batches_max": 8}) as world:
+        with groups_of(world) as groups:
+            await asyncio.gather(*(post(world, add(f"r{number}")) for number in range(100)))
+    assert sum(groups) == 100
+    assert max(groups) == 8
+
+
+@in_virtual_time
+async def test_a_chunk_has_at_most_so_many_milliseconds_worth_of_intents():
+    async with open_world(limits={"group_ms_max": 1, "group_batches_max": 100}) as world:
+        world.actor._tally.ns_per_intent = 100_000  # ten intents a millisecond
+        with groups_of(world) as groups:
+            batches = [
+                post(world, *(add(f"r{number}.{k}") for k in range(4))) for number in range(12)
+            ]
+            await turns(1)
+            assert groups == [3]  # twelve intents: the batch that passes ten is the last
+            await asyncio.gather(*batches)
+
+
+@in_virtual_time
+async def test_others_take_their_turn_between_two_chunks():
+    async with open_world(limits={"group_batches_max": 1}) as world:
+        seen = []
+
+        async def look() -> None:
+            for _ in range(10):
+                seen.append(len(world.actor))
+                await asyncio.sleep(0)
+
+        answers = [post(world, add(f"r{number}")) for number in range(10)]
+        await look()
+        await asyncio.gather(*answers)
+    assert len(set(seen)) > 5
+
+
+# The stepped world
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_submit_waits_for_the_step():
+    async with open_world(clock="stepped") as world:
+        answer = post(world, add("r"))
+        await turns()
+        assert not answer.done()
+        verdicts = await world.actor.step(SECOND_NS)
+        assert verdicts == [answer.result()]
+        assert answer.result().sim_time == 1.0
+
+
+@in_virtual_time
+async def test_a_step_decides_one_group_whatever_its_size_and_then_ticks():
+    limits = {"group_batches_max": 2}
+    async with open_world(agents=AGENTS, clock="stepped", limits=limits) as world:
+        with groups_of(world) as groups:
+            answers = [post(world, add("r", agent_id=agent)) for agent in AGENTS]
+            verdicts = await world.actor.step(SECOND_NS)
+            assert groups == [len(AGENTS)]
+        assert verdicts == [answer.result() for answer in answers]  # in order of arrival
+        types = [type(decode_record(data)) for _, data in world.log.read()]
+        assert types[-len(AGENTS) - 1 :] == [Admitted] * len(AGENTS) + [Tick]
+
+
+@in_virtual_time
+async def test_a_step_without_batches_is_a_tick():
+    async with open_world(clock="stepped") as world:
+        assert await world.actor.step(SECOND_NS // 2) == []
+        assert await world.actor.step(0) == []
+        assert [tick.now_ns for tick in records_of(world, Tick)] == [SECOND_NS // 2] * 2  # type: ignore[attr-defined]
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_a_dry_run_is_answered_at_once():
+    async with open_world(clock="stepped") as world:
+        held = post(world, add("r"))
+        dry = await post(world, add("r"), dry_run=True)
+        assert (dry.admitted, dry.dry_run) == (True, True)
+        assert not held.done()
+        await world.actor.step(1)
+        assert not held.result().replayed
+
+
+@in_virtual_time
+async def test_a_batch_for_later_is_answered_at_once_and_decided_when_it_is_due():
+    async with open_world(clock="stepped") as world:
+        scheduled = await post(world, add("later"), sim_time=2.5)
+        assert (scheduled.admitted, scheduled.scheduled) == (True, True)
+        assert await world.actor.command(lambda kernel: kernel.state[COUNTS]["alice"]["count"]) == 0
+        for _ in range(2):
+            await world.actor.step(SECOND_NS)
+        assert records_of(world, Admitted) == []
+        now = post(world, add("now", agent_id="bob"))
+        with groups_of(world):
+            assert await world.actor.step(SECOND_NS) == [now.result()]
+        final = await world.actor.command(lambda kernel: kernel.verdict_of("alice", "later"))
+        assert final is not None
+        assert (final.admitted, final.scheduled) == (True, False)
+        due = [record.due_of for record in records_of(world, Admitted)]  # type: ignore[attr-defined]
+        assert due == [1, None]  # what was due earlier in the step comes first
+        assert len(records_of(world, Scheduled)) == 1
+
+
+@in_virtual_time
+async def test_what_is_posted_for_later_before_a_step_is_in_time_for_it():
+    """A step overtakes the queue, so it first decides what was posted before it."""
+    async with open_world(clock="stepped") as world:
+        scheduled = post(world, add("later"), sim_time=0.5)
+        await world.actor.step(SECOND_NS)
+        assert scheduled.result().scheduled
+        assert scheduled.result().sim_time == 0.0
+        final = world.kernel.verdict_of("alice", "later")
+        assert final is not None
+        assert not final.scheduled
+
+
+@in_virtual_time
+async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_the_log():
+    async with open_world(clock="stepped") as world:
+        await post(world, intent("Drop", {"thing": "none"}, "later"), sim_time=0.5)
+        await world.actor.step(SECOND_NS)
+        final = world.kernel.verdict_of("alice", "later")
+        assert final is not None
+        assert final.codes == ("lab.missing",)
+        assert len(records_of(world, Refused)) == 1
+
+
+@in_virtual_time
+async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successors():
+    async with open_world(clock="stepped") as world:
+        old = world.kernel.ledger.agents["alice"].incarnation
+        held = world.actor.post([add("old")], "alice", incarnation=old)
+        await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
+        await world.actor.command(lambda kernel: kernel.register_agent("alice"))
+        await world.actor.step(SECOND_NS)
+        assert held.result().codes == ("unauthorized",)
+
+
+@in_virtual_time
+async def test_what_still_waits_when_a_stepped_world_closes_is_shed():
+    async with open_world(clock="stepped") as world:
+        held = post(world, add("r"))
+    assert held.result().codes == ("shed",)
+    with pytest.raises(ClosedError):
+        post(world, add("late"))
+    with pytest.raises(ClosedError):
+        await world.actor.step(1)
+
+
+# The realtime schedule
+
+
+@in_virtual_time
+async def test_in_real_time_a_scheduled_batch_is_decided_when_due_by_a_timer():
+    async with open_world() as world:
+        scheduled = await post(world, add("later"), sim_time=1000.0)
+        assert scheduled.scheduled
+        await turns()
+        before = iterations()
+        await asyncio.sleep(999.9)
+        assert iterations() - before < 5  # no polling
+        assert records_of(world, Admitted) == []
+        await asyncio.sleep(0.2)
+        final = world.kernel.verdict_of("alice", "later")
+        assert final is not None
+        assert not final.scheduled
+        assert final.sim_time == pytest.approx(1000.0, abs=0.01)
+
+
+@in_virtual_time
+async def test_the_timer_follows_what_is_due_first():
+    async with open_world() as world:
+        for at in (50.0, 10.0, 30.0):
+            await post(world, add(f"at {at}"), sim_time=at)
+        times = []
+        for _ in range(6):
+            await asyncio.sleep(10.001)
+            times.append(len(records_of(world, Admitted)))
+        assert times == [1, 1, 2, 2, 3, 3]
+
+
+# Idle
+
+
+@in_virtual_time
+async def test_a_thousand_idle_agents_make_no_work():
+    names = [f"agent-{number}" for number in range(1000)]
+    async with open_world(agents=names) as world:
+        await turns()
+        before = iterations()
+        await asyncio.sleep(24 * 3600)
+        assert iterations() - before <= 2
+        assert (await post(world, add("r", agent_id=names[-1]))).admitted
+
+
+@in_virtual_time
+async def test_a_busy_world_goes_round_the_loop_again_and_again():
+    """The control: the loop's rounds are counted, so the test above can fail."""
+    async with open_world() as world:
+        before = iterations()
+        for number in range(20):
+            await post(world, add(f"r{number}"))
+        assert iterations() - before >= 20
+
+
+# The moment
+
+
+@in_virtual_time
+async def test_a_slow_store_is_not_taken_for_a_slow_loop():
+    """What waits for room in the committer has not waited for the event loop."""
+    clock, log = HandClock(1), SlowLog()
+    limits = {"loop_lag_ms_max": 1, "groups_in_flight_max": 1}
+    async with open_world(time=clock, log=log, limits=limits) as world:
+        log.hold()
+        answers = [post(world, add("written"))]
+        await log.began()
+        answers.append(post(world, add("decided, not written")))
+        await turns()
+        answers.append(post(world, add("not decided")))
+        await turns()
+        assert len(world.actor) == 1
+        clock.forward(SECOND_NS)
+        log.release()
+        await asyncio.gather(*answers)
+        assert (await post(world, add("later"))).admitted
+
+
+@in_virtual_time
+async def test_a_command_whose_sender_went_away_is_not_carried_out():
+    async with open_world() as world:
+        gone = asyncio.ensure_future(
+            world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
+        )
+        await turns(1)
+        gone.cancel()
+        await turns()
+        assert "alice" in world.kernel.ledger.agents
+
+
+@in_virtual_time
+async def test_gauges_tell_what_waits_and_for_how_long():
+    clock = HandClock()
+    async with open_world(time=clock) as world:
+        gauges = world.counters.gauges
+        depth, oldest = (
+            gauges["mailbox_depth"]["orchestrator"],
+            gauges["mailbox_oldest_seconds"][""],
+        )
+        assert (depth(), oldest()) == (0, 0.0)
+        post(world, add("a"))
+        post(world, add("b"))
+        clock.forward(SECOND_NS // 2)
+        assert (depth(), oldest()) == (2, 0.5)
+        assert isinstance(world.actor, OrchestratorActor)

@@ -1,0 +1,231 @@
+"""Subscribers are told everything that is durable, in order, each at its own pace."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from placet.actors.publisher import Publisher, event_of
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.event import Event
+from placet.schemas.identity import OPERATOR
+from placet.schemas.verdict import Verdict
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import add, intent, open_world
+from tests.actors.virtual_time import in_virtual_time, turns
+
+
+async def submit(world: OpenWorld, *intents: object) -> Verdict:
+    return await world.actor.post(list(intents), OPERATOR)
+
+
+async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
+    return [await anext(events) for _ in range(count)]
+
+
+class Subscriber:
+    """Collects events in a task until the publisher closes."""
+
+    def __init__(self, world: OpenWorld, since: int = 0) -> None:
+        self.events: list[Event] = []
+        self._news = asyncio.Event()
+        self.task = asyncio.ensure_future(self._collect(world.publisher.events(since)))
+
+    async def _collect(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            self.events.append(event)
+            self._news.set()
+
+    async def reached(self, count: int) -> None:
+        while len(self.events) < count:
+            self._news.clear()
+            await self._news.wait()
+
+    @property
+    def records(self) -> list[int]:
+        return [event.record for event in self.events]
+
+
+@in_virtual_time
+async def test_a_subscriber_is_told_what_was_and_what_comes():
+    async with open_world() as world:
+        await submit(world, add("a"))
+        subscriber = Subscriber(world)
+        await turns()
+        assert [event.type for event in subscriber.events] == [
+            "configured",
+            "registered",
+            "registered",
+            "batch",
+        ]
+        verdict = await submit(world, add("b", 7))
+        await turns()
+        event = subscriber.events[-1]
+        assert (event.type, event.seq) == ("batch", verdict.seq)
+        assert event.data["intents"][0]["payload"] == {"amount": 7}
+        assert event.as_dict()["changes"][0]["entity"] == "lab.counts/alice"
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2, 3, 10])
+@in_virtual_time
+async def test_since_gives_exactly_the_events_with_a_greater_seq(behind):
+    async with open_world() as world:
+        for number in range(6):
+            await submit(world, add(f"r{number}.0"), add(f"r{number}.1"))
+        since = max(world.committer.durable_seq - behind, 0)
+        subscriber = Subscriber(world, since)
+        await turns()
+        everything = [event.seq for event in all_events(world) if event.seq > since]
+        assert [event.seq for event in subscriber.events] == everything
+
+
+def all_events(world: OpenWorld) -> list[Event]:
+    return [event_of(ordinal, data) for ordinal, data in world.log.read()]
+
+
+@in_virtual_time
+async def test_a_since_of_the_future_is_waited_for():
+    async with open_world() as world:
+        since = world.committer.durable_seq + 2
+        subscriber = Subscriber(world, since)
+        await turns()
+        for number in range(4):
+            await submit(world, add(f"r{number}"))
+        await turns()
+        assert [event.seq for event in subscriber.events] == [since + 1, since + 2]
+
+
+@in_virtual_time
+async def test_a_refusal_is_told_live_though_it_has_no_seq_of_its_own():
+    async with open_world() as world:
+        seq = world.committer.durable_seq
+        subscriber = Subscriber(world, seq)
+        await turns()
+        refused = await submit(world, intent("Drop", {"thing": "none"}))
+        await turns()
+        event = subscriber.events[0]
+        assert (event.type, event.seq) == ("refused", seq)
+        assert event.data["refusals"][0][2] == refused.codes[0] == "lab.missing"
+
+
+@in_virtual_time
+async def test_what_leaves_no_trace_is_no_event():
+    async with open_world() as world:
+        subscriber = Subscriber(world, world.committer.durable_seq)
+        await turns()
+        await submit(world)
+        await submit(world, add("r", agent_id="nobody"))
+        await world.actor.post([add("dry")], OPERATOR, dry_run=True)
+        await turns()
+        assert subscriber.events == []
+
+
+@in_virtual_time
+async def test_a_slow_subscriber_misses_nothing_and_costs_the_others_nothing():
+    async with open_world(limits={"subscriber_events_max": 4}) as world:
+        fast = Subscriber(world)
+        slow = world.publisher.events()
+        await take(slow, 1)
+        for number in range(50):  # far more than the ring holds
+            await submit(world, add(f"r{number}"))
+        await turns()
+        assert len(fast.events) == 3 + 50
+        assert world.publisher.lag_seqs == 52
+        assert len(world.publisher._recent) == 4
+        rest = await take(slow, 52)
+        assert [event.record for event in rest] == fast.records[1:]
+        assert world.publisher.lag_seqs == 0
+        assert world.publisher.observers == 2
+
+
+@in_virtual_time
+async def test_closing_lets_subscribers_read_to_the_end_and_then_ends_them():
+    async with open_world() as world:
+        live = Subscriber(world)
+        slow = world.publisher.events()
+        await take(slow, 1)
+        await submit(world, add("a"))
+    assert live.records[-1] == world.log.count() - 1
+    assert [event.record async for event in slow] == live.records[1:]
+    await live.task
+    assert world.publisher.observers == 0
+
+
+@in_virtual_time
+async def test_a_subscriber_that_leaves_is_forgotten_and_the_ring_with_it():
+    async with open_world() as world:
+        events = world.publisher.events(world.committer.durable_seq)
+        waiting = asyncio.ensure_future(anext(events))
+        await turns()
+        await submit(world, add("a"))
+        await waiting
+        assert (world.publisher.observers, len(world.publisher._recent)) == (1, 1)
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator
+        await submit(world, add("b"))
+        assert (world.publisher.observers, len(world.publisher._recent)) == (0, 0)
+        assert world.publisher.lag_seqs == 0
+
+
+@in_virtual_time
+async def test_subscribers_come_and_go_and_each_is_told_a_run_without_gaps():
+    async with open_world(limits={"subscriber_events_max": 3}) as world:
+        subscribers = []
+        for number in range(30):
+            if number % 4 == 0:
+                subscribers.append(Subscriber(world, since=number % 3 * 5))
+            await submit(world, add(f"r{number}"))
+            if number % 7 == 6:
+                subscribers.pop(0).task.cancel()
+        await turns()
+        last = world.log.count() - 1
+        for subscriber in subscribers:
+            assert subscriber.records == list(range(subscriber.records[0], last + 1))
+
+
+@in_virtual_time
+async def test_older_records_of_a_blocking_log_are_read_and_none_before_it_is_durable():
+    log = SlowLog()
+    async with open_world(log=log) as world:
+        await submit(world, add("a"))
+        subscriber = Subscriber(world, since=1)
+        await subscriber.reached(3)
+        log.hold()
+        ticket = world.actor.post([add("b")], OPERATOR)
+        await log.began()
+        await turns()
+        assert len(subscriber.events) == 3
+        log.release()
+        await ticket
+        await turns()
+        assert len(subscriber.events) == 4
+
+
+@in_virtual_time
+async def test_a_thousand_events_come_in_chunks_from_the_log():
+    log = MemoryEventLog()
+    async with open_world(log=log) as world:
+        for number in range(700):
+            world.actor.post([add(f"r{number}")], OPERATOR)
+        await submit(world, add("last"))
+        subscriber = Subscriber(world)
+        await turns(2000)
+        assert subscriber.records == list(range(1, log.count()))
+
+
+def test_a_closed_world_on_a_disk_still_gives_what_a_slow_subscriber_has_not_read(tmp_path):
+    async def live() -> list[int]:
+        async with open_world(log=SqliteEventLog(tmp_path / "world.db")) as world:
+            slow = world.publisher.events()
+            await take(slow, 1)
+            await submit(world, add("a"))
+        return [event.record async for event in slow]
+
+    assert asyncio.run(live()) == [2, 3, 4]
+
+
+@in_virtual_time
+async def test_an_empty_publisher_has_no_lag():
+    publisher = Publisher(MemoryEventLog(), 5)
+    assert (publisher.observers, publisher.lag_seqs) == (0, 0)

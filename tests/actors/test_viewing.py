@@ -1,0 +1,110 @@
+"""Views: one cut for all who look at a seq, and nobody sees what is hidden."""
+
+from typing import Any
+
+import pytest
+
+from placet.actors.viewing import Viewer
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel
+from placet.schemas.intent import SCHEMA_VERSION
+
+
+def propose(kernel, agent_id, number, kind, **payload):
+    intent = {
+        "kind": kind,
+        "payload": payload,
+        "agent_id": agent_id,
+        "req_id": f"{agent_id}:{number}",
+    }
+    intent |= {"context_seq": kernel.seq, "priority": 10, "schema_version": SCHEMA_VERSION}
+    assert kernel.decide([intent]).admitted
+
+
+@pytest.fixture
+def kernel():
+    kernel = Kernel(World())
+    for name in ("ann", "bob", "cid"):
+        kernel.register_agent(name, position=[0, 0])
+    return kernel
+
+
+def test_view_stays_as_it_was_when_the_world_moves_on(kernel):
+    viewer = Viewer(kernel)
+    before = viewer.view(kernel, "ann")
+    propose(kernel, "bob", 0, "Move", to=[5.0, 0.0])
+    after = viewer.view(kernel, "ann")
+    assert before.state["world.agents"]["bob"]["position"] == (0.0, 0.0, 0.0)
+    assert after.state["world.agents"]["bob"]["position"] == (5.0, 0.0, 0.0)
+    assert (before.view_seq, after.view_seq) == (4, 5)
+
+
+def test_what_is_hidden_is_not_there_by_any_way(kernel):
+    propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
+    viewer = Viewer(kernel)
+    heard = {
+        name: viewer.view(kernel, name).state["world.speech"] for name in ("ann", "bob", "cid")
+    }
+    assert heard["bob"]["ann"]["said"]["text"] == "psst"
+    assert "ann" in heard["ann"]
+    assert "ann" not in heard["cid"]
+    assert heard["cid"].get("ann") is None
+    assert (list(heard["cid"]), len(heard["cid"]), dict(heard["cid"])) == ([], 0, {})
+    assert (list(heard["bob"]), len(heard["bob"])) == (["ann"], 1)
+
+
+def test_what_may_be_seen_is_judged_at_the_seq_of_the_view(kernel):
+    propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
+    early = Viewer(kernel).view(kernel, "cid")
+    propose(kernel, "ann", 1, "Speak", text="hello all")
+    assert "ann" not in early.state["world.speech"]
+    assert "ann" in Viewer(kernel).view(kernel, "cid").state["world.speech"]
+
+
+def test_view_is_a_mapping_that_nobody_can_change(kernel):
+    state = Viewer(kernel).view(kernel, "ann").state
+    assert list(state) == ["world.agents"]
+    assert len(state) == 1
+    assert state.get("world.objects") is None
+    fields: Any = state["world.agents"]["ann"]
+    with pytest.raises(TypeError):
+        fields["position"] = (1.0, 1.0, 1.0)
+
+
+def test_world_that_hides_nothing_shows_its_cut_as_it_is():
+    class Open(World):
+        may_see = Domain.may_see
+
+    kernel = Kernel(Open())
+    kernel.register_agent("ann", position=[0, 0])
+    viewer = Viewer(kernel)
+    one, two = viewer.view(kernel, "ann"), viewer.view(kernel, "ann")
+    assert one.state["world.agents"]["ann"] == two.state["world.agents"]["ann"]
+
+
+def test_domain_judges_its_own_collections_alone():
+    class Secret(Domain):
+        name, version, kinds = "secret", "1", ()
+
+        def on_open(self, draft):
+            draft.create("secret.boxes", "box")
+
+        def may_see(self, state, agent_id, ref):
+            return False
+
+    kernel = Kernel([World(), Secret()])
+    kernel.register_agent("ann", position=[0, 0])
+    state = Viewer(kernel).view(kernel, "ann").state
+    assert list(state["secret.boxes"]) == []
+    assert list(state["world.agents"]) == ["ann"]
+
+
+def test_collections_of_a_domain_that_hides_nothing_are_shown_whole():
+    class Plain(Domain):
+        name, version, kinds = "plain", "1", ()
+
+        def on_open(self, draft):
+            draft.create("plain.boxes", "box")
+
+    kernel = Kernel([World(), Plain()])
+    assert list(Viewer(kernel).view(kernel, "ann").state["plain.boxes"]) == ["box"]

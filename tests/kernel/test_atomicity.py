@@ -1,0 +1,245 @@
+"""Laws of all or nothing: what is refused, or only asked, leaves no trace."""
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from placet.kernel.replay import fold_changes
+from placet.kernel.state import State
+from placet.kernel.transaction import Transaction
+from placet.schemas.refusal import REMEMBERED_STAGES, Stage
+from tests.kernel.builders import add, intent, reused, trace
+from tests.kernel.domains import COUNTS
+from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+
+EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
+
+DOINGS: list[tuple[str, dict[str, Any]]] = [
+    ("Add", {"amount": 3}),
+    ("Clamp", {"amount": 99}),
+    ("Put", {"thing": "a", "field": "x", "value": [1, {"y": 2}]}),
+    ("Put", {"thing": "new", "field": "x"}),
+    ("Remake", {"thing": "a"}),
+    ("Remake", {"thing": "b"}),
+    ("Drop", {"thing": "b"}),
+    ("Grab", {"thing": "b"}),
+    ("Mail", {"count": 2}),
+    ("Say", {"text": "hi"}),
+    ("Place", {"at": [1, 2]}),
+    ("annex.Count", {"amount": 1}),
+]
+FAULTS = ["raise", "nonsense", "refuse", "huge", "surrogate", "object", "details", "code", "retry",
+          "warning", "name", "recursion", "undeclared"]  # fmt: skip
+
+
+def batch_of(kinds, agents=("alice",)):
+    return [
+        intent(*DOINGS[kind], f"r{n}", agent_id=agents[n % len(agents)], context_seq=4)
+        for n, kind in enumerate(kinds)
+    ]
+
+
+KINDS = st.lists(st.integers(0, len(DOINGS) - 1), max_size=6)
+
+
+@given(before=KINDS, kinds=KINDS, at=st.integers(0, 6), how=st.sampled_from(FAULTS))
+def test_a_failure_at_any_place_undoes_the_whole_batch(before, kinds, at, how):
+    """admitted(batch) or digest unchanged, wherever in the batch a rule fails, and however."""
+    kernel, log = reused(domain=SETTINGS["wide"]["domain"])
+    kernel.decide([dict(one, req_id=f"before{one['req_id']}") for one in batch_of(before)])
+    batch = batch_of(kinds, ("alice", "bob"))
+    at = min(at, len(batch))
+    batch.insert(at, intent("Fail", {"how": how}, "fault", agent_id="bob"))
+    whole, books, length = kernel.tree.dump(), kernel.ledger.seq, len(log)
+    verdict = kernel.decide(batch)
+    assert not verdict.admitted
+    assert kernel.tree.dump() == whole
+    assert kernel.digest() == State.load(whole).digest().hex()
+    assert kernel.seq == books
+    assert len(kernel.open_effects()) == len(kernel.ledger.outbox)
+    assert len(log) == length + 1  # the refusal itself, which is final
+    assert kernel.decide(add("next")).admitted
+
+
+@EACH_SETTING
+@given(life=LIVES)
+@example(life=long_life(11))
+def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(setting, life):
+    """G6, G10: by the stage that refused."""
+    kernel, _ = reused(**SETTINGS[setting])
+    now = 0.0
+    for what, *rest in life:
+        if what != "group":
+            live(kernel, [[what, *rest]], now)
+            now += time_of([[what, *rest]])
+            continue
+        now += rest[0]
+        kernel.decide_group([], now)  # what is due has nothing to do with what follows
+        for batch in rest[1]:
+            before, digest, seq = trace(kernel), kernel.digest(), kernel.seq
+            (verdict,) = live(kernel, [["group", 0, [batch]]], now)[0]
+            if verdict["admitted"] and not verdict["dry_run"] and not verdict["replayed"]:
+                assert kernel.seq == verdict["seq"] > seq
+                continue
+            assert (kernel.digest(), kernel.seq) == (digest, seq)
+            stages = {Stage(refusal["stage"]) for refusal in verdict["refusals"]}
+            is_final = stages & REMEMBERED_STAGES and not verdict["replayed"]
+            if not is_final or verdict["dry_run"]:
+                assert trace(kernel) == before
+
+
+@EACH_SETTING
+@given(life=LIVES)
+@example(life=long_life(12))
+def test_a_dry_run_answers_as_the_real_one_would_and_does_nothing(setting, life):
+    """dry_run(batch) = batch, but for the flag; the world is as it was."""
+    kernel, _ = reused(**SETTINGS[setting])
+    now = 0.0
+    for step in life:
+        now += time_of([step])
+        if step[0] != "group" or not step[2]:
+            live(kernel, [step], now - time_of([step]))
+            continue
+        kernel.decide_group([], now)
+        for batch in step[2]:
+            before, snapshot = trace(kernel), kernel.snapshot()
+            (asked,) = live(kernel, [["group", 0, [{**batch, "dry_run": True}]]], now)[0]
+            assert trace(kernel) == before
+            assert kernel.open_effects() == [*kernel.open_effects()]
+            kernel.restore(snapshot)
+            (real,) = live(kernel, [["group", 0, [{**batch, "dry_run": False}]]], now)[0]
+            assert asked.pop("dry_run") is True
+            assert real.pop("dry_run") is False
+            assert asked == real
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_a_dry_run_meets_the_same_fault(how):
+    kernel, _ = reused()
+    batch = [add("a"), intent("Fail", {"how": how}, "b")]
+    before = trace(kernel)
+    asked = kernel.decide({"intents": batch, "dry_run": True})
+    assert trace(kernel) == before
+    assert asked.codes == kernel.decide(batch).codes
+
+
+def test_a_dry_run_takes_no_claim():
+    kernel, _ = reused()
+    grab = intent("Grab", {"thing": "a"}, priority=50)
+    verdicts = kernel.decide_group(
+        [{"intents": [grab], "dry_run": True}, intent("Grab", {"thing": "a"}, agent_id="bob")]
+    )
+    assert [verdict.admitted for verdict in verdicts] == [True, True]
+
+
+def test_many_dry_runs_take_no_memory():
+    kernel, _ = reused()
+    for number in range(300):
+        remake = [intent("Remake", {"thing": f"t{n}"}, f"r{n}") for n in range(250)]
+        assert kernel.decide({"intents": remake, "dry_run": True}, float(number)).admitted
+    assert len(kernel.tree._dirty) < 70_000
+    assert kernel.digest() == State.load(kernel.tree.dump()).digest().hex()
+
+
+def test_a_refused_claim_is_free_for_the_next_and_a_kept_one_is_not():
+    kernel, _ = reused()
+    grab = {"thing": "lamp"}
+    groups = [
+        [intent("Grab", grab, "a1", priority=90), intent("Fail", {"how": "raise"}, "a2")],
+        [intent("Grab", grab, "a3", priority=80)],
+        [intent("Grab", grab, "a4", priority=70), intent("Fail", {"how": "raise"}, "a5")],
+        [intent("Grab", grab, "b1", agent_id="bob")],
+    ]
+    verdicts = kernel.decide_group(groups)
+    assert [verdict.codes for verdict in verdicts] == [("rule_error",), (), ("rule_error",), ("conflict",)]
+    again = intent("Grab", grab, "b2", agent_id="bob")
+    assert kernel.decide(again).admitted  # the next group is another moment
+
+
+# The draft itself
+
+
+@st.composite
+def touches(draw: st.DrawFn) -> tuple[Any, ...]:
+    return (
+        draw(st.sampled_from(["put", "put", "create", "delete", "claim", "digest", "agent"])),
+        draw(st.sampled_from("cd")),
+        draw(st.sampled_from("xyz")),
+        draw(st.sampled_from("fg")),
+        draw(st.integers(0, 3) | st.just([1])),
+    )
+
+
+def touch(draft: Transaction, touches: list[tuple[Any, ...]]) -> None:
+    """Do what a rule may do; what cannot be done is left out."""
+    for what, collection, entity, field, value in touches:
+        exists = draft.exists(collection, entity)
+        if what == "put" and exists:
+            draft.put(collection, entity, field, value)
+        elif what == "create" and not exists:
+            draft.create(collection, entity, {field: value})
+        elif what == "delete" and exists:
+            draft.delete(collection, entity)
+        elif what == "claim":
+            draft.claim(entity)
+        elif what == "digest":
+            draft.state.digest()
+        elif what == "agent":
+            draft.begin(0, draft.seq + 1, entity)
+
+
+TOUCHES = st.lists(touches(), max_size=12)
+
+
+@given(before=TOUCHES, kept=TOUCHES, undone=TOUCHES)
+def test_undo_gives_back_exactly_what_there_was(before, kept, undone):
+    """undo(mark) takes back all since the mark and nothing before it; replays agree."""
+    state, folded = State(tombstones_max=2), State(tombstones_max=2)
+    draft = Transaction(state)
+    for batch in (before, kept):
+        draft.open_batch()
+        draft.begin(0, draft.seq + 1, "alice")
+        touch(draft, batch)
+        whole, claims = state.dump(), dict(draft._claims)
+        mark = draft.begin(0, draft.seq, draft.agent_id)
+        touch(draft, undone)
+        draft.undo(mark)
+        assert (state.dump(), draft._claims) == (whole, claims)
+        assert state.digest() == State.load(whole).digest()
+        changes = draft.changes()
+        assert {(ref.collection, ref.entity) for ref in draft.changed()} == {
+            (change.collection, change.entity) for change in changes.entities
+        }
+        draft.trim(changes)
+        fold_changes(folded, changes)
+        assert folded.dump() == state.dump()
+        assert folded.digest() == state.digest()
+        assert folded.tracked_from == state.tracked_from
+
+
+def test_a_rule_is_handed_a_draft_that_its_type_cannot_undo():
+    from placet.kernel.draft import Draft
+
+    kernel_side = {"open_group", "open_batch", "begin", "undo", "changes", "changed", "trim"}
+    assert not kernel_side & set(dir(Draft))
+    assert kernel_side <= set(dir(Transaction))
+
+
+def test_what_is_read_cannot_be_changed():
+    kernel, _ = reused()
+    value = {"deep": [1, {"er": 2}]}
+    kernel.decide(intent("Put", {"thing": "a", "field": "f", "value": value}))
+    stored = kernel.state["lab.things"]["a"]["f"]
+    assert stored == {"deep": (1, {"er": 2})}
+    for change in (
+        lambda: stored.update(x=1),  # type: ignore[attr-defined]
+        lambda: stored.__setitem__("x", 1),  # type: ignore[attr-defined]
+        lambda: stored["deep"][1].pop("er"),
+        lambda: kernel.state["lab.things"]["a"].__setitem__("f", 1),  # type: ignore[attr-defined]
+        lambda: hash(stored),
+    ):
+        with pytest.raises((TypeError, AttributeError)):
+            change()
+    assert kernel.tree.get(COUNTS, "alice", "count") == 0

@@ -1,0 +1,288 @@
+"""The path of one batch, from the door to the settlement of its effect.
+
+    kernel.check > order > gate > apply > journal > committer > event log
+    > verdict > publisher > agent,  and its effect: > executor > settlement > orchestrator
+
+Each test is one station and says what the batch has become there. They share one world: a bell
+that agents ring; ringing it is an effect, because the bell is outside.
+"""
+
+import asyncio
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from placet import Domain, Kind, Orchestrator, OrchestratorConfig
+from placet.actors.committer import Commit, Committer
+from placet.actors.counters import Counters
+from placet.actors.executor import Executor
+from placet.actors.publisher import Publisher, event_of
+from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
+from placet.kernel.gate import ON_ARRIVAL
+from placet.kernel.order import in_order
+from placet.kernel.replay import Replayer
+from placet.runtime.clock import ManualClock
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import from_canonical
+from placet.schemas.effect import Effect, EffectKey, Settlement
+from placet.schemas.intent import Intent
+from placet.schemas.record import Admitted, LogGroup, Settled, decode_record, record_hash
+from placet.schemas.verdict import Verdict
+
+BELL = "tower.bell"
+RING = "ring"
+
+
+class Ring(TypedDict):
+    times: int
+
+
+def ring(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Ask for the bell to be rung, and note how often it should have been."""
+    times = intent["payload"]["times"]
+    if times > 12:
+        return refuse(
+            "too_often", f"{times} is more than any clock strikes; 12 at most", at="/times"
+        )
+    draft.put(BELL, "great", "asked", draft.get(BELL, "great", "asked", 0) + times)
+    draft.emit(RING, {"times": times})
+    return None
+
+
+class Tower(Domain):
+    name, version = "tower", "1"
+    kinds = (Kind("Ring", Ring, ring, effects=(RING,)),)
+
+    def on_open(self, draft: Draft) -> None:
+        draft.create(BELL, "great", {"asked": 0, "rung": 0})
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        rung = draft.get(BELL, "great", "rung", 0)
+        draft.put(BELL, "great", "rung", rung + settlement.output["rung"])
+
+
+BATCH = [
+    {
+        "kind": "Ring",
+        "payload": {"times": times},
+        "agent_id": "quasimodo",
+        "req_id": f"strike:{number}",
+        "context_seq": 0,
+        "priority": priority,
+        "schema_version": "1.0.0",
+    }
+    for number, (times, priority) in enumerate([(3, 10), (1, 90)])
+]
+"""Two intents; the second is the more urgent."""
+
+MANY = {"times": 13}
+
+
+def tower(records: list[bytes]) -> Kernel:
+    """A kernel at seq 3: configured, an executor of rings, one agent."""
+    kernel = Kernel(Tower(), KernelConfig(seed=1831), sink=records.append)
+    kernel.change_executor(RING, 100)
+    kernel.register_agent("quasimodo")
+    return kernel
+
+
+def checked(kernel: Kernel) -> CheckedBatch:
+    batch = kernel.check(BATCH, "quasimodo")
+    assert isinstance(batch, CheckedBatch)
+    return batch
+
+
+def decided() -> tuple[Kernel, list[bytes], Verdict, list[Effect]]:
+    """The batch after its decision: the kernel, all records, its verdict, its effects."""
+    records: list[bytes] = []
+    kernel = tower(records)
+    decision = kernel.decide_checked([checked(kernel)], now_ns=1_000)
+    return kernel, records, decision.answers[0].verdict, decision.effects
+
+
+def test_1_at_the_door_it_is_validated_and_encoded_once():
+    """`kernel/gate/structure`: in the submitter's own turn. What is unsound never queues."""
+    records: list[bytes] = []
+    kernel = tower(records)
+    batch = checked(kernel)
+    assert batch.batch_id == "b1"
+    assert batch.req_ids == ["strike:0", "strike:1"]
+    assert batch.order == [1, 0]  # inside a batch: priority, then position
+    assert batch.counts == (("quasimodo", "Ring", 2),)
+    assert [one[:2] for one in from_canonical(batch.encoded)] == [
+        ["quasimodo", "strike:0"],
+        ["quasimodo", "strike:1"],
+    ]
+    unsound = kernel.check([BATCH[0], {**BATCH[1], "payload": {"times": "often"}}], "quasimodo")
+    assert isinstance(unsound, Verdict)
+    assert [(r.index, r.stage.value, r.at) for r in unsound.refusals] == [
+        (1, "structure", "/intents/1/payload/times")
+    ]
+    assert len(records) == 4  # header, policy, executor, agent: no trace of either batch
+
+
+def test_2_in_its_group_it_finds_its_place():
+    """`kernel/order`: never arrival alone, never the lowest id, never the wall clock."""
+    kernel = tower([])
+    kernel.register_agent("frollo")
+    calm = kernel.check([{**BATCH[0], "agent_id": "frollo"}], "frollo")
+    urgent = checked(kernel)
+    assert isinstance(calm, CheckedBatch)
+    assert list(in_order([calm, urgent], kernel.ledger, 1831, 0)) == [urgent, calm]
+
+
+def test_3_the_gate_asks_its_stages_in_order():
+    """`kernel/gate`: the first stage at which an intent fails refuses the whole batch."""
+    stages = ["structure", *(check.__module__.rpartition(".")[2] for check in ON_ARRIVAL), "domain"]
+    assert stages == [
+        "structure", "agent", "dedup", "staleness", "quota", "backpressure", "domain"
+    ]  # fmt: skip
+    kernel = tower([])
+    before = kernel.digest()
+    stranger = kernel.decide([{**one, "agent_id": "stranger"} for one in BATCH])
+    early = kernel.decide([{**BATCH[0], "context_seq": 99}, BATCH[1]])
+    often = kernel.decide(
+        [{**BATCH[0], "req_id": "strike:2"}, {**BATCH[1], "req_id": "strike:3", "payload": MANY}]
+    )
+    assert [v.refusals[0].stage.value for v in (stranger, early, often)] == [
+        "agent",
+        "staleness",
+        "domain",
+    ]
+    assert kernel.digest() == before  # also of the refused batch's first intent nothing is left
+
+
+def test_4_what_passes_is_applied():
+    """`kernel/apply`: the draft becomes state, each intent has a seq, the books are written."""
+    kernel, _, verdict, effects = decided()
+    assert verdict.admitted
+    assert kernel.seq == verdict.seq == 5
+    assert kernel.state[BELL]["great"] == {"asked": 4, "rung": 0}
+    # In the submitter's order; the urgent one ran first.
+    assert [(r.req_id, r.seq) for r in verdict.results] == [("strike:0", 5), ("strike:1", 4)]
+    assert [(str(e.key), e.payload) for e in effects] == [
+        ("world/4/0", {"times": 1}),
+        ("world/5/1", {"times": 3}),
+    ]
+    assert kernel.open_effects() == effects
+
+
+def test_5_it_is_one_record_in_a_chain():
+    """`kernel/journal`: the record holds what came, what it did, and the hash before it."""
+    _, records, verdict, _ = decided()
+    record = decode_record(records[-1])
+    assert isinstance(record, Admitted)
+    assert record.prev == record_hash(records[-2])
+    assert (record.batch_id, record.seq, record.now_ns) == ("b1", verdict.seq, 1_000)
+    assert [change.fields for change in record.changes.entities] == [{"asked": 4}]
+    assert [kind for _, kind, _, _ in record.effects] == [RING, RING]
+
+
+async def test_6_it_becomes_durable_and_only_then_is_anybody_told():
+    """`actors/committer` and `runtime/event_log_*`: group, append, then the replies."""
+    kernel, records, verdict, effects = decided()
+    log = MemoryEventLog()
+    released: list[Commit] = []
+    counters = Counters(kernel.registry.kinds)
+    committer = Committer(log, log.open(), ManualClock(), counters, 4, released.append)
+    reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    group = LogGroup(0, 0, kernel.seq, tuple(records))
+    assert not reply.done()
+    committer.offer(Commit(group, [(reply, verdict)], effects))
+    assert reply.result() is verdict
+    assert committer.durable_seq == verdict.seq
+    assert [data for _, data in log.read()] == records
+    assert released[0].effects == effects  # and now its effects may run
+
+
+def test_7_the_log_alone_gives_the_same_world():
+    """`kernel/replay`: no rule runs, no effect runs; state, books and chain are the same."""
+    kernel, records, _, effects = decided()
+    past = Replayer()
+    for data in records:
+        past.apply(data)
+    assert past.state.digest().hex() == kernel.digest()
+    again = Kernel(Tower(), KernelConfig(seed=1831), history=records)
+    assert again.world_digest() == kernel.world_digest()
+    assert again.open_effects() == effects
+
+
+async def test_8_subscribers_are_told():
+    """`actors/publisher`: an event is a projection of the durable record."""
+    kernel, records, verdict, _ = decided()
+    log = MemoryEventLog()
+    publisher = Publisher(log, 10)
+    group = LogGroup(0, 0, kernel.seq, tuple(records))
+    log.append(group, log.open())
+    publisher.publish(group)
+    publisher.close()
+    events = [event async for event in publisher.events()]
+    assert [event.type for event in events] == [
+        "configured",
+        "executor_changed",
+        "registered",
+        "batch",
+    ]
+    assert events[-1] == event_of(4, records[-1])
+    assert (events[-1].seq, events[-1].data["batch_id"]) == (verdict.seq, "b1")
+    assert [intent["req_id"] for intent in events[-1].data["intents"]] == ["strike:0", "strike:1"]
+
+
+async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate():
+    """`actors/executor`, then `kernel/control.settle`: an outcome is a record like any other."""
+    kernel, records, _, effects = decided()
+    settled = asyncio.Event()
+
+    async def pull_the_rope(effect: Effect) -> dict[str, int]:
+        return {"rung": effect.payload["times"]}
+
+    async def settle(settlement: Settlement) -> bool:
+        assert kernel.settle(settlement)
+        assert not kernel.settle(settlement)  # once
+        if not kernel.open_effects():
+            settled.set()
+        return True
+
+    executor = Executor(
+        RING,
+        pull_the_rope,
+        settle,
+        ManualClock(),
+        Counters(kernel.registry.kinds),
+        concurrency=1,
+        seconds_max=60,
+        on_fault=lambda where, error: None,
+    )
+    running = asyncio.ensure_future(executor.run())
+    for effect in effects:
+        executor.take(effect)
+    await settled.wait()
+    await executor.finish()
+    await running
+    record = decode_record(records[-1])
+    assert isinstance(record, Settled)
+    assert (record.effect_seq, record.k, record.output) == (5, 1, {"rung": 3})
+    assert kernel.state[BELL]["great"] == {"asked": 4, "rung": 4}
+    assert kernel.seq == 7  # a settlement is an entry of its own
+
+
+async def test_the_whole_path_in_one_go():
+    """`runtime/facade`: the same, as a user sees it."""
+    struck: list[EffectKey] = []
+
+    async def pull_the_rope(effect: Effect) -> dict[str, Any]:
+        struck.append(effect.key)
+        return {"rung": effect.payload["times"]}
+
+    async with Orchestrator(Tower(), OrchestratorConfig(seed=1831)) as world:
+        await world.register_executor(RING, pull_the_rope)
+        quasimodo = await world.register_agent("quasimodo")
+        verdict = await quasimodo.submit(BATCH)
+        assert (verdict.admitted, verdict.seq, verdict.durability) == (True, 5, "memory")
+        await world.settle()
+        assert [str(key) for key in struck] == ["world/4/0", "world/5/1"]
+        view = await quasimodo.refresh_view()
+        assert (view.view_seq, view.state[BELL]["great"]) == (7, {"asked": 4, "rung": 4})
+        again = await quasimodo.submit(BATCH)
+        assert (again.replayed, again.seq, world.seq) == (True, 5, 7)
