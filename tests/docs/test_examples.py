@@ -84,3 +84,9 @@ def test_a_skipped_example_does_not_run_and_the_next_one_does(runner, tmp_path):
     )
     with pytest.raises(LookupError):
         Page(page, runner).run()
+
+
+def test_the_readme_shows_the_example_file():
+    shown = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = (ROOT / "examples" / "counter.py").read_text(encoding="utf-8")
+    assert f"```python\n{example.rstrip()}\n```" in shown

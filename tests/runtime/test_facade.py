@@ -224,6 +224,7 @@ async def test_a_handle_of_a_removed_agent_is_refused_also_when_the_name_is_regi
         for _ in range(2):
             assert (await old.submit([add("r")])).codes == ("unauthorized",)
             assert (await old.post([add("r")])).codes == ("unauthorized",)
+            assert (await old.submit(["unsound"])).codes == ("unauthorized",)
             with pytest.raises(PermissionDeniedError, match="no longer valid"):
                 await old.submit_intents([add("r")])
             with pytest.raises(PermissionDeniedError, match="no longer valid"):

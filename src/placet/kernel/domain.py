@@ -137,7 +137,7 @@ class Domain(Protocol):
 
     def on_open(self, draft: "Draft") -> None:
         """Put the initial state. Called once in the life of a world."""
-        return None  # noqa: PLR1711, RET501  # without it a type checker holds the hook to be abstract
+        return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
         self, draft: "Draft", agent_id: str, placing: Mapping[str, Json]
@@ -147,15 +147,15 @@ class Domain(Protocol):
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
         """Clean up after an agent that leaves."""
-        return None  # noqa: PLR1711, RET501  # likewise
+        return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
         """Advance what moves by itself, once per step of simulated time."""
-        return None  # noqa: PLR1711, RET501  # likewise
+        return None  # noqa: RET501  # likewise
 
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:
         """Take in the outcome of an effect; every domain is told of every effect."""
-        return None  # noqa: PLR1711, RET501  # likewise
+        return None  # noqa: RET501  # likewise
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         """Judge the post-state of a batch, given which entities it changed."""

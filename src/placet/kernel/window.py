@@ -11,15 +11,21 @@ from typing import Final, NamedTuple, TypeAlias
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.identity import sequence_form, sequences_of
 
-Block: TypeAlias = tuple[int, int, int, bytes, *tuple[str, ...]]
-"""`(fingerprint, now_ns, seq, detail, req_id, req_id, ...)`, ids in the submitter's order. The seq
-is the first of an admitted batch, and the world's for every other answer."""
+Block: TypeAlias = tuple[int, int, int, bytes, int, *tuple[str, ...]]
+"""`(fingerprint, now_ns, seq, detail, highest, req_id, req_id, ...)`, ids in the submitter's order.
+
+The seq is the first of an admitted batch, and the world's for every other answer. `highest` is the
+highest number of ids that are all of one sequence, so that they are read once; else it is `MIXED`.
+"""
 
 FINGERPRINT: Final = 0
 NOW_NS: Final = 1
 SEQ: Final = 2
 DETAIL: Final = 3
-IDS: Final = 4
+HIGHEST: Final = 4
+IDS: Final = 5
+
+MIXED: Final = -1
 
 PLAIN: Final = b""
 """Detail of an admitted batch of one agent whose ids have consecutive seqs."""
@@ -55,9 +61,16 @@ class Past(NamedTuple):
     is_scheduled: bool
 
 
-def admitted_block(fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str]) -> Block:
+def admitted_block(
+    fingerprint: int,
+    now_ns: int,
+    first_seq: int,
+    ids: Sequence[str],
+    sequence: tuple[str, int, int] | None = None,
+) -> Block:
     """Remember an admitted batch of one agent whose ids have consecutive seqs."""
-    return (fingerprint, now_ns, first_seq, PLAIN, *ids)
+    highest = MIXED if sequence is None else sequence[2]
+    return (fingerprint, now_ns, first_seq, PLAIN, highest, *ids)
 
 
 def scattered_block(
@@ -65,7 +78,7 @@ def scattered_block(
 ) -> Block:
     """Remember an agent's share of an admitted batch: `seqs` of the batch, offsets of the ids."""
     detail = canonical({"offsets": offsets, "count": len(seqs)})
-    return (fingerprint, now_ns, seqs.start, detail, *ids)
+    return (fingerprint, now_ns, seqs.start, detail, MIXED, *ids)
 
 
 def refused_block(
@@ -78,12 +91,12 @@ def refused_block(
     """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
     contexts = [context_seq for _, context_seq in asked]
     detail = canonical({"refusals": refusals, "contexts": contexts})
-    return (fingerprint, now_ns, seq, detail, *[req_id for req_id, _ in asked])
+    return (fingerprint, now_ns, seq, detail, MIXED, *[req_id for req_id, _ in asked])
 
 
 def scheduled_block(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Block:
     """Remember that a batch waits in the schedule."""
-    return (fingerprint, now_ns, seq, canonical({}), *ids)
+    return (fingerprint, now_ns, seq, canonical({}), MIXED, *ids)
 
 
 def unpack(block: Block) -> Past:
@@ -149,19 +162,34 @@ class Window:
         for req_id in old_ids:
             if ids.get(req_id) is block:  # else a later answer owns it
                 del ids[req_id]
-        for name, _, highest in sequences_of(old_ids):
+        highest = block[HIGHEST]
+        if highest != MIXED:
+            name = old_ids[0].rpartition(":")[0]
             if highest > forgotten.get(name, -1):
                 forgotten[name] = highest
+        else:
+            for name, _, highest in sequences_of(old_ids):
+                if highest > forgotten.get(name, -1):
+                    forgotten[name] = highest
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
 
-    def is_new(self, req_ids: Sequence[str]) -> bool:
-        """Tell whether no id is known and none can have been forgotten. One call per batch."""
+    def is_new(
+        self, req_ids: Sequence[str], sequence: tuple[str, int, int] | None = None
+    ) -> bool:
+        """Tell whether no id is known and none can have been forgotten. One call per batch.
+
+        Args:
+            req_ids: Ids of one batch.
+            sequence: Name, lowest and highest number, if it is known that all are of one sequence.
+        """
         if not self.ids.keys().isdisjoint(req_ids):
             return False
         forgotten = self.forgotten
         if not forgotten:
             return True
+        if sequence is not None:
+            return sequence[1] > forgotten.get(sequence[0], -1)
         return all(lowest > forgotten.get(name, -1) for name, lowest, _ in sequences_of(req_ids))
 
     def is_too_old(self, req_id: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from typing_extensions import TypedDict
 
+from placet.schemas.identity import only_sequence
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Notice
 
@@ -46,6 +47,7 @@ class CheckedBatch:
         encoded: One msgpack array of `[agent_id, req_id, kind, payload, priority]`.
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
         req_ids: `req_id` of each intent.
+        sequence: Name, lowest and highest number of the req_ids, if all are of one sequence.
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
@@ -72,6 +74,7 @@ class CheckedBatch:
         "order",
         "priority",
         "req_ids",
+        "sequence",
         "sim_time_ns",
         "submitter",
         "valid_for_ns",
@@ -82,6 +85,7 @@ class CheckedBatch:
     encoded: bytes
     fingerprint: int
     req_ids: list[str]
+    sequence: tuple[str, int, int] | None
     contexts: list[int]
     valid_until_ns: list[int | None] | None
     agents: tuple[str, ...]
@@ -100,7 +104,7 @@ class CheckedBatch:
         return len(self.intents)
 
     def tally(self) -> bool:
-        """Fill in `req_ids`, `agents`, `counts`, `priority` and `order`.
+        """Fill in `req_ids`, `sequence`, `agents`, `counts`, `priority` and `order`.
 
         Returns:
             False if an agent's req_id stands twice.
@@ -110,12 +114,14 @@ class CheckedBatch:
         if count == 1:
             only = intents[0]
             self.req_ids = [only["req_id"]]
+            self.sequence = only_sequence(self.req_ids)
             self.agents = (only["agent_id"],)
             self.counts = ((only["agent_id"], only["kind"], 1),)
             self.priority = only["priority"]
             self.order = None
             return True
         self.req_ids = list(map(_REQ_ID, intents))
+        self.sequence = only_sequence(self.req_ids)
         agents = list(map(_AGENT_ID, intents))
         kinds = list(map(_KIND, intents))
         priorities = list(map(_PRIORITY, intents))

@@ -76,7 +76,8 @@ def sequences_of(req_ids: Sequence[str]) -> list[tuple[str, int, int]]:
 
     The usual batch, all of one sequence, is recognized without a look at each id by itself.
     """
-    if len(req_ids) > 1 and (only := _only_sequence(req_ids)) is not None:
+    only = only_sequence(req_ids)
+    if only is not None:
         return [only]
     spans: dict[str, tuple[int, int]] = {}
     for req_id in req_ids:
@@ -88,8 +89,14 @@ def sequences_of(req_ids: Sequence[str]) -> list[tuple[str, int, int]]:
     return [(name, *span) for name, span in spans.items()]
 
 
-def _only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
-    """Recognize ids that are all of one sequence, its 0 apart; None is "look at each"."""
+def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
+    """Recognize ids that are all of one sequence: `(name, lowest n, highest n)`.
+
+    None is "look at each": they are of several, or free-form, or one is written unusually.
+    """
+    if len(req_ids) == 1:
+        sequence = sequence_form(req_ids[0])
+        return None if sequence is None else (*sequence, sequence[1])
     name, colon, _ = req_ids[0].rpartition(":")
     prefix = name + colon
     digits = [req_id[len(prefix) :] for req_id in req_ids if req_id.startswith(prefix)]

@@ -23,7 +23,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
     agents = context.ledger.agents
     if len(batch.agents) == 1:  # the usual batch, and usually new: one question for all its ids
         window = agents[batch.agents[0]].window
-        if window is None or window.is_new(batch.req_ids):
+        if window is None or window.is_new(batch.req_ids, batch.sequence):
             return None
     known: list[tuple[int, Block]] | None = None
     refusals: list[Refusal] | None = None

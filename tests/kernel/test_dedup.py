@@ -1,0 +1,345 @@
+"""Laws of repetition (G5, G6): the same request has one answer, and another has none of it."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.kernel.window import IDS as FIRST_ID
+from placet.kernel.window import Window, admitted_block
+from placet.schemas.identity import only_sequence, sequence_form, sequences_of
+from tests.kernel.builders import add, intent, reused, trace
+
+MINUTE = 60.0
+
+
+def promised(verdict):
+    """What a repetition is promised: admitted, seqs, stages and codes; not texts."""
+    return (
+        verdict.admitted,
+        verdict.scheduled,
+        verdict.seq,
+        {(result.req_id, result.seq) for result in verdict.results},
+        {(r.req_id, r.stage, r.code) for r in verdict.refusals},
+    )
+
+
+def a_batch(rng, prefix):
+    """Make a batch of one or two agents who may use the same ids, of any outcome."""
+    kinds = [("Add", {"amount": 1}), ("Clamp", {"amount": 99}), ("Take", {"amount": 1})]
+    if rng.randrange(4) == 0:
+        kinds.append(("Fail", {"how": "refuse"}))
+    agents = rng.choice([["alice"], ["alice", "bob"]])
+    return [
+        intent(
+            *rng.choice(kinds),
+            f"{prefix}:{n // len(agents)}",
+            agent_id=agents[n % len(agents)],
+            priority=rng.choice([10, 20]),
+        )
+        for n in range(rng.randint(1, 5))
+    ]
+
+
+@given(st.integers(0, 2**32))
+def test_the_same_content_in_any_order_gets_the_same_answer_and_nothing_is_done(seed):
+    """decide(shuffled batch) = the first answer; digest, seq and log stay."""
+    rng = Random(seed)
+    kernel, log = reused()
+    for number in range(4):
+        batch = a_batch(rng, f"b{number}")
+        first = kernel.decide(batch, float(number))
+        if not first.refusals or first.refusals[0].stage in {"domain", "staleness"}:
+            before, length = trace(kernel), len(log)
+            rng.shuffle(batch)
+            again = kernel.decide(batch, number + 0.5)
+            assert again.replayed
+            assert promised(again) == promised(first)
+            assert [result.req_id for result in again.results] == [
+                one["req_id"] for one in batch if again.admitted
+            ]
+            for refusal in again.refusals:
+                if refusal.index is not None:
+                    assert batch[refusal.index]["req_id"] == refusal.req_id
+            assert (trace(kernel), len(log)) == (before, length)
+            for one in batch:
+                told = kernel.verdict_of(one["agent_id"], one["req_id"])
+                assert told is not None
+                assert (told.admitted, told.seq) == (first.admitted, first.seq)
+                mine = {r.seq for r in told.results}
+                assert mine <= {r.seq for r in first.results}
+
+
+def test_a_repetition_names_each_agents_own_seq_where_they_share_an_id():
+    kernel, _ = reused()
+    batch = [add("x"), add("x", agent_id="bob"), add("y", priority=20), add("y", agent_id="bob")]
+    first = kernel.decide(batch)
+    assert [result.seq for result in first.results] == [6, 7, 5, 8]
+    again = kernel.decide(batch[::-1])
+    assert [result.seq for result in again.results] == [8, 5, 7, 6]
+    assert again.seq == first.seq == 8
+    told = kernel.verdict_of("bob", "x")
+    assert told is not None
+    assert (told.seq, [(r.req_id, r.seq) for r in told.results]) == (8, [("x", 7), ("y", 8)])
+    told = kernel.verdict_of("alice", "x")
+    assert told is not None
+    assert [(r.req_id, r.seq) for r in told.results] == [("x", 6), ("y", 5)]
+
+
+def test_a_repeated_refusal_names_the_agent_whose_intent_it_was():
+    kernel, _ = reused()
+    fail = ("Fail", {"how": "refuse"}, "x")
+    batch = [add("x"), intent(*fail, agent_id="bob"), add("z")]
+    first = kernel.decide(batch)
+    again = kernel.decide(batch[::-1])
+    assert [(r.index, r.req_id, r.code) for r in first.refusals] == [(1, "x", "lab.unwell")]
+    assert [(r.index, r.at, r.code) for r in again.refusals] == [(1, "/intents/1", "lab.unwell")]
+    assert again.refusals[0].message == (
+        "this request was refused before, as lab.unwell; use a new req_id for a new try"
+    )
+    again = kernel.decide([batch[1], batch[2], batch[0]])
+    assert [refusal.index for refusal in again.refusals] == [0]
+    told = kernel.verdict_of("alice", "z")
+    assert told is not None
+    assert [(r.index, r.code) for r in told.refusals] == [(1, "lab.unwell")]
+    assert told.req_ids == ["x", "z"]
+
+
+def test_other_content_or_another_set_of_ids_is_a_reuse():
+    kernel, _ = reused()
+    assert kernel.decide([add("a"), add("b")]).admitted
+    for batch, indices in [
+        ([add("a", 2), add("b")], [0, 1]),
+        ([add("a")], [0]),
+        ([add("a"), add("b"), add("c")], [0, 1]),
+        ([add("c"), add("b")], [1]),
+        ([add("a", priority=11), add("b")], [0, 1]),
+        ([intent("Clamp", {"amount": 1}, "a"), add("b")], [0, 1]),
+    ]:
+        before = trace(kernel)
+        verdict = kernel.decide(batch)
+        assert [r.index for r in verdict.refusals] == indices
+        assert set(verdict.codes) == {"req_id_reused"}
+        assert trace(kernel) == before
+    assert kernel.decide([add("b", context_seq=1), add("a", valid_until=9)]).replayed
+    assert kernel.decide([add("a", agent_id="bob"), add("b", agent_id="bob")]).admitted
+
+
+def test_a_reuse_names_the_earlier_answer():
+    kernel, _ = reused()
+    kernel.decide([add("a"), add("b")])
+    kernel.decide(intent("Take", {"amount": 99}, "c"))
+    kernel.decide({"intents": [add("d")], "sim_time": 9})
+    said = [kernel.decide(add(req_id, 7)).refusals[0].details["earlier"] for req_id in "abcd"]
+    assert said == [
+        "admitted at seq 5", "admitted at seq 6", "refused as lab.too_few", "scheduled at seq 7"
+    ]  # fmt: skip
+
+
+def test_what_leaves_no_trace_may_be_tried_again_with_the_same_id():
+    """G6: structure, agent, quota and back-pressure are not answers for good."""
+    kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
+    kernel.decide(add("first"))
+    kernel.change_executor("mail", 1)
+    kernel.decide(intent("Mail", {"count": 1}, "filling"))
+    kernel.set_agent_permissions("bob", set())
+    for batch in (
+        add("a"),
+        add("a", priority=101),
+        intent("Mail", {"count": 1}, "a"),
+        add("a", agent_id="bob"),
+    ):
+        assert not kernel.decide(batch).admitted
+    kernel.set_agent_permissions("bob", None)
+    assert kernel.decide(add("a"), 2.0).admitted
+    assert kernel.decide(add("a", agent_id="bob"), 2.0).admitted
+
+
+@pytest.mark.parametrize("how", ["refuse", "raise", "huge"])
+def test_what_the_domain_refused_is_refused_for_good(how):
+    kernel, _ = reused()
+    batch = [add("a"), intent("Fail", {"how": how}, "b")]
+    first = kernel.decide(batch)
+    again = kernel.decide(batch, 5.0)
+    assert again.replayed
+    assert promised(again) == promised(first)
+
+
+# Refresh and retry
+
+
+def stale_look(kernel):
+    put = intent("Put", {"thing": "lamp", "field": "lit"}, "put", agent_id="bob")
+    assert kernel.decide(put).admitted
+    look = intent("Look", {"thing": "lamp"}, "look", context_seq=3)
+    assert kernel.decide([look, add("with", context_seq=3)]).codes == ("stale_context",)
+    return look
+
+
+def test_a_stale_request_with_a_newer_context_is_a_new_try():
+    kernel, _ = reused()
+    look = stale_look(kernel)
+    same = [look, add("with", context_seq=3)]
+    assert kernel.decide(same).replayed
+    newer = [dict(look, context_seq=kernel.seq), add("with", context_seq=3)]
+    assert kernel.decide(newer).admitted
+    assert kernel.decide(newer).replayed
+    assert kernel.decide(same).admitted  # a late repetition is told what came of it
+    told = kernel.verdict_of("alice", "look")
+    assert told is not None
+    assert told.admitted
+
+
+def test_a_stale_request_with_an_older_context_or_other_content_is_none():
+    kernel, _ = reused()
+    look = stale_look(kernel)
+    older = [dict(look, context_seq=kernel.seq), add("with", context_seq=2)]
+    assert kernel.decide(older).replayed
+    other = [dict(look, context_seq=kernel.seq), add("with", 2)]
+    assert kernel.decide(other).codes == ("req_id_reused", "req_id_reused")
+
+
+def test_a_request_from_the_future_may_be_tried_from_the_present():
+    kernel, _ = reused()
+    assert kernel.decide(add("a", context_seq=99)).codes == ("context_from_future",)
+    assert kernel.decide(add("a", context_seq=99)).replayed
+    assert kernel.decide(add("a", context_seq=4)).admitted
+
+
+def test_an_expired_request_is_no_new_try():
+    kernel, _ = reused()
+    assert kernel.decide(add("a", valid_until=1), 2.0).codes == ("expired",)
+    assert kernel.decide(add("a", valid_until=9, context_seq=4), 2.0).codes == ("expired",)
+
+
+# The window
+
+
+def test_the_latest_ids_are_remembered_and_older_ones_are_forgotten():
+    kernel, _ = reused(limits={"window_ids_max": 3})
+    for name in "abcd":
+        assert kernel.decide(add(name)).admitted
+    for name in "bcd":
+        assert kernel.decide(add(name)).replayed
+    assert not kernel.decide(add("a")).replayed  # a free-form id: the window is the promise
+
+
+def test_a_sequence_id_that_was_forgotten_is_too_old():
+    kernel, _ = reused(limits={"window_ids_max": 2, "window_sequences_max": 2})
+    for number in range(5):
+        assert kernel.decide(add(f"n:{number}")).admitted
+    for number in (0, 1, 2):
+        assert kernel.decide(add(f"n:{number}")).codes == ("req_id_too_old",)
+    for free in ("n:01", "n:1x", "1", ":", "m:0"):
+        assert kernel.decide(add(free)).admitted
+    assert kernel.decide([add("n:1"), add("n:9")]).codes == ("req_id_too_old",)
+    known_and_old = kernel.decide([add("m:0"), add("n:1")])
+    assert known_and_old.codes == ("req_id_reused", "req_id_too_old")
+
+
+def test_only_so_many_sequences_are_followed():
+    kernel, _ = reused(limits={"window_ids_max": 1, "window_sequences_max": 2})
+    for name in "pqrst":
+        kernel.decide(add(f"{name}:1"))
+    assert [kernel.decide(add(f"{name}:1")).codes for name in "rq"] == [("req_id_too_old",), ()]
+
+
+def test_an_id_is_forgotten_with_age_and_a_sequence_id_is_then_too_old():
+    """Default: 10 simulated minutes."""
+    kernel, _ = reused()
+    kernel.decide([add("free"), add("n:7")])
+    assert kernel.decide([add("free"), add("n:7")], 10 * MINUTE).replayed
+    assert kernel.decide(add("n:7"), 10 * MINUTE + 1).codes == ("req_id_too_old",)
+    assert kernel.decide(add("free"), 10 * MINUTE + 1).admitted
+    assert kernel.decide(add("n:7"), 10 * MINUTE + 2).codes == ("req_id_too_old",)
+    assert kernel.verdict_of("alice", "n:7") is None
+
+
+def test_a_batch_larger_than_the_window_is_remembered_whole():
+    kernel, _ = reused(limits={"window_ids_max": 2})
+    batch = [add(f"r{n}") for n in range(5)]
+    assert kernel.decide(batch).admitted
+    assert kernel.decide(batch).replayed
+    assert kernel.decide(add("next")).admitted
+    assert kernel.decide(batch).replayed  # blocks leave whole, and only when enough is left
+    assert kernel.decide(add("last")).admitted
+    assert kernel.verdict_of("alice", "r0") is None
+
+
+def test_the_world_forgets_the_least_recent_agents_first():
+    kernel, _ = reused(agents=("alice", "bob", "carol"), limits={"remembered_ids_max": 4})
+    for agent_id in ("alice", "bob", "alice", "carol", "carol"):
+        number = kernel.seq
+        assert kernel.decide(add(f"r{number}", agent_id=agent_id)).admitted
+    assert kernel.ledger.remembered == 4
+    assert kernel.verdict_of("bob", "r6") is None
+    assert kernel.verdict_of("alice", "r5") is not None
+    big = [add(f"b{n}", agent_id="bob") for n in range(6)]
+    assert kernel.decide(big).admitted
+    assert kernel.ledger.remembered == 6  # the newest answer stays, whatever its size
+    assert kernel.decide(big).replayed
+    assert kernel.decide(add("c", agent_id="carol")).admitted
+    assert kernel.ledger.remembered == 1
+
+
+def test_an_agent_that_left_is_forgotten():
+    kernel, _ = reused()
+    kernel.decide(add("a"))
+    kernel.change_agent("alice", "removed")
+    assert kernel.verdict_of("alice", "a") is None
+    assert kernel.ledger.remembered == 0
+    kernel.register_agent("alice")
+    assert kernel.ledger.agents["alice"].incarnation == 2
+    assert not kernel.decide(add("a")).replayed
+
+
+def test_nothing_is_known_of_who_never_asked():
+    kernel, _ = reused()
+    assert kernel.verdict_of("alice", "a") is None
+    assert kernel.verdict_of("nobody", "a") is None
+
+
+IDS = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["n", "m", "n:m", ""]),
+    st.sampled_from([":", ":", ":", "", "::"]),
+    st.sampled_from(["0", "1", "2", "10", "007", "x", "", "1" * 18, "1" * 19, "٣"]),
+)
+
+
+@given(st.lists(st.lists(IDS, min_size=1, max_size=4, unique=True), min_size=1, max_size=8), IDS)
+def test_a_window_knows_what_a_naive_one_knows(batches, asked):
+    """Against a list of all that was ever asked."""
+    window, naive = Window(), []
+    for number, ids in enumerate(batches):
+        known = only_sequence(ids) if number % 2 else None  # told, or to be found out
+        block = admitted_block(number, 0, number, ids, known)
+        window.remember(block, 5, 10, 100)
+        naive.append(block)
+    while sum(len(block[FIRST_ID:]) for block in naive[1:]) >= 5:
+        naive.pop(0)
+    kept = {req_id for block in naive for req_id in block[FIRST_ID:]}
+    gone_ids = [i for ids in batches[: len(batches) - len(naive)] for i in ids]
+    marks = [sequence_form(i) for i in gone_ids]
+    mine = sequence_form(asked)
+    assert set(window.ids) == kept
+    assert window.count == sum(len(block[FIRST_ID:]) for block in naive)
+    too_old = mine is not None and any(m and m[0] == mine[0] and m[1] >= mine[1] for m in marks)
+    assert window.is_too_old(asked) is too_old
+    assert window.is_new([asked]) is (asked not in kept and not too_old)
+    assert window.is_new([asked], only_sequence([asked])) is window.is_new([asked])
+    loaded = Window.load([[list(block) for block in window.blocks], [*window.forgotten.items()]])
+    assert loaded.dump() == window.dump()
+    assert (loaded.ids, loaded.count) == (window.ids, window.count)
+
+
+@given(st.lists(IDS, min_size=1, max_size=6))
+def test_the_sequences_of_many_ids_are_those_of_each(ids):
+    spans: dict[str, list[int]] = {}
+    for found in map(sequence_form, ids):
+        if found is not None:
+            spans.setdefault(found[0], []).append(found[1])
+    expected = {(name, min(numbers), max(numbers)) for name, numbers in spans.items()}
+    assert set(sequences_of(ids)) == expected
+    assert len(sequences_of(ids)) == len(expected)

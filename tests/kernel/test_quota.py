@@ -1,0 +1,202 @@
+"""Laws of quotas (G11): exact against a naive model, and a wait that is enough and not too long."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from placet.schemas.config import FULL_BURST_NS_MAX, Quota
+from placet.schemas.limits import SECOND_NS
+from tests.kernel.builders import add, intent, kernel_of, reused
+
+RATES = [0.3, 1, 3, 7.5, 1000, 333_333.0]
+
+
+def batch_of(count, prefix, kind="Add", agent_id="alice"):
+    return [intent(kind, {"amount": 0}, f"{prefix}.{n}", agent_id=agent_id) for n in range(count)]
+
+
+class Bucket:
+    """The law itself, in fractions: every window that ends now has had at most its share."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.interval = Fraction(Quota.of({"rate": rate, "burst": burst}).interval_ns)
+        self.burst = burst
+        self.admitted: list[tuple[int, int]] = []
+
+    def passes(self, now: int, count: int) -> bool:
+        """Any window [t, now] may hold burst + (now - t) / interval intents."""
+        total = count
+        if total > self.burst:
+            return False
+        for then, earlier in reversed(self.admitted):
+            total += earlier
+            if total > self.burst + (now - then) / self.interval:
+                return False
+        return True
+
+    def admit(self, now: int, count: int) -> None:
+        self.admitted.append((now, count))
+
+
+ASKS = st.lists(
+    st.tuples(st.integers(0, 4 * SECOND_NS) | st.integers(0, 50), st.integers(1, 5)),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(rate=st.sampled_from(RATES), burst=st.integers(1, 6), asks=ASKS)
+def test_what_passes_is_what_the_model_lets_pass(rate, burst, asks):
+    """admitted(batch) <=> no interval has more than burst + rate * length."""
+    kernel, _ = reused(quotas={"Add": {"rate": rate, "burst": burst}})
+    model = Bucket(rate, burst)
+    now = 0
+    for number, (wait, count) in enumerate(asks):
+        now += wait
+        checked = kernel.check(batch_of(count, number))
+        ((_, verdict),) = kernel.decide_checked([checked], now).answers
+        assert verdict.admitted is model.passes(now, count)
+        if verdict.admitted:
+            model.admit(now, count)
+        else:
+            assert {refusal.stage for refusal in verdict.refusals} == {"quota"}
+            assert len(verdict.refusals) == count
+
+
+@given(asks=ASKS, rate=st.sampled_from(RATES), own=st.sampled_from(RATES), burst=st.integers(2, 5))
+@example(asks=[(0, 2), (0, 2)], rate=1, own=0.3, burst=2)
+def test_waiting_for_retry_after_is_enough_and_a_hundredth_less_is_not(asks, rate, own, burst):
+    """retry_after is the least wait after which the batch passes every quota there is."""
+    quotas = {"Add": {"rate": rate, "burst": burst}, "*": {"rate": 5, "burst": 6}}
+    world_quota = {"rate": 4, "burst": 7}
+    kernel, _ = reused(quotas=quotas, world_quota=world_quota, agents=("bob",))
+    kernel.register_agent("alice", quotas={"Add": {"rate": own, "burst": 4}})
+    now = 0.0
+    for number, (wait, count) in enumerate(asks):
+        now += wait / SECOND_NS
+        batch = batch_of(count, number)
+        verdict = kernel.decide(batch, now)
+        if verdict.admitted:
+            continue
+        waits = {refusal.retry_after for refusal in verdict.refusals}
+        assert len(waits) == 1
+        (retry_after,) = waits
+        if retry_after is None:
+            assert "batch_exceeds_burst" in verdict.codes
+            assert not kernel.decide(batch, now + 1e6).admitted
+            return
+        before = kernel.snapshot()
+        assert not kernel.decide(batch, now + retry_after * 0.99 - 1e-9).admitted
+        kernel.restore(before)
+        assert kernel.decide(batch, now + retry_after).admitted
+        kernel.restore(before)
+
+
+def test_a_refused_batch_is_charged_to_no_quota():
+    kernel, _ = reused(
+        quotas={"Add": {"rate": 1, "burst": 1}, "Put": {"rate": 1, "burst": 9}},
+        world_quota={"rate": 1, "burst": 3},
+    )
+    put = {"thing": "a", "field": "f"}
+    assert kernel.decide([add("a"), intent("Put", put, "b")]).admitted
+    for number in range(20):
+        refused = [add(f"c{number}"), intent("Put", put, f"d{number}")]
+        assert kernel.decide(refused).codes == ("quota_exceeded", "quota_exceeded", "quota_exceeded")
+        assert not kernel.decide(intent("Fail", {"how": "raise"}, f"e{number}")).admitted
+        assert not kernel.decide({"intents": [intent("Put", put, "f")], "dry_run": True}).refusals
+    assert kernel.decide(intent("Put", put, "g")).admitted
+    assert kernel.decide(intent("Put", put, "h")).codes == ("quota_exceeded",)
+
+
+def test_kinds_and_agents_do_not_block_each_other():
+    kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
+    assert kernel.decide(add("a")).admitted
+    assert kernel.decide(add("b")).codes == ("quota_exceeded",)
+    assert kernel.decide(intent("Clamp", {"amount": 1}, "c")).admitted
+    assert kernel.decide(add("d", agent_id="bob")).admitted
+
+
+def test_several_intents_of_one_agent_and_kind_are_charged_as_a_sum():
+    kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 3}})
+    assert kernel.decide([add("a"), add("b", agent_id="bob"), add("c")]).admitted
+    refused = kernel.decide([add("d"), add("e")])
+    assert refused.codes == ("quota_exceeded", "quota_exceeded")
+    assert refused.refusals[0].retry_after == 1.0
+    assert kernel.decide([add("d", agent_id="bob"), add("e", agent_id="bob")]).admitted
+
+
+def test_an_agents_own_quota_binds_besides_the_worlds():
+    kernel, _ = reused(quotas={"Add": {"rate": 10, "burst": 9}})
+    slow = {"Add": {"rate": 1, "burst": 1}, "*": {"rate": 1, "burst": 2}}
+    kernel.register_agent("slow", quotas=slow)
+    assert kernel.decide(add("a", agent_id="slow")).admitted
+    assert kernel.decide(add("b", agent_id="slow")).refusals[0].message == (
+        "agent 'slow' may Add 1/s (burst 1); retry in 1.00 s"
+    )
+    assert kernel.decide(intent("Clamp", {"amount": 1}, "c", agent_id="slow")).admitted
+    assert kernel.decide(intent("Clamp", {"amount": 1}, "d", agent_id="slow")).refusals[0].message == (
+        "agent 'slow' may 1/s (burst 2); retry in 1.00 s"
+    )
+
+
+def test_a_batch_that_can_never_pass_is_told_no_time_to_wait():
+    kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}, "Clamp": {"rate": 1, "burst": 1}})
+    kernel.decide(intent("Clamp", {"amount": 1}, "z"))
+    verdict = kernel.decide([intent("Clamp", {"amount": 1}, "y"), add("a"), add("b")])
+    assert verdict.codes == ("quota_exceeded", "batch_exceeds_burst", "batch_exceeds_burst")
+    assert {refusal.retry_after for refusal in verdict.refusals} == {None}
+    assert verdict.refusals[0].message == (
+        "agent 'alice' may Clamp 1/s (burst 1); the batch can never pass for another quota; split it"
+    )
+
+
+def test_time_that_goes_back_earns_nothing():
+    kernel, _ = reused(quotas={"Add": {"rate": 1, "burst": 1}})
+    assert kernel.decide(add("a"), 10.0).admitted
+    assert not kernel.decide(add("b"), 5.0).admitted
+    assert kernel.sim_time == 10.0
+    assert kernel.decide(add("b"), 11.0).admitted
+
+
+@given(rate=st.floats(1e-9, 1e9), burst=st.integers(1, 1000))
+def test_the_interval_is_never_shorter_than_the_rate_allows(rate, burst):
+    if burst / rate > FULL_BURST_NS_MAX / SECOND_NS * 0.99:
+        return
+    quota = Quota.of({"rate": rate, "burst": burst})
+    assert Fraction(SECOND_NS) / quota.interval_ns <= Fraction(rate) * (1 + Fraction(1, 10**15))
+    assert quota.interval_ns - 1 < SECOND_NS / rate
+    assert quota.burst == burst
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({}, "a quota is {'rate': per second, 'burst': count}"),
+        ({"rate": 1, "burst": 1, "per": 2}, "a quota is"),
+        ({"rate": True, "burst": 1}, "a quota is"),
+        ({"rate": "1", "burst": 1}, "a quota is"),
+        ({"rate": 0, "burst": 1}, "rate must be > 0"),
+        ({"rate": float("nan"), "burst": 1}, "rate must be > 0"),
+        ({"rate": 10**400, "burst": 1}, "rate must be > 0"),
+        ({"rate": 2e9, "burst": 1}, "rate must be > 0"),
+        ({"rate": 1, "burst": 0}, "burst must be an int >= 1"),
+        ({"rate": 1, "burst": 1.0}, "burst must be an int >= 1"),
+        ({"rate": 1, "burst": True}, "burst must be an int >= 1"),
+        ({"rate": 1, "burst": 10**400}, "must be earned within"),
+        ({"rate": 5e-324, "burst": 1}, "must be earned within"),
+        ({"rate": 1e-3, "burst": 10**9}, "must be earned within"),
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_refused_at_the_start(spec: dict[str, Any], why):
+    with pytest.raises(ValueError, match=why):
+        kernel_of(quotas={"Add": spec})
+    with pytest.raises(ValueError, match=why):
+        kernel_of(world_quota=spec)
+    kernel, _ = reused()
+    before = kernel.snapshot()
+    with pytest.raises(ValueError, match=why):
+        kernel.register_agent("carol", quotas={"Add": spec})
+    assert kernel.snapshot() == before

@@ -1,0 +1,216 @@
+"""Laws of the schedule: a batch for later is answered now, decided when due, and never lost."""
+
+import pytest
+
+from tests.kernel.builders import add, intent, kernel_of, reused, trace
+from tests.kernel.domains import COUNTS, Lab
+from tests.kernel.test_replay import folded
+
+
+def later(sim_time, *intents):
+    return {"intents": list(intents), "sim_time": sim_time}
+
+
+def told(kernel, req_id, agent_id="alice"):
+    verdict = kernel.verdict_of(agent_id, req_id)
+    assert verdict is not None
+    return verdict
+
+
+def test_a_batch_for_later_is_answered_at_once_and_decided_when_due():
+    kernel, log = reused()
+    before, seq = kernel.digest(), kernel.seq
+    verdict = kernel.decide(later(5, add("a")), 1.0)
+    assert (verdict.admitted, verdict.scheduled, verdict.seq) == (True, True, seq + 1)
+    assert [result.seq for result in verdict.results] == [None]
+    assert verdict.as_dict()["results"][0]["normalized"] == {"amount": 1}
+    assert kernel.digest() == before
+    assert kernel.ledger.next_due_ns == 5 * 10**9
+    waiting = told(kernel, "a")
+    assert (waiting.admitted, waiting.scheduled, waiting.seq) == (True, True, seq + 1)
+    assert [result.req_id for result in waiting.results] == ["a"]
+    assert kernel.decide([], 4.9).codes == ("batch_empty",)
+    assert told(kernel, "a").scheduled
+    decision = kernel.decide_checked([], 5 * 10**9)
+    ((batch, final),) = decision.answers
+    assert (batch.due_of, batch.submitter, final.admitted, final.seq) == (1, "operator", True, seq + 2)
+    final = told(kernel, "a")
+    assert (final.admitted, final.scheduled, final.seq) == (True, False, seq + 2)
+    assert kernel.state[COUNTS]["alice"]["count"] == 1
+    assert kernel.ledger.next_due_ns is None
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
+@pytest.mark.parametrize("sim_time", [None, 0, 3, 5])
+def test_now_and_the_past_mean_now(sim_time):
+    kernel, _ = reused()
+    kernel.tick(5.0)
+    verdict = kernel.decide(later(sim_time, add("a")))
+    assert verdict.admitted
+    assert not verdict.scheduled
+
+
+def test_a_repetition_while_it_waits_gets_the_same_answer_and_is_not_done_twice():
+    kernel, _ = reused()
+    first = kernel.decide(later(5, add("a"), add("b")))
+    before = trace(kernel)
+    again = kernel.decide(later(5, add("b"), add("a")))
+    assert again.replayed
+    assert (again.scheduled, again.seq) == (first.scheduled, first.seq)
+    assert trace(kernel) == before
+    assert kernel.decide(add("a", 9)).codes == ("req_id_reused",)
+    kernel.tick(5.0)
+    kernel.decide_group([], 5.0)
+    final = kernel.decide(later(5, add("a"), add("b")))
+    assert (final.replayed, final.scheduled, final.seq) == (True, False, kernel.seq)
+    assert kernel.state[COUNTS]["alice"]["count"] == 2
+
+
+def test_batches_come_due_in_order_of_time_then_of_the_groups_own_order():
+    kernel, _ = reused()
+    for number, sim_time in enumerate([7, 5, 9, 5]):
+        kernel.decide(later(sim_time, intent("Remake", {"thing": f"t{number}"}, f"r{number}")))
+    decision = kernel.decide_checked([kernel.check(add("now", agent_id="bob", priority=100))], 8 * 10**9)
+    assert [batch.intents[0]["req_id"] for batch, _ in decision.answers] == ["r1", "r3", "r0", "now"]
+    assert kernel.ledger.next_due_ns == 9 * 10**9
+
+
+def test_a_due_batch_is_refused_for_what_has_changed_while_it_waited():
+    kernel, log = reused(domain=Lab(ceiling=50))
+    look = intent("Look", {"thing": "lamp"}, "look", context_seq=kernel.seq)
+    waiting = [
+        later(5, look),
+        later(5, add("permission")),
+        later(5, add("late", valid_until=4)),
+        later(5, intent("Take", {"amount": 1}, "take")),
+        later(5, add("ceiling", 51)),
+        later(5, intent("Fail", {"how": "huge"}, "huge")),
+        later(5, add("gone", agent_id="bob")),
+    ]
+    assert all(verdict.scheduled for verdict in kernel.decide_group(waiting))
+    put = intent("Put", {"thing": "lamp", "field": "lit"}, "put", agent_id="bob")
+    assert kernel.decide(put).admitted
+    kernel.change_agent("bob", "removed")
+    before = kernel.digest()
+    decision = kernel.decide_checked([], 5 * 10**9)
+    codes = {batch.intents[0]["req_id"]: verdict.codes for batch, verdict in decision.answers}
+    assert codes == {
+        "look": ("stale_context",),
+        "permission": (),
+        "late": ("expired",),
+        "take": (),
+        "ceiling": ("invariant_violated",),
+        "huge": ("rule_error",),
+        "gone": ("agent_unknown",),
+    }
+    assert kernel.digest() == before  # one added what the other took
+    for name, expected in codes.items():
+        if name != "gone":
+            assert told(kernel, name).codes == expected
+    replayer = folded(log)
+    assert not replayer.ledger.scheduled
+    assert replayer.state.digest().hex() == kernel.digest()
+
+
+def test_a_due_batch_of_an_agent_that_lost_its_right_is_refused_for_good():
+    kernel, _ = reused()
+    kernel.decide(later(5, add("a")))
+    kernel.set_agent_permissions("alice", {"Look"})
+    kernel.tick(5.0)
+    kernel.decide_group([], 5.0)
+    assert told(kernel, "a").codes == ("permission_denied",)
+    kernel.set_agent_permissions("alice", None)
+    assert kernel.decide(add("a")).replayed
+
+
+def test_the_future_context_and_the_threshold_are_judged_on_arrival_only():
+    kernel, _ = reused(staleness_threshold=1)
+    seq = kernel.seq
+    assert kernel.decide(later(5, add("a", context_seq=seq + 1))).codes == ("context_from_future",)
+    assert kernel.decide(later(5, add("b", context_seq=seq))).scheduled
+    for number in range(5):
+        assert kernel.decide(add(f"r{number}", context_seq=kernel.seq)).admitted
+    kernel.decide_group([], 5.0)
+    assert told(kernel, "b").admitted
+    assert not told(kernel, "b").scheduled
+
+
+def test_quota_is_charged_once_on_arrival():
+    kernel, _ = reused(quotas={"Add": {"rate": 0.1, "burst": 2}})
+    assert kernel.decide(later(5, add("a"))).scheduled
+    assert kernel.decide(later(5, add("b"))).scheduled
+    assert kernel.decide(later(5, add("c"))).codes == ("quota_exceeded",)
+    kernel.decide_group([], 5.0)
+    assert kernel.state[COUNTS]["alice"]["count"] == 2
+    assert kernel.decide(add("c"), 9.9).codes == ("quota_exceeded",)
+    assert kernel.decide(add("c"), 10.0).admitted
+    assert not kernel.decide(add("d"), 10.0).admitted
+
+
+def test_a_full_executor_holds_a_batch_back_on_arrival_and_not_when_due():
+    kernel, _ = reused()
+    kernel.change_executor("mail", 1)
+    assert kernel.decide(later(5, intent("Mail", {"count": 1}, "a"))).scheduled
+    assert kernel.decide(intent("Mail", {"count": 1}, "b")).admitted
+    assert kernel.decide(later(5, intent("Mail", {"count": 1}, "c"))).codes == ("executor_busy",)
+    kernel.decide_group([], 5.0)
+    assert told(kernel, "a").admitted
+    assert len(kernel.open_effects()) == 2
+
+
+def test_the_schedule_is_bounded_in_number_and_in_time():
+    kernel, _ = reused(limits={"schedule_batches_max": 2, "schedule_ahead_ns_max": 10**10})
+    assert kernel.decide(later(10.5, add("far"))).refusals[0].retry_after == 0.5
+    assert kernel.decide(later(10.5, add("far")), 0.4).codes == ("executor_busy",)
+    assert kernel.decide(later(10.5, add("far")), 0.5).scheduled
+    assert kernel.decide(later(7, add("a"))).scheduled
+    assert kernel.decide(later(7, add("b"))).codes == ("executor_busy",)
+    kernel.decide_group([], 7.0)
+    assert kernel.decide(later(8, add("b"))).scheduled
+
+
+def test_a_dry_run_of_a_batch_for_later_schedules_nothing():
+    kernel, _ = reused()
+    before = trace(kernel)
+    verdict = kernel.decide({**later(5, add("a")), "dry_run": True})
+    assert (verdict.scheduled, verdict.dry_run, verdict.seq) == (True, True, kernel.seq + 1)
+    assert trace(kernel) == before
+    kernel.decide_group([], 6.0)
+    assert kernel.verdict_of("alice", "a") is None
+
+
+def test_a_due_batch_comes_to_its_rule_as_it_would_have_on_arrival():
+    kernel, _ = reused()
+    place = intent("Place", {"at": [1, 2]}, "place")
+    say = intent("Say", {"text": "hi"}, "say")
+    assert kernel.decide(later(5, place, say)).scheduled
+    kernel.decide_group([], 5.0)
+    assert told(kernel, "place").admitted
+    assert kernel.state[COUNTS]["alice"]["at"] == (1, 2)
+    assert kernel.state[COUNTS]["alice"]["said"] == {"text": "hi", "count": 0, "tags": ()}
+
+
+def test_a_due_batch_of_a_kind_that_is_no_more_is_refused_and_the_world_goes_on():
+    kernel, log = reused()
+    assert kernel.decide(later(5, add("a"), intent("Say", {"text": "hi"}, "b"))).scheduled
+    assert kernel.decide(later(5, intent("Place", {"at": [1, 2]}, "c"))).scheduled
+
+    class Smaller(Lab):
+        kinds = tuple(kind for kind in Lab.kinds if kind.name != "Say")
+
+    again = kernel_of(Smaller(), history=log)
+    again.decide_group([], 5.0)
+    assert told(again, "a").codes == ("kind_unknown",)
+    assert told(again, "b").refusals[0].stage == "structure"
+    assert told(again, "c").admitted
+    assert again.decide(add("d")).admitted
+
+
+def test_a_stepped_world_decides_what_is_due_and_what_waits_as_one_group():
+    kernel, _ = reused()
+    kernel.decide(later(0.5, add("a")))
+    verdicts = kernel.step(1.0, [add("b"), later(9, add("c"))])
+    assert [(v.admitted, v.scheduled) for v in verdicts] == [(True, False), (True, True)]
+    assert told(kernel, "a").seq < verdicts[0].seq
+    assert kernel.sim_time == 1.0
+    assert kernel.state[COUNTS]["clock"]["time"] == 1.0
