@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from placet import Orchestrator, PermissionDeniedError
 from placet.actors.agent import AgentActor
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.effect import Effect
@@ -14,7 +15,7 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 from tests.actors.parts import COUNTS, add, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns
-from tests.kernel.domains import MAIL
+from tests.kernel.domains import MAIL, Lab
 
 
 def now() -> float:
@@ -234,6 +235,25 @@ async def test_a_policy_that_recovers_is_not_suspended():
         assert world.kernel.state[COUNTS]["alice"]["count"] == 2
         assert not is_suspended(world, "alice")
         assert world.supervisor.restarts == 2
+
+
+@in_virtual_time
+async def test_an_agent_that_is_removed_ends_without_a_fault():
+    async with Orchestrator(Lab()) as world:
+        alice = await world.register_agent("alice")
+        agent = AgentActor(alice, Policy(then=lambda view: [alice.intent("Add", amount=1)]))
+        running = asyncio.ensure_future(agent.run())
+        await turns()
+        await world.remove_agent("alice")
+        await running
+        assert agent.statistics().admitted > 0
+
+
+@in_virtual_time
+async def test_a_policy_that_is_denied_something_of_its_own_is_at_fault():
+    agent = AgentActor(Handle(), Policy(then=PermissionDeniedError("a file")))
+    with pytest.raises(PermissionDeniedError, match="a file"):
+        await agent.run()
 
 
 @in_virtual_time

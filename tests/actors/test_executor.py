@@ -11,10 +11,11 @@ from placet.runtime.event_log_memory import MemoryEventLog
 from placet.runtime.event_log_sqlite import SqliteEventLog
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.effect import Effect
-from placet.schemas.errors import ClosedError
+from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.record import Settled, decode_record
 from placet.schemas.verdict import Verdict
+from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns
 from tests.kernel.domains import Lab
@@ -289,6 +290,24 @@ async def test_who_waits_for_a_settlement_that_will_not_come_is_told_when_the_wo
         await world.stop()
         with pytest.raises(ClosedError, match="before all effects were settled"):
             await waiting
+
+
+@in_virtual_time
+async def test_an_outcome_that_cannot_be_kept_leaves_its_effect_open_and_is_no_fault():
+    """The world has failed meanwhile: the effect runs again when the log is opened again."""
+    log = SlowLog()
+    faults: list[object] = []
+    async with open_world(log=log) as world:
+        await register(world, Post(seconds=5))
+        await mail(world)
+        log.failure = StoreError("the disk is full")
+        with pytest.raises(StoreError):
+            await mail(world, 1, "b")
+        world.supervisor._on_fault = faults.append
+        await asyncio.sleep(10)
+        assert world.supervisor.restarts == 0
+    assert faults == []
+    assert settled(world) == []
 
 
 @in_virtual_time

@@ -405,7 +405,8 @@ async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successor
 @in_virtual_time
 async def test_what_still_waits_when_a_stepped_world_closes_is_shed():
     async with open_world(clock="stepped") as world:
-        held = post(world, add("r"))
+        held, withdrawn = post(world, add("r")), post(world, add("withdrawn"))
+        withdrawn.cancel()
     assert held.result().codes == ("shed",)
     with pytest.raises(ClosedError):
         post(world, add("late"))

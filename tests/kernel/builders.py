@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.kernel import Domain, Kernel, KernelConfig
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import Limits
 from tests.kernel.domains import MAIL, Lab
 
@@ -49,6 +50,13 @@ def kernel_of(
         for agent_id in agents:
             kernel.register_agent(agent_id)
     return kernel
+
+
+def checked(kernel: Kernel, raw: object) -> CheckedBatch:
+    """Pass a sound batch through the structure stage."""
+    batch = kernel.check(raw)
+    assert isinstance(batch, CheckedBatch)
+    return batch
 
 
 _POOL: dict[str, tuple[Kernel, list[bytes], bytes, int]] = {}

@@ -15,5 +15,7 @@ settings.register_profile(
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)
+settings.register_profile(
+    "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

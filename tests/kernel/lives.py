@@ -127,7 +127,18 @@ def a_group(rng: Random) -> list[dict[str, Any]]:
     return [a_batch(rng) for _ in range(rng.randint(0, 4))]
 
 
-OTHERS = ["step", "step", "tick", "settle", "settle", "settle", "register", "register", "change", "executor"]
+OTHERS = [
+    "step",
+    "step",
+    "tick",
+    "settle",
+    "settle",
+    "settle",
+    "register",
+    "register",
+    "change",
+    "executor",
+]
 
 
 def a_step(rng: Random) -> list[Any]:

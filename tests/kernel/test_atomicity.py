@@ -11,7 +11,7 @@ from placet.kernel.state import State
 from placet.kernel.transaction import Transaction
 from placet.schemas.refusal import REMEMBERED_STAGES, Stage
 from tests.kernel.builders import add, intent, reused, trace
-from tests.kernel.domains import COUNTS
+from tests.kernel.domains import COUNTS, FAULTS
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
@@ -153,7 +153,12 @@ def test_a_refused_claim_is_free_for_the_next_and_a_kept_one_is_not():
         [intent("Grab", grab, "b1", agent_id="bob")],
     ]
     verdicts = kernel.decide_group(groups)
-    assert [verdict.codes for verdict in verdicts] == [("rule_error",), (), ("rule_error",), ("conflict",)]
+    assert [verdict.codes for verdict in verdicts] == [
+        ("rule_error",),
+        (),
+        ("rule_error",),
+        ("conflict",),
+    ]
     again = intent("Grab", grab, "b2", agent_id="bob")
     assert kernel.decide(again).admitted  # the next group is another moment
 
@@ -233,11 +238,12 @@ def test_what_is_read_cannot_be_changed():
     kernel.decide(intent("Put", {"thing": "a", "field": "f", "value": value}))
     stored = kernel.state["lab.things"]["a"]["f"]
     assert stored == {"deep": (1, {"er": 2})}
+    things: Any = kernel.state["lab.things"]
     for change in (
-        lambda: stored.update(x=1),  # type: ignore[attr-defined]
-        lambda: stored.__setitem__("x", 1),  # type: ignore[attr-defined]
+        lambda: stored.update(x=1),
+        lambda: stored.__setitem__("x", 1),
         lambda: stored["deep"][1].pop("er"),
-        lambda: kernel.state["lab.things"]["a"].__setitem__("f", 1),  # type: ignore[attr-defined]
+        lambda: things["a"].__setitem__("f", 1),
         lambda: hash(stored),
     ):
         with pytest.raises((TypeError, AttributeError)):

@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from placet.kernel.draw import draw_below, draw_unit, mix64
 from placet.kernel.order import in_order
-from tests.kernel.builders import add, intent, kernel_of, reused
+from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
 AGENTS = tuple(f"agent_{n}" for n in range(6))
 
 
 def executed(kernel, batches):
     """Name the batches in order of execution, by the first req_id of each."""
-    checked = [kernel.check(batch) for batch in batches]
-    answers = kernel.decide_checked(checked, 0).answers
+    answers = kernel.decide_checked([checked(kernel, batch) for batch in batches], 0).answers
     return [batch.intents[0]["req_id"] for batch, _ in answers]
 
 
@@ -120,10 +119,11 @@ def test_the_priority_of_a_batch_is_its_highest_and_inside_it_the_higher_run_fir
 def test_ties_are_fair_over_seeds_and_over_groups():
     """G14: each of 6 agents comes first in about a sixth of 1 200 groups."""
     kernel, _ = reused(agents=AGENTS)
-    checked = [kernel.check([add("r", agent_id=agent_id)]) for agent_id in AGENTS]
-    firsts, lasts = Counter(), Counter()
+    group = [checked(kernel, [add("r", agent_id=agent_id)]) for agent_id in AGENTS]
+    firsts: Counter[str] = Counter()
+    lasts: Counter[str] = Counter()
     for seed in range(1200):
-        order = in_order(checked, kernel.ledger, seed, 0)
+        order = in_order(group, kernel.ledger, seed, 0)
         firsts[order[0].agents[0]] += 1
         lasts[order[-1].agents[0]] += 1
     for counts in (firsts, lasts):
@@ -133,7 +133,7 @@ def test_ties_are_fair_over_seeds_and_over_groups():
     orders = set()
     for number in range(60):
         kernel.tick(1000.0 + number)
-        orders.add(in_order(checked, kernel.ledger, 0, 0)[0].agents[0])
+        orders.add(in_order(group, kernel.ledger, 0, 0)[0].agents[0])
     assert orders == set(AGENTS)
 
 
@@ -152,8 +152,8 @@ def test_verdicts_come_back_in_the_order_of_the_batches():
     verdicts = kernel.decide_group(batches)
     assert [verdict.seq for verdict in verdicts] == [6, None, 5, None]
     assert [verdict.codes for verdict in verdicts[1::2]] == [("batch_empty",), ("field_invalid",)]
-    checked = kernel.check(add("c"))
-    twice = kernel.decide_group([checked, checked])
+    batch = kernel.check(add("c"))
+    twice = kernel.decide_group([batch, batch])
     assert [verdict.replayed for verdict in twice] == [False, True]
 
 

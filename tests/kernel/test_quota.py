@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placet.schemas.config import FULL_BURST_NS_MAX, Quota
 from placet.schemas.limits import SECOND_NS
-from tests.kernel.builders import add, intent, kernel_of, reused
+from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
 RATES = [0.3, 1, 3, 7.5, 1000, 333_333.0]
 
@@ -56,8 +56,8 @@ def test_what_passes_is_what_the_model_lets_pass(rate, burst, asks):
     now = 0
     for number, (wait, count) in enumerate(asks):
         now += wait
-        checked = kernel.check(batch_of(count, number))
-        ((_, verdict),) = kernel.decide_checked([checked], now).answers
+        batch = checked(kernel, batch_of(count, number))
+        ((_, verdict),) = kernel.decide_checked([batch], now).answers
         assert verdict.admitted is model.passes(now, count)
         if verdict.admitted:
             model.admit(now, count)
@@ -104,7 +104,11 @@ def test_a_refused_batch_is_charged_to_no_quota():
     assert kernel.decide([add("a"), intent("Put", put, "b")]).admitted
     for number in range(20):
         refused = [add(f"c{number}"), intent("Put", put, f"d{number}")]
-        assert kernel.decide(refused).codes == ("quota_exceeded", "quota_exceeded", "quota_exceeded")
+        assert kernel.decide(refused).codes == (
+            "quota_exceeded",
+            "quota_exceeded",
+            "quota_exceeded",
+        )
         assert not kernel.decide(intent("Fail", {"how": "raise"}, f"e{number}")).admitted
         assert not kernel.decide({"intents": [intent("Put", put, "f")], "dry_run": True}).refusals
     assert kernel.decide(intent("Put", put, "g")).admitted
@@ -137,9 +141,9 @@ def test_an_agents_own_quota_binds_besides_the_worlds():
         "agent 'slow' may Add 1/s (burst 1); retry in 1.00 s"
     )
     assert kernel.decide(intent("Clamp", {"amount": 1}, "c", agent_id="slow")).admitted
-    assert kernel.decide(intent("Clamp", {"amount": 1}, "d", agent_id="slow")).refusals[0].message == (
-        "agent 'slow' may 1/s (burst 2); retry in 1.00 s"
-    )
+    assert kernel.decide(intent("Clamp", {"amount": 1}, "d", agent_id="slow")).refusals[
+        0
+    ].message == ("agent 'slow' may 1/s (burst 2); retry in 1.00 s")
 
 
 def test_a_batch_that_can_never_pass_is_told_no_time_to_wait():

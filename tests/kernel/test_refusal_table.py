@@ -3,7 +3,8 @@
 The messages say what failed, what was expected, what came, and what to do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     stage: Stage | None = None
     retry_after: float | None = None
     index: int | None = 0
-    details: dict[str, Any] = {}
+    details: Mapping[str, Any] = MappingProxyType({})
 
 
 def decide(raw: Any, **settings: Any) -> Verdict:
@@ -223,6 +224,10 @@ TABLE = [
         lambda: decide(
             intent("Put", {"thing": "a" * 90, "field": "f"}), limits={"payload_bytes_max": 100}
         )),
+    Row("payload_too_large", "/intents/0/payload",
+        "the payload has 107 bytes encoded, at most 100 are allowed; put large data elsewhere and "
+        "send a reference",
+        lambda: decide(intent("Drop", {"thing": "a" * 98}), limits={"payload_bytes_max": 100})),
     Row("payload_too_large", "/intents/0/payload",
         "the payload has more than 100 bytes encoded, at most 100 are allowed; put large data "
         "elsewhere and send a reference",

@@ -14,6 +14,7 @@ from placet.kernel import Kernel, KernelConfig
 from placet.kernel.replay import Divergence, Replayer
 from placet.kernel.snapshot import world_digest
 from placet.kernel.state import State
+from placet.schemas.effect import Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.record import (
@@ -228,7 +229,10 @@ def test_a_log_has_one_header_and_begins_with_it():
     headless = rechained(log[1:], 0, lambda r: msgspec.structs.replace(r, prev=bytes(16)))
     with pytest.raises(Divergence, match="a log begins with its header, got configured"):
         folded(headless)
-    two = [*log, encode_record(msgspec.structs.replace(decode_record(log[0]), prev=record_hash(log[-1])))]
+    two = [
+        *log,
+        encode_record(msgspec.structs.replace(decode_record(log[0]), prev=record_hash(log[-1]))),
+    ]
     with pytest.raises(Divergence, match="a log begins with its header, got header"):
         folded(two)
 
@@ -254,13 +258,31 @@ def test_a_record_that_does_not_follow_is_named(kind, change, why):
     assert f"record {place}, after seq {raised.value.seq}" in str(raised.value)
 
 
+def test_a_settlement_of_what_was_never_asked_for_is_named():
+    kernel, log = reused()
+    kernel.decide(intent("Mail", {"count": 1}))
+    kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))
+    changed = rechained(log, len(log) - 1, lambda r: msgspec.structs.replace(r, k=7))
+    with pytest.raises(Divergence, match="settled does not fit"):
+        folded(changed)
+
+
+def test_a_batch_may_have_any_name_on_the_log():
+    log = log_of_a_short_life()
+    place = place_of(log, Admitted)
+    replayer = folded(rechained(log, place, lambda r: msgspec.structs.replace(r, batch_id="x")))
+    assert replayer.batches_seen == 2
+
+
 def test_a_change_of_what_is_not_there_is_named():
     log = log_of_a_short_life()
 
     def elsewhere(record):
         changes = record.changes
         moved = [msgspec.structs.replace(changes.entities[0], entity="nobody")]
-        return msgspec.structs.replace(record, changes=msgspec.structs.replace(changes, entities=moved))
+        return msgspec.structs.replace(
+            record, changes=msgspec.structs.replace(changes, entities=moved)
+        )
 
     place = place_of(log, Admitted)
     with pytest.raises(Divergence, match="lab.counts/nobody is changed but not there"):
@@ -293,7 +315,7 @@ def test_a_new_policy_is_a_record_and_the_same_one_is_none():
 
 
 def test_a_validator_is_told_of_the_agents_there_are():
-    told = {}
+    told: dict[str, set[str]] = {}
 
     class Validator:
         def validate_intent(self, intent, world_state):
@@ -316,7 +338,9 @@ def test_a_validator_is_told_of_the_agents_there_are():
     assert told["alice"] == {"Add"}
 
 
-@pytest.mark.parametrize("data", [b"", b"\x90", b"\x01", b"nonsense", b"\x96\x01\x02\x03\x04\x05\x06"])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x90", b"\x01", b"nonsense", b"\x96\x01\x02\x03\x04\x05\x06"]
+)
 def test_what_is_no_snapshot_is_refused_and_changes_nothing(data):
     kernel, _ = reused()
     before = kernel.snapshot()

@@ -1,9 +1,13 @@
 """Laws of the schedule: a batch for later is answered now, decided when due, and never lost."""
 
-import pytest
+from typing import Annotated, Any
 
-from tests.kernel.builders import add, intent, kernel_of, reused, trace
-from tests.kernel.domains import COUNTS, Lab
+import pytest
+from pydantic import AfterValidator
+
+from placet.kernel import Kind
+from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
+from tests.kernel.domains import COUNTS, Lab, put
 from tests.kernel.test_replay import folded
 
 
@@ -33,7 +37,12 @@ def test_a_batch_for_later_is_answered_at_once_and_decided_when_due():
     assert told(kernel, "a").scheduled
     decision = kernel.decide_checked([], 5 * 10**9)
     ((batch, final),) = decision.answers
-    assert (batch.due_of, batch.submitter, final.admitted, final.seq) == (1, "operator", True, seq + 2)
+    assert (batch.due_of, batch.submitter, final.admitted, final.seq) == (
+        1,
+        "operator",
+        True,
+        seq + 2,
+    )
     final = told(kernel, "a")
     assert (final.admitted, final.scheduled, final.seq) == (True, False, seq + 2)
     assert kernel.state[COUNTS]["alice"]["count"] == 1
@@ -70,8 +79,15 @@ def test_batches_come_due_in_order_of_time_then_of_the_groups_own_order():
     kernel, _ = reused()
     for number, sim_time in enumerate([7, 5, 9, 5]):
         kernel.decide(later(sim_time, intent("Remake", {"thing": f"t{number}"}, f"r{number}")))
-    decision = kernel.decide_checked([kernel.check(add("now", agent_id="bob", priority=100))], 8 * 10**9)
-    assert [batch.intents[0]["req_id"] for batch, _ in decision.answers] == ["r1", "r3", "r0", "now"]
+    decision = kernel.decide_checked(
+        [checked(kernel, add("now", agent_id="bob", priority=100))], 8 * 10**9
+    )
+    assert [batch.intents[0]["req_id"] for batch, _ in decision.answers] == [
+        "r1",
+        "r3",
+        "r0",
+        "now",
+    ]
     assert kernel.ledger.next_due_ns == 9 * 10**9
 
 
@@ -198,6 +214,15 @@ def test_a_due_batch_of_a_kind_that_is_no_more_is_refused_and_the_world_goes_on(
     class Smaller(Lab):
         kinds = tuple(kind for kind in Lab.kinds if kind.name != "Say")
 
+    def explode(value):
+        raise KeyError(value)
+
+    class Exploding(Lab):
+        kinds = (*Lab.kinds[1:], Kind("Add", Annotated[Any, AfterValidator(explode)], put))
+
+    again = kernel_of(Exploding(), history=log)
+    again.decide_group([], 5.0)
+    assert told(again, "a").codes == ("payload_invalid",)
     again = kernel_of(Smaller(), history=log)
     again.decide_group([], 5.0)
     assert told(again, "a").codes == ("kind_unknown",)

@@ -119,7 +119,9 @@ JSON = st.recursive(
     | st.integers()
     | st.floats()
     | st.text(st.characters(exclude_categories=[])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -131,11 +133,14 @@ def oddity(number: int) -> Any:
 ANYTHING = st.recursive(
     JSON
     | st.sampled_from(range(len(ODDITIES))).map(oddity)
-    | st.binary(max_size=4) | st.complex_numbers(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.tuples(inner)
-    | st.sets(st.integers(), max_size=3)
-    | st.dictionaries(st.text(max_size=4) | st.integers() | st.none(), inner, max_size=3),
+    | st.binary(max_size=4)
+    | st.complex_numbers(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner)
+        | st.sets(st.integers(), max_size=3)
+        | st.dictionaries(st.text(max_size=4) | st.integers() | st.none(), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 FIELDS = [
@@ -162,13 +167,13 @@ def spoiled_intents(draw: st.DrawFn) -> dict[str, Any]:
     whole["payload"] = dict(whole["payload"])
     for field in draw(st.sets(st.sampled_from(FIELDS), max_size=2)):
         whole[field] = draw(ANYTHING)
-    for field in draw(st.sets(st.sampled_from([*whole["payload"], "surplus"]), max_size=1)) if (
-        isinstance(whole["payload"], dict) and whole["payload"]
-    ) else ():
+    for field in (
+        draw(st.sets(st.sampled_from([*whole["payload"], "surplus"]), max_size=1))
+        if (isinstance(whole["payload"], dict) and whole["payload"])
+        else ()
+    ):
         whole["payload"][field] = draw(ANYTHING)
     return whole
-
-
 
 
 BATCHES = (
@@ -274,7 +279,9 @@ def test_the_depth_of_a_payload_is_bounded_alike_for_text_and_objects():
     deepest, too_deep = nested(61), nested(62)
     for value, is_sound in ((deepest, True), (too_deep, False)):
         plain = intent("Put", {"thing": "a", "field": "f", "value": {"v": value}})
-        as_tuple = intent("Put", {"thing": "a", "field": "f", "value": MappingProxyType({"v": value})})
+        as_tuple = intent(
+            "Put", {"thing": "a", "field": "f", "value": MappingProxyType({"v": value})}
+        )
         for raw in (plain, as_tuple, from_json(json.dumps(plain))):
             assert reused()[0].decide(raw).admitted is is_sound
 
@@ -363,7 +370,9 @@ PLAIN_JSON = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 SOUND_OR_NOT = st.one_of(

@@ -524,9 +524,11 @@ async def test_a_rule_that_raises_is_reported_with_its_trace_and_refusals_by_cod
         await world.register_agent("alice")
         verdict = await world.submit([add("r", kind="Fail", payload={"how": "raise"})])
         assert verdict.codes == ("rule_error",)
+        await world.submit([add("unknown", kind="Nope")])
     told = capsys.readouterr()
     assert "ZeroDivisionError: a bug" in told.err
     assert '"code": "rule_error"' in told.err
+    assert '"code": "kind_unknown"' in told.err
     assert "how" not in told.err.split('"event": "refused"')[1]
     assert told.out == ""
 

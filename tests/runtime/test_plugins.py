@@ -45,6 +45,13 @@ def test_a_module_in_the_current_folder_is_found_and_the_path_left_as_it_was(tmp
         find_domain("own_domain_of_a_test:not_callable")
 
 
+def test_a_module_that_fails_is_said_with_what_it_raised(tmp_path, monkeypatch):
+    (tmp_path / "failing_domain_of_a_test.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DomainNotFound, match="ZeroDivisionError"):
+        find_domain("failing_domain_of_a_test:Own")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -77,11 +77,6 @@ class Executor:
             self._ended = anyio.Event()
             await self._ended.wait()
 
-    @property
-    def running(self) -> int:
-        """How many effects run now."""
-        return self._running
-
     async def run(self) -> None:
         """Run what is taken, until `finish`."""
         async with anyio.create_task_group() as group:

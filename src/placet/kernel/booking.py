@@ -116,9 +116,7 @@ def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_s
     intents, order = batch.intents, batch.order
     if order is None and len(batch.agents) == 1:
         agent = ledger.agents[batch.agents[0]]
-        block = admitted_block(
-            batch.fingerprint, now_ns, first_seq, batch.req_ids, batch.sequence
-        )
+        block = admitted_block(batch.fingerprint, now_ns, first_seq, batch.req_ids, batch.sequence)
         ledger.remember(agent, block)
         return
     offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}

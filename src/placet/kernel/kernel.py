@@ -229,10 +229,9 @@ class Kernel:
         due = sorted(entry for entry in ledger.schedule if entry[0] <= now_ns)
         batches = []
         for due_ns, number in due:
-            if number in ledger.scheduled:
-                batch = recorded_batch(ledger.scheduled[number])
-                batch.due_of, batch.sim_time_ns = number, due_ns
-                batches.append(batch)
+            batch = recorded_batch(ledger.scheduled[number])
+            batch.due_of, batch.sim_time_ns = number, due_ns
+            batches.append(batch)
         return batches
 
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:

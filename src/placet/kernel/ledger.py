@@ -194,12 +194,14 @@ class Ledger:
         self.outbox[seq, k] = effect
         self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
 
-    def settle_effect(self, seq: int, k: int) -> Pending | None:
-        """Take an effect out of the outbox; None if it is not there (any more)."""
-        effect = self.outbox.pop((seq, k), None)
-        if effect is not None:
-            self.outbox_depth[effect.kind] -= 1
-        return effect
+    def settle_effect(self, seq: int, k: int) -> None:
+        """Take an effect out of the outbox.
+
+        Raises:
+            KeyError: It is not there (any more).
+        """
+        effect = self.outbox.pop((seq, k))
+        self.outbox_depth[effect.kind] -= 1
 
     # schedule
 

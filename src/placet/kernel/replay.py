@@ -144,7 +144,7 @@ class Replayer:
             case AgentChanged():
                 booking.book_agent_changed(ledger, record)
                 fold_changes(self.state, record.changes)
-            case ExecutorChanged():
+            case _:
                 booking.book_executor(ledger, record)
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch:

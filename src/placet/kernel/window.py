@@ -149,8 +149,6 @@ class Window:
             oldest = self.blocks[0]
             if self.count - len(oldest) + IDS < ids_max and oldest[NOW_NS] >= oldest_ns:
                 return self.count - before
-            if oldest is block:
-                return self.count - before
             self.forget_oldest(sequences_max)
 
     def forget_oldest(self, sequences_max: int) -> None:
@@ -174,9 +172,7 @@ class Window:
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
 
-    def is_new(
-        self, req_ids: Sequence[str], sequence: tuple[str, int, int] | None = None
-    ) -> bool:
+    def is_new(self, req_ids: Sequence[str], sequence: tuple[str, int, int] | None = None) -> bool:
         """Tell whether no id is known and none can have been forgotten. One call per batch.
 
         Args:

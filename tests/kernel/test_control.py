@@ -1,0 +1,248 @@
+"""Agents, executors and time come and go: each a record, refused where it makes no sense."""
+
+import pytest
+
+from placet.kernel import Kernel, KernelConfig
+from placet.schemas.errors import AgentError
+from placet.schemas.limits import Limits
+from placet.schemas.record import Checkpoint, Configured, Header, Registered, decode_record
+from tests.kernel.builders import add, intent, kernel_of, reused, trace
+from tests.kernel.domains import COUNTS, THINGS, Lab
+from tests.kernel.test_replay import folded
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a\n", "\x00", "a" * 129, "\ud800", 7, None, "system", "operator"]
+)
+def test_an_agents_name_is_an_identity_and_not_reserved(name):
+    kernel, _ = reused()
+    before = trace(kernel)
+    with pytest.raises(AgentError, match="an agent_id must be 1 to 128 characters"):
+        kernel.register_agent(name)
+    assert trace(kernel) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"priority_max": 101}, "priority_max must be an int in 0..100"),
+        ({"priority_max": True}, "priority_max must be an int in 0..100"),
+        ({"owner": "a\n"}, "the owner of 'carol' must be an identity"),
+        ({"permissions": "Add"}, "permissions must be a set of kinds or None"),
+        ({"permissions": [7]}, "permissions must be a set of kinds or None"),
+        ({"quotas": {"Add": {"rate": 0, "burst": 1}}}, "rate must be > 0"),
+    ],
+)
+def test_a_registration_that_makes_no_sense_changes_nothing(settings, why):
+    kernel, _ = reused()
+    before = trace(kernel)
+    with pytest.raises((ValueError, AgentError), match=why):
+        kernel.register_agent("carol", **settings)
+    assert trace(kernel) == before
+
+
+def test_there_are_only_so_many_agents():
+    kernel, _ = reused(limits={"agents_max": 3})
+    kernel.register_agent("carol")
+    with pytest.raises(
+        AgentError, match="3 agents are registered, which is the limit `agents_max`"
+    ):
+        kernel.register_agent("dora")
+    kernel.change_agent("carol", "removed")
+    kernel.register_agent("dora")
+
+
+def test_registering_again_changes_permissions_where_they_are_given_and_nothing_else():
+    kernel, log = reused()
+    before, length = trace(kernel), len(log)
+    assert kernel.register_agent("alice", count=9) is kernel.ledger.agents["alice"]
+    assert (trace(kernel), len(log)) == (before, length)
+    kernel.register_agent("alice", permissions=["Add"])
+    assert kernel.ledger.agents["alice"].permissions == frozenset({"Add"})
+    kernel.register_agent("alice", permissions={"Add"})
+    assert len(log) == length + 1
+
+
+def test_an_agent_is_placed_by_its_domain_and_its_index_is_never_used_again():
+    kernel, _ = reused()
+    assert kernel.register_agent("carol", count=5).index == 2
+    assert kernel.state[COUNTS]["carol"]["count"] == 5
+    kernel.change_agent("carol", "removed")
+    assert "carol" not in kernel.state[COUNTS]
+    carol = kernel.register_agent("carol")
+    assert (carol.index, carol.incarnation) == (3, 2)
+
+
+def test_default_permissions_hold_where_nothing_is_said():
+    kernel = kernel_of(default_permissions=frozenset({"Add"}))
+    kernel.register_agent("carol", permissions=["Look"])
+    assert kernel.ledger.agents["alice"].permissions == frozenset({"Add"})
+    assert kernel.ledger.agents["carol"].permissions == frozenset({"Look"})
+
+
+def test_only_its_owner_itself_and_the_operator_speak_for_an_agent():
+    kernel, _ = reused()
+    kernel.register_agent("carol", owner="bob")
+    said = {
+        submitter: kernel.decide(add(submitter, agent_id="carol"), submitter=submitter).codes
+        for submitter in ("operator", "carol", "bob", "alice")
+    }
+    assert said == {"operator": (), "carol": (), "bob": (), "alice": ("agent_not_yours",)}
+
+
+def test_a_suspended_agent_may_do_nothing_until_it_is_resumed():
+    kernel, _ = reused()
+    kernel.change_agent("alice", "suspended")
+    assert kernel.decide(add("a")).codes == ("agent_suspended",)
+    kernel.change_agent("alice", "resumed")
+    assert kernel.decide(add("a")).admitted
+
+
+def test_a_change_of_nobody_or_to_nothing_is_an_error():
+    kernel, _ = reused()
+    before = trace(kernel)
+    with pytest.raises(AgentError, match="agent 'nobody' is not registered; nothing was changed"):
+        kernel.change_agent("nobody", "suspended")
+    with pytest.raises(AgentError, match="agent 'nobody' is not registered"):
+        kernel.set_agent_permissions("nobody", None)
+    with pytest.raises(ValueError, match="what must be suspended, resumed or removed, got 'shot'"):
+        kernel.change_agent("alice", "shot")
+    assert trace(kernel) == before
+
+
+def test_an_executor_comes_changes_and_goes():
+    kernel, log = reused()
+    length = len(log)
+    kernel.change_executor("fax", 5)
+    kernel.change_executor("fax", 5)
+    assert len(log) == length + 1
+    kernel.change_executor("fax", 6)
+    assert kernel.ledger.executors == {"mail": 1000, "fax": 6}
+    kernel.change_executor("fax", None)
+    kernel.change_executor("fax", None)
+    assert folded(log).ledger.executors == {"mail": 1000}
+    for kind, depth_max, why in [
+        ("", 1, "an effect kind must be 1 to 128 characters"),
+        (7, 1, "an effect kind must be 1 to 128 characters"),
+        ("fax", 0, "depth_max must be an int >= 1 or None"),
+        ("fax", True, "depth_max must be an int >= 1 or None"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            kernel.change_executor(kind, depth_max)  # type: ignore[arg-type]
+
+
+# Time
+
+
+@pytest.mark.parametrize("now", [float("nan"), float("inf"), -float("inf"), 1e300, 4.7e9])
+def test_a_time_that_is_none_is_an_error(now):
+    kernel, _ = reused()
+    before = trace(kernel)
+    for act in (lambda: kernel.decide(add("a"), now), lambda: kernel.tick(now)):
+        with pytest.raises(ValueError, match="now must be seconds below"):
+            act()
+    assert trace(kernel) == before
+
+
+@pytest.mark.parametrize("dt", [-1, float("nan"), float("inf"), 1e300])
+def test_a_step_that_is_none_is_an_error(dt):
+    with pytest.raises(ValueError, match="dt must be a finite number of seconds >= 0"):
+        reused()[0].step(dt)
+
+
+def test_time_ends():
+    kernel, _ = reused()
+    kernel.step(4.6e9)
+    with pytest.raises(ValueError, match="simulated time ends at"):
+        kernel.step(4.6e9)
+    assert kernel.decide(add("a")).admitted
+
+
+def test_time_never_goes_back():
+    kernel, _ = reused()
+    kernel.tick(5.0)
+    kernel.tick(3.0)
+    assert kernel.sim_time == 5.0
+    assert kernel.decide(add("a"), 1.0).sim_time == 5.0
+    assert kernel.decide(add("b")).sim_time == 5.0
+
+
+def test_a_thousand_small_steps_are_one_large_one():
+    kernel, _ = reused()
+    for _ in range(1000):
+        kernel.step(0.001)
+    assert kernel.sim_time == 1.0
+    assert kernel.state[COUNTS]["clock"]["time"] == 1.0
+
+
+# The log's beginning, and its checkpoints
+
+
+def test_a_log_begins_with_a_header_and_a_policy():
+    log: list[bytes] = []
+    config = KernelConfig(world="town", seed=7, staleness_threshold=3)
+    kernel = Kernel(Lab(things=("a",)), config, sink=log.append)
+    header, policy = map(decode_record, log)
+    assert isinstance(header, Header)
+    assert (header.world, header.seed, header.domains, header.seq) == ("town", 7, [("lab", "1")], 0)
+    assert header.fingerprint == kernel.registry.fingerprint
+    assert [(c.collection, c.entity, c.seq) for c in header.changes.entities] == [(THINGS, "a", 0)]
+    assert isinstance(policy, Configured)
+    assert (policy.seq, policy.staleness_threshold) == (1, 3)
+    assert policy.limits["agents_max"] == Limits().agents_max
+    assert kernel.history_end == (0, 0)
+
+
+def test_every_few_groups_the_digest_is_recorded():
+    kernel, log = reused(limits={"checkpoint_groups": 3})
+    for number in range(7):
+        kernel.decide(add(f"r{number}"))
+        kernel.decide([])
+    digests = [r.state_digest for r in map(decode_record, log) if isinstance(r, Checkpoint)]
+    assert len(digests) == 2
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
+def test_a_kernel_without_a_sink_keeps_the_chain_all_the_same():
+    log: list[bytes] = []
+    silent, heard = kernel_of(), kernel_of(sink=log)
+    for kernel in (silent, heard):
+        kernel.decide(add("a"))
+    assert silent.snapshot() == heard.snapshot()
+    assert isinstance(decode_record(log[-2]), Registered)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"seed": -1}, "seed must be an int"),
+        ({"seed": 2**64}, "seed must be an int"),
+        ({"seed": True}, "seed must be an int"),
+        ({"seed": "1"}, "seed must be an int"),
+        ({"staleness_threshold": -1}, "staleness_threshold must be None or an int >= 0"),
+        ({"staleness_threshold": 1.5}, "staleness_threshold must be None or an int >= 0"),
+        ({"world": ""}, "world must be 1 to 128 characters"),
+        ({"world": 7}, "world must be 1 to 128 characters"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused(settings, why):
+    with pytest.raises(ValueError, match=why):
+        KernelConfig(**settings)
+
+
+def test_the_state_is_shown_read_only_and_without_what_is_empty():
+    kernel, _ = reused()
+    assert set(kernel.state) == {COUNTS}
+    assert len(kernel.state) == 1
+    assert list(kernel.state[COUNTS]) == ["alice", "bob"]
+    assert len(kernel.state[COUNTS]) == 2
+    assert kernel.decide(intent("Fail", {"how": "raise"})).codes == ("rule_error",)
+    assert THINGS not in kernel.state  # where an undone batch had made something
+    assert kernel.tree.entity(COUNTS, "alice") == {"count": 0}
+    assert kernel.tree.entity(COUNTS, "nobody") is None
+    assert kernel.tree.entity("nothing", "nobody") is None
+    assert (kernel.tree.count(COUNTS), kernel.tree.count("nothing")) == (2, 0)
+    assert list(kernel.tree.ids("nothing")) == []
+    assert kernel.tree.get("nothing", "a", "b", 7) == 7
+    assert not kernel.tree.exists("nothing", "a")
+    assert kernel.tree.as_dict() == {COUNTS: {"alice": {"count": 0}, "bob": {"count": 0}}}

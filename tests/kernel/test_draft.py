@@ -1,0 +1,114 @@
+"""What a rule may do with a draft, and what it is told when it does it wrong."""
+
+import pytest
+
+from placet.kernel.draft import Draft, ToolUnregistered
+from placet.kernel.state import State
+from placet.kernel.transaction import NO_CHANGES, Transaction
+from placet.schemas.refusal import Notice
+
+
+@pytest.fixture
+def draft():
+    made = Transaction(State(), seed=7, executors={"mail": 1})
+    made.open_group(1_500_000_000)
+    made.open_batch()
+    made.begin(2, 9, "alice")
+    made.create("c", "e", {"f": [1]})
+    return made
+
+
+def test_a_draft_reads_what_it_wrote(draft):
+    assert draft.sim_time == 1.5
+    assert draft.get("c", "e", "f") == (1,)
+    assert draft.get("c", "e", "g", 7) == 7
+    assert draft.get("c", "none", "f") is draft.get("none", "e", "f") is None
+    assert draft.entity("c", "e") == {"f": (1,)}
+    assert (draft.exists("c", "e"), draft.exists("none", "e")) == (True, False)
+    draft.create("c", "a")
+    assert list(draft.ids("c")) == ["a", "e"]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "why"),
+    [
+        (lambda d: d.put("c", "none", "f", 1), KeyError, "no entity c/none; create it before"),
+        (lambda d: d.put("none", "e", "f", 1), KeyError, "no entity none/e; create it before"),
+        (lambda d: d.put("c", "e", "", 1), ValueError, "a field needs a name"),
+        (lambda d: d.put("c", "e", "f", {1}), TypeError, "plain JSON, got set"),
+        (lambda d: d.put("c", "e", "f", float("nan")), ValueError, "must be finite"),
+        (lambda d: d.create("c", "e"), KeyError, "entity c/e exists already"),
+        (lambda d: d.create("c", "x", {"": 1}), ValueError, "a field needs a name"),
+        (lambda d: d.create("c", "x", {1: 1}), TypeError, "keys must be str"),
+        (lambda d: d.create("c", 1), TypeError, "names must be strings"),
+        (lambda d: d.create(1, "x"), TypeError, "names must be strings"),
+        (lambda d: d.delete("c", "none"), KeyError, "no entity c/none to delete"),
+        (lambda d: d.delete("none", "e"), KeyError, "no entity none/e to delete"),
+        (lambda d: d.emit("fax", {}), ToolUnregistered, "fax"),
+        (lambda d: d.emit("mail", {"a": {1}}), TypeError, "plain JSON, got set"),
+        (lambda d: d.normalize({"a": {1}}), TypeError, "plain JSON, got set"),
+        (lambda d: d.warn("code", None), TypeError, "a warning is made of strings"),
+        (lambda d: d.draw_below(0, "x"), ValueError, "a draw needs a bound >= 1"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error_and_changes_nothing(draft, act, error, why):
+    before = draft.state.dump()
+    with pytest.raises(error, match=why):
+        act(draft)
+    assert draft.state.dump() == before
+    assert draft.effects == []
+
+
+def test_a_draft_notes_what_the_verdict_will_tell(draft):
+    draft.normalize({"to": [1, 2]})
+    draft.warn("a", "first")
+    draft.warn("b", "second", at="/to")
+    assert draft.normalized == {2: {"to": (1, 2)}}
+    assert draft.notices == {2: (Notice("a", "first"), Notice("b", "second", "/to"))}
+    draft.emit("mail", {"to": ["bob"]})
+    assert draft.effects == [(9, "mail", {"to": ("bob",)}, "alice")]
+    draft.open_batch()
+    assert (draft.normalized, draft.notices, draft.effects) == (None, None, [])
+    assert draft.changes() == NO_CHANGES
+
+
+def test_a_claim_is_the_first_ones_until_the_next_group(draft):
+    assert draft.claim("lamp") is None
+    assert draft.claim("lamp") is None
+    draft.begin(0, 10, "bob")
+    assert draft.claim("lamp") == "alice"
+    draft.open_group(0)
+    assert draft.claim("lamp") is None
+
+
+def test_a_draw_is_repeatable_and_belongs_to_its_intent(draft):
+    drawn = draft.draw("x"), draft.draw_below(1000, "x")
+    assert drawn == (draft.draw("x"), draft.draw_below(1000, "x"))
+    draft.begin(0, 10, "alice")
+    assert drawn != (draft.draw("x"), draft.draw_below(1000, "x"))
+
+
+def test_a_draft_by_itself_has_no_executors():
+    with pytest.raises(ToolUnregistered):
+        Draft(State()).emit("mail", {})
+
+
+def test_changes_name_each_thing_once_with_all_that_is_new(draft):
+    draft.put("c", "e", "f", 2)
+    draft.put("c", "e", "g", 3)
+    draft.put("c", "e", "g", 4)
+    draft.create("c", "gone")
+    draft.delete("c", "gone")
+    changes = draft.changes()
+    assert [(c.entity, c.fields, c.is_whole) for c in changes.entities] == [
+        ("e", {"f": 2, "g": 4}, True),
+        ("gone", None, True),
+    ]
+    assert [(c.collection, c.seq, c.by) for c in changes.collections] == [("c", 9, "alice")]
+    draft.open_batch()
+    draft.begin(0, 10, "bob")
+    for field, value in [("f", 5), ("g", 6), ("f", 7)]:
+        draft.put("c", "e", field, value)
+    (change,) = draft.changes().entities
+    assert (change.fields, change.is_whole) == ({"f": 7, "g": 6}, False)
+    assert (change.seq, change.by, change.foreign_seq) == (10, "bob", 9)

@@ -1,0 +1,389 @@
+"""What domains and validators do wrong is contained (G23): refused, told, nothing is changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from placet.kernel import Domain, Kind, refuse
+from placet.kernel.domain import Ref
+from placet.kernel.gate.domain_rules import RefusalRaised
+from placet.kernel.registry import Registry
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.errors import ValidationError
+from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
+from tests.kernel.domains import COUNTS, Annex, Lab
+from tests.kernel.test_replay import folded
+
+
+def listened_to(kernel):
+    """Give the list of the faults that a kernel will be told of."""
+    faults: list[tuple[str, str]] = []
+    kernel.rules.on_fault = lambda where, error: faults.append((where, type(error).__name__))
+    return faults
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("raise", "ZeroDivisionError"),
+        ("nonsense", "TypeError"),
+        ("object", "TypeError"),
+        ("details", "NotPlain"),
+        ("code", "TypeError"),
+        ("retry", "TypeError"),
+        ("warning", "TypeError"),
+        ("name", "TypeError"),
+        ("undeclared", "TypeError"),
+        ("huge", "OverflowError"),
+        ("surrogate", "UnicodeEncodeError"),
+    ],
+)
+def test_a_rule_that_goes_wrong_refuses_its_batch_and_is_told_of(how, error):
+    kernel, _ = reused()
+    faults = listened_to(kernel)
+    before = kernel.tree.dump()
+    verdict = kernel.decide([add("a"), intent("Fail", {"how": how}, "b")])
+    assert verdict.codes == ("rule_error",)
+    assert verdict.refusals[0].details["error"] == error
+    assert [name for _, name in faults] == [error]
+    assert kernel.tree.dump() == before
+    assert kernel.decide(add("c")).admitted
+
+
+def test_a_rule_may_say_how_long_to_wait():
+    verdict = reused()[0].decide(intent("Fail", {"how": "refuse"}))
+    assert (verdict.codes, verdict.refusals[0].retry_after) == (("lab.unwell",), 1.5)
+
+
+def test_a_footprint_that_raises_refuses_its_batch():
+    kernel, _ = reused()
+    faults = listened_to(kernel)
+    assert kernel.decide(add("first")).admitted
+    before = kernel.tree.dump()
+    verdict = kernel.decide([add("a"), intent("Look", {"thing": "raise"}, "b")])
+    assert (verdict.codes, verdict.refusals[0].index) == (("rule_error",), 1)
+    assert verdict.refusals[0].message == (
+        "the footprint of Look raised RuntimeError; the batch changed nothing and the world goes "
+        "on; report it to the domain's author"
+    )
+    assert faults == [("footprint of Look", "RuntimeError")]
+    assert kernel.tree.dump() == before  # what was admitted before is not undone
+
+
+def test_a_policy_of_sight_that_raises_shows_nothing():
+    kernel, _ = reused(domain=Lab("may_see"))
+    faults = listened_to(kernel)
+    kernel.decide(intent("Put", {"thing": "a", "field": "f"}, agent_id="bob"))
+    verdict = kernel.decide(intent("Look", {"thing": "a"}, context_seq=1))
+    assert verdict.codes == ("rule_error",)
+    assert verdict.refusals[0].changed == ()
+    assert faults == [("footprint of Look", "RuntimeError")]
+
+
+@pytest.mark.parametrize("fault", ["invariants", "nonsense_invariants"])
+def test_an_invariant_that_goes_wrong_refuses_the_batch(fault):
+    kernel, _ = reused(domain=Lab(fault))
+    faults = listened_to(kernel)
+    before = kernel.tree.dump()
+    verdict = kernel.decide(add("a"))
+    assert verdict.codes == ("rule_error",)
+    assert verdict.refusals[0].index is None
+    assert [where for where, _ in faults] == ["invariants of lab"]
+    assert kernel.tree.dump() == before
+
+
+def test_invariants_judge_the_whole_batch_and_see_what_changed():
+    seen = []
+
+    class Watching(Lab):
+        def invariants(self, state, changed):
+            seen.append(list(changed))
+            return super().invariants(state, changed)
+
+    kernel = kernel_of(Watching(ceiling=5))
+    passing = [add("a", 9), intent("Take", {"amount": 8}, "b")]
+    assert kernel.decide(passing).admitted  # in between there were 9
+    assert seen == [[Ref(COUNTS, "alice")]]
+    verdict = kernel.decide([add("c", 5), add("d", 9, agent_id="bob")])
+    assert [refusal.at for refusal in verdict.refusals] == ["/alice", "/bob"]
+
+
+@pytest.mark.parametrize("fault", ["on_tick", "emit_on_tick", "huge_on_tick"])
+def test_a_tick_that_goes_wrong_moves_time_and_nothing_else(fault):
+    kernel, log = reused(domain=Lab(fault))
+    faults = listened_to(kernel)
+    digest, seq = kernel.digest(), kernel.seq
+    kernel.tick(3.0)
+    assert (kernel.digest(), kernel.seq, kernel.sim_time) == (digest, seq + 1, 3.0)
+    assert [where for where, _ in faults] == ["on_tick"]
+    assert kernel.open_effects() == []
+    assert folded(log).ledger.now_ns == 3 * 10**9
+
+
+def test_a_settlement_that_goes_wrong_is_settled_all_the_same():
+    kernel, log = reused(domain=Lab("on_settle"))
+    faults = listened_to(kernel)
+    kernel.decide(intent("Mail", {"count": 1}))
+    digest = kernel.digest()
+    (effect,) = kernel.open_effects()
+    assert kernel.settle(Settlement(effect.key, succeeded=True))
+    assert (kernel.digest(), kernel.open_effects()) == (digest, [])
+    assert [where for where, _ in faults] == ["on_settle"]
+    assert not folded(log).ledger.outbox
+
+
+def test_a_leaving_that_goes_wrong_is_a_leaving_all_the_same():
+    kernel, _ = reused(domain=Lab("on_remove"))
+    digest = kernel.digest()
+    kernel.change_agent("alice", "removed")
+    assert "alice" not in kernel.ledger.agents
+    assert kernel.digest() == digest
+
+
+def test_a_registration_that_goes_wrong_registers_nobody():
+    kernel, log = reused()
+    before, length = trace(kernel), len(log)
+    for count, why in [(-1, "on_register: count must not be negative"),
+                       (-2, "on_register made what no record can hold")]:  # fmt: skip
+        with pytest.raises(ValidationError, match=why):
+            kernel.register_agent("carol", count=count)
+    with pytest.raises(ValidationError, match="placing must be plain JSON: JSON has no set"):
+        kernel.register_agent("carol", count={1})
+    assert (trace(kernel), len(log)) == (before, length)
+    raising = kernel_of(Lab("on_register"), agents=())
+    before = trace(raising)
+    with pytest.raises(RuntimeError, match="on_register raises"):
+        raising.register_agent("carol")
+    assert trace(raising) == before
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ({1, 2}, "output is not JSON: JSON has no set, got {1, 2}"),
+        (float("nan"), "output is not JSON: a number must be finite, got nan"),
+        ("x" * 70_000, "output is larger than 65536 bytes; return a reference to it"),
+    ],
+)
+def test_an_outcome_that_is_no_json_is_a_failure_that_says_so(output, said):
+    kernel, log = reused()
+    kernel.decide(intent("Mail", {"count": 1}))
+    (effect,) = kernel.open_effects()
+    assert kernel.settle(Settlement(effect.key, succeeded=True, output=output))
+    assert kernel.state["lab.letters"][str(effect.key)]["output"] == said
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
+def test_a_hostile_outcome_is_a_failure_too():
+    class Hostile(Mapping[str, Any]):
+        def __getitem__(self, key):
+            raise RuntimeError
+
+        def __iter__(self):
+            raise RuntimeError
+
+        def __len__(self):
+            return 1
+
+    kernel, _ = reused()
+    kernel.decide(intent("Mail", {"count": 1}))
+    (effect,) = kernel.open_effects()
+    assert kernel.settle(Settlement(effect.key, succeeded=True, output=Hostile()))
+    output = kernel.state["lab.letters"][str(effect.key)]["output"]
+    assert output == "output is not JSON: RuntimeError"
+
+
+def test_an_effect_is_settled_once_and_only_where_it_is_known():
+    kernel, _ = reused()
+    kernel.decide([intent("Mail", {"count": 2}, "a"), intent("Mail", {"count": 1}, "b")])
+    effects = kernel.open_effects()
+    assert [str(effect.key) for effect in effects] == ["world/5/0", "world/5/1", "world/6/2"]
+    assert [effect.payload["number"] for effect in effects] == [0, 1, 0]
+    before = trace(kernel)
+    for key in (EffectKey("other", 5, 0), EffectKey("world", 5, 7), EffectKey("world", 99, 0)):
+        assert not kernel.settle(Settlement(key, succeeded=True), now=9.0)
+    assert trace(kernel) == before
+    settled = [kernel.settle(Settlement(effects[0].key, succeeded=True)) for _ in range(2)]
+    assert settled == [True, False]
+    assert kernel.open_effects() == effects[1:]
+
+
+def test_the_effects_of_a_group_are_handed_out_with_the_keys_they_are_kept_under():
+    kernel, _ = reused()
+    batches = [
+        checked(kernel, intent("Mail", {"count": 1}, a, agent_id=a)) for a in ("alice", "bob")
+    ]
+    decision = kernel.decide_checked([*batches, checked(kernel, add("c"))], 0)
+    assert decision.effects == kernel.open_effects()
+    assert kernel.decide_checked([], 0).effects == []
+
+
+# The validator of seed 003
+
+
+class Validator:
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = []
+
+    def validate_intent(self, intent, world_state):
+        alice = dict(world_state[COUNTS]["alice"])  # the state is live: it shows what comes after
+        self.asked.append((dict(intent), alice))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "message"),
+    [
+        (True, None, None),
+        (1, None, None),
+        (False, "lab.refused", "the world's validator refused Add of 'alice'"),
+        (None, "lab.refused", "the world's validator refused Add of 'alice'"),
+        (refuse("night", "it is night", at="/amount"), "lab.night", "it is night"),
+        (RefusalRaised(refuse("night", "it is night")), "lab.night", "it is night"),
+        (KeyError("x"), "rule_error",
+         "the rule of Add raised KeyError; the batch changed nothing and the world goes on; report "
+         "it to the domain's author"),
+    ],
+)  # fmt: skip
+def test_a_validator_lets_pass_or_refuses_or_fails(answer, code, message):
+    kernel = kernel_of(validator=Validator(answer))
+    verdict = kernel.decide(add("a"))
+    assert verdict.codes == (() if code is None else (code,))
+    assert code is None or verdict.refusals[0].message == message
+
+
+def test_a_validator_sees_the_intent_and_the_state_as_its_rule_would():
+    validator = Validator(True)
+    kernel = kernel_of(validator=validator)
+    assert kernel.decide([add("a", 3), add("b", 4)]).admitted
+    (first, before), (second, between) = validator.asked
+    assert (first["payload"], second["payload"]) == ({"amount": 3}, {"amount": 4})
+    assert (before, between) == ({"count": 0}, {"count": 3})
+
+
+def test_a_validator_is_told_who_may_do_what():
+    class Told(Validator):
+        def __init__(self):
+            super().__init__(True)
+            self.told = []
+
+        def set_agent_permissions(self, agent_id, permissions):
+            self.told.append((agent_id, permissions))
+
+    validator = Told()
+    kernel = kernel_of(validator=validator, agents=())
+    kernel.register_agent("alice", permissions=["Add"])
+    kernel.register_agent("alice")
+    kernel.register_agent("alice", permissions=["Add"])
+    kernel.set_agent_permissions("alice", None)
+    everything = set(kernel.registry.kinds)
+    assert validator.told == [("alice", {"Add"}), ("alice", everything)]
+
+
+# What a domain must be
+
+
+def kinds_of(*kinds):
+    class Made(Lab):
+        name, version = "made", "1"
+
+    Made.kinds = kinds
+    return Made()
+
+
+def nothing(draft, intent):
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("domains", "why"),
+    [
+        ([], "at least one domain with at least one kind"),
+        ([kinds_of()], "at least one domain with at least one kind"),
+        ([object()], "a domain must be an object of a subclass"),
+        ([Lab(), Lab()], "two domains are called 'lab'"),
+        ([kinds_of(Kind("Add", dict, nothing)), Lab()], "kind 'Add' of 'lab' is already a kind of"),
+        ([kinds_of(Kind("Add", nothing, nothing), Kind("B", lambda: 1, nothing))], None),
+        ([kinds_of(Kind("Odd", Registry, nothing))], "the payload of kind 'Odd' is no model"),
+    ],
+)
+def test_a_world_is_made_of_sound_domains(domains, why):
+    if why is None:
+        Registry(domains)
+        return
+    with pytest.raises(ValueError, match=why):
+        Registry(domains)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "class", 7, "a.b"])
+def test_a_domains_name_is_an_identifier(name):
+    made = kinds_of(Kind("Add", dict, nothing))
+    type(made).name = name
+    with pytest.raises(ValueError, match="a domain's name must be an identifier"):
+        Registry([made])
+
+
+@pytest.mark.parametrize(
+    "name", ["", "_a", "a_", "a__b", "a.", ".a", "a..b", "1a", "a-b", "é", "a" * 65, "a\n", "a._b"]
+)
+def test_a_kinds_name_is_made_of_segments(name):
+    with pytest.raises(ValueError, match="must be at most 64 characters of segments"):
+        Kind(name, dict, nothing)
+
+
+def test_the_registry_describes_its_kinds():
+    registry = Registry([Lab(), Annex()])
+    assert [kind.name for kind in registry][-1] == "annex.Count"
+    assert registry.json_schemas()["Add"]["properties"] == {
+        "amount": {"title": "Amount", "type": "integer"}
+    }
+    assert list(registry.json_schemas()) == sorted(registry.kinds)
+    assert registry.payload("Add").validate_python({"amount": 1}) == {"amount": 1}
+    assert [domain.name for domain in registry.ticking] == ["lab"]
+    assert [domain.name for domain in registry.judging] == ["lab"]
+    assert registry.nearest("ADD", 1) == ("Add",)
+
+
+def test_the_fingerprint_tells_of_names_versions_and_payloads():
+    class Renamed(Annex):
+        kinds = (Kind("annex.Count", Annex.kinds[0].payload, Annex.kinds[0].rule, version="3"),)
+
+    class Other(BaseModel):
+        amount: float
+
+    class Retyped(Annex):
+        kinds = (Kind("annex.Count", Other, Annex.kinds[0].rule, version="2"),)
+
+    class Newer(Annex):
+        version = "2"
+
+    prints = {Registry([domain]).fingerprint for domain in (Annex(), Renamed(), Retyped(), Newer())}
+    assert len(prints) == 4
+    assert Registry([Annex()]).fingerprint == Registry([Annex()]).fingerprint
+
+
+def test_the_hooks_that_a_domain_has_not_are_empty():
+    class Plain(Domain):
+        name, version = "plain", "1"
+        kinds = (Kind("Nod", dict[str, int], nothing),)
+
+    kernel = kernel_of(Plain(), agents=("alice",))
+    kernel.change_executor("mail", None)
+    kernel.tick(1.0)
+    assert kernel.decide(intent("Nod", {})).admitted
+    kernel.change_agent("alice", "removed")
+    assert kernel.state == {}
+    domain = Plain()
+    assert domain.invariants(kernel.tree, []) == ()
+    assert domain.may_see(kernel.tree, "alice", Ref("a", "b"))
+
+
+def test_a_plain_domain_hears_of_settlements_without_harm():
+    kernel = kernel_of([Lab(), Annex()])
+    kernel.decide(intent("Mail", {"count": 1}))
+    assert kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))

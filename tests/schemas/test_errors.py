@@ -1,0 +1,102 @@
+"""The exceptions of seed 003's face: which refusal is which, and what they carry."""
+
+import pytest
+
+from placet.schemas.errors import (
+    AgentError,
+    BackpressureError,
+    ClosedError,
+    DuplicateRequestError,
+    IntentError,
+    PermissionDeniedError,
+    PlacetError,
+    QuotaExceededError,
+    StaleContextError,
+    StoreError,
+    ValidationError,
+    error_of,
+    error_type,
+)
+from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+TYPE_OF_STAGE = {
+    Stage.DOOR: BackpressureError,
+    Stage.STRUCTURE: IntentError,
+    Stage.AGENT: AgentError,
+    Stage.DEDUP: DuplicateRequestError,
+    Stage.STALENESS: StaleContextError,
+    Stage.QUOTA: QuotaExceededError,
+    Stage.BACKPRESSURE: BackpressureError,
+    Stage.DOMAIN: ValidationError,
+}
+PERMISSIONS = {RefusalCode.UNAUTHORIZED, RefusalCode.PERMISSION_DENIED}
+
+
+def verdict_of(*refusals):
+    return Verdict("b1", admitted=False, seq=None, current_seq=42, sim_time=1.0, refusals=refusals)
+
+
+def refusal(code, **fields):
+    return Refusal(str(code), f"because of {code}", STAGE_OF.get(code, Stage.DOMAIN), **fields)
+
+
+@pytest.mark.parametrize("code", RefusalCode)
+def test_each_code_has_its_exception(code):
+    error = error_of(verdict_of(refusal(code)))
+    expected = PermissionDeniedError if code in PERMISSIONS else TYPE_OF_STAGE[STAGE_OF[code]]
+    assert type(error) is expected is error_type(refusal(code))
+    assert isinstance(error, PlacetError)
+    assert error.code == code
+    assert str(error) == f"because of {code}"
+
+
+def test_a_domains_own_code_is_a_validation_error():
+    assert type(error_of(verdict_of(refusal("world.out_of_bounds")))) is ValidationError
+
+
+def test_a_structure_error_is_a_value_error():
+    assert issubclass(IntentError, ValueError)
+
+
+def test_an_error_carries_the_whole_answer_and_says_how_much_more_there_is():
+    verdict = verdict_of(refusal("conflict"), refusal("rule_error"), refusal("lab.odd"))
+    error = error_of(verdict)
+    assert error.verdict is verdict
+    assert error.refusals == verdict.refusals
+    assert str(error) == "because of conflict (and 2 more)"
+
+
+def test_a_stale_context_error_names_both_seqs_and_what_changed():
+    changed = ({"entity": "a", "seq": 7, "by": "bob", "now": None},)
+    found = refusal("stale_context", changed=changed, details={"context_seq": 5})
+    error = error_of(verdict_of(found))
+    assert isinstance(error, StaleContextError)
+    assert (error.current_seq, error.context_seq, error.changed) == (42, 5, changed)
+    repeated = error_of(verdict_of(refusal("stale_context")))
+    assert isinstance(repeated, StaleContextError)
+    assert repeated.context_seq is None
+
+
+def test_a_quota_error_names_who_what_and_how_long():
+    details = {"agent_id": "alice", "kind": "Speak"}
+    error = error_of(verdict_of(refusal("quota_exceeded", retry_after=0.5, details=details)))
+    assert isinstance(error, QuotaExceededError)
+    assert (error.agent_id, error.kind, error.retry_after) == ("alice", "Speak", 0.5)
+    never = error_of(verdict_of(refusal("batch_exceeds_burst")))
+    assert isinstance(never, QuotaExceededError)
+    assert never.retry_after is None
+
+
+@pytest.mark.parametrize("code", ["queue_full", "executor_busy"])
+def test_a_backpressure_error_names_the_reason_and_how_long(code):
+    error = error_of(verdict_of(refusal(code, retry_after=2.0)))
+    assert isinstance(error, BackpressureError)
+    assert (error.reason, error.retry_after) == (code, 2.0)
+
+
+def test_an_error_about_no_batch_has_no_refusals():
+    store = StoreError("torn", store="town.db", seq=7)
+    assert (store.store, store.seq, store.code, store.refusals) == ("town.db", 7, None, ())
+    assert StoreError("gone").seq is None
+    assert ClosedError("closed").verdict is None

@@ -1,0 +1,84 @@
+"""Names: which strings may be one, and what can be told from them."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.schemas.identity import (
+    KIND_PATTERN,
+    is_identity,
+    is_kind_name,
+    sequence_form,
+    sequences_of,
+)
+from placet.schemas.limits import Limits
+
+KIND_NAMES = st.from_regex(KIND_PATTERN, fullmatch=True).filter(is_kind_name)
+
+
+@given(KIND_NAMES, KIND_NAMES)
+def test_a_kinds_name_and_a_tools_name_are_one_to_one(one, other):
+    """`.` <-> `__` loses nothing, and tool names need no other character."""
+    tool = one.replace(".", "__")
+    assert re.fullmatch(r"[A-Za-z0-9_]+", tool)
+    assert tool.replace("__", ".") == one
+    assert (tool == other.replace(".", "__")) is (one == other)
+
+
+@pytest.mark.parametrize("name", ["Move", "design.set", "a_b.c_d", "A1", "a" * 64])
+def test_a_kinds_name_is_segments_joined_by_dots(name):
+    assert is_kind_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "a__b", "_a", "a_", "a.", ".a", "1a", "a b", "a\n", "a" * 65])
+def test_what_is_none(name):
+    assert not is_kind_name(name)
+
+
+@pytest.mark.parametrize("value", ["a", "é", "名", "a b", " ", "a" * 128, "\u00a0"])
+def test_an_identity_is_any_short_text_without_control_characters(value):
+    assert is_identity(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "a" * 129, "\x00", "a\n", "\x7f", "\x85", "\ud800", 7, None, b"a"]
+)
+def test_what_is_no_identity(value):
+    assert not is_identity(value)
+
+
+@pytest.mark.parametrize(
+    ("req_id", "form"),
+    [
+        ("a:0", ("a", 0)),
+        ("a:b:12", ("a:b", 12)),
+        (":7", ("", 7)),
+        ("a:" + "9" * 18, ("a", 10**18 - 1)),
+        ("a:" + "9" * 19, None),
+        ("a:01", None),
+        ("a:", None),
+        ("a", None),
+        ("7", None),
+        ("a:-1", None),
+        ("a:٣", None),
+        ("a:1x", None),
+        ("", None),
+    ],
+)
+def test_the_sequence_form(req_id, form):
+    assert sequence_form(req_id) == form
+    assert sequences_of([req_id]) == ([] if form is None else [(form[0], form[1], form[1])])
+
+
+def test_a_sequence_spans_its_lowest_to_its_highest():
+    assert sequences_of(["a:3", "a:1", "a:12"]) == [("a", 1, 12)]
+    assert sequences_of(["a:3", "b:1", "x", "a:0"]) == [("a", 0, 3), ("b", 1, 1)]
+    assert sequences_of(["a:3", "a:x"]) == [("a", 3, 3)]
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.0, None, "1"])
+def test_a_limit_is_a_positive_int(value):
+    with pytest.raises(ValueError, match="limit 'agents_max' must be a positive int"):
+        Limits(agents_max=value)

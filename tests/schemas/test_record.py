@@ -1,0 +1,126 @@
+"""Records: they can be read by anyone, and shown to people."""
+
+import json
+
+import msgspec
+import pytest
+
+from placet.schemas.codec import canonical
+from placet.schemas.effect import EffectKey
+from placet.schemas.event import Event
+from placet.schemas.record import (
+    GENESIS,
+    Admitted,
+    AgentChanged,
+    Changes,
+    Checkpoint,
+    CollectionChange,
+    EntityChange,
+    Record,
+    Refused,
+    Tick,
+    decode_record,
+    encode_record,
+    intents_of,
+    record_as_dict,
+    record_hash,
+    record_type,
+)
+from placet.schemas.refusal import Notice, Refusal, Stage
+from placet.schemas.verdict import Verdict
+
+HEAD = {"prev": GENESIS, "seq": 7, "now_ns": 5}
+BODY = {
+    **HEAD,
+    "batch_id": "b1",
+    "submitter": "operator",
+    "fingerprint": 255,
+    "encoded": canonical([["alice", "r", "Add", {"amount": 1}, 10], ["bob", "s", "Say", {}, 0]]),
+    "contexts": [3, 4],
+    "valid_until_ns": [None, 1_500_000_000],
+    "due_of": None,
+}
+CHANGES = Changes(
+    [EntityChange("c", "e", {"f": [1, {"g": None}]}, True, 7, "alice", 2),
+     EntityChange("c", "x", None, True, 7, "alice", 0)],
+    [CollectionChange("c", 7, "alice", 2)],
+)  # fmt: skip
+ADMITTED = Admitted(
+    **BODY,
+    order=[1, 0],
+    changes=CHANGES,
+    effects=[(7, "mail", {"to": "bob"}, "alice")],
+    normalized=[(1, {"text": "hi"})],
+    notices=[(0, [("clamped", "less", "/amount")])],
+)
+REFUSED = Refused(**BODY, refusals=[(None, "domain", "rule_error", "a bug")])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ADMITTED,
+        REFUSED,
+        Tick(**HEAD, changes=CHANGES),
+        Checkpoint(**HEAD, state_digest=b"\x01" * 16),
+        AgentChanged(**HEAD, agent_id="a", what="removed", permissions=None, changes=Changes()),
+    ],
+    ids=record_type,
+)
+def test_a_record_is_read_as_it_was_written_and_shown_as_json(record: Record):
+    data = encode_record(record)
+    assert decode_record(data) == record
+    assert encode_record(decode_record(data)) == data
+    shown = record_as_dict(record)
+    assert json.loads(json.dumps(shown)) == json.loads(msgspec.json.encode(shown))
+    assert not {"prev", "seq", "now_ns", "encoded"} & set(shown)
+    event = Event(7, 3, record_type(record), 5e-9, shown).as_dict()
+    assert (event["seq"], event["record"], event["type"]) == (7, 3, record_type(record))
+
+
+def test_a_batch_is_shown_with_its_intents_as_they_were_submitted():
+    shown = record_as_dict(ADMITTED)
+    assert shown["intents"] == intents_of(ADMITTED) == [
+        {"kind": "Add", "payload": {"amount": 1}, "agent_id": "alice", "req_id": "r",
+         "context_seq": 3, "priority": 10},
+        {"kind": "Say", "payload": {}, "agent_id": "bob", "req_id": "s", "context_seq": 4,
+         "priority": 0, "valid_until": 1.5},
+    ]  # fmt: skip
+    assert shown["fingerprint"] == "00000000000000ff"
+    assert shown["changes"][0] == {
+        "entity": "c/e", "fields": {"f": [1, {"g": None}]}, "whole": True, "seq": 7, "by": "alice"
+    }  # fmt: skip
+    assert shown["changes"][1]["fields"] is None
+    assert record_as_dict(Checkpoint(**HEAD, state_digest=b"\xab"))["state_digest"] == "ab"
+
+
+def test_a_batch_without_time_limits_is_shown_without_them():
+    record = msgspec.structs.replace(REFUSED, valid_until_ns=None)
+    assert all("valid_until" not in one for one in intents_of(record))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93\x01\x02\x03", b"\x91\x63", b"\xff" * 9])
+def test_what_is_no_record_is_a_value_error(data):
+    with pytest.raises(ValueError):  # noqa: PT011  # the message is msgspec's
+        decode_record(data)
+
+
+def test_the_hash_is_of_every_byte():
+    data = encode_record(ADMITTED)
+    hashes = {
+        record_hash(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]) for i in range(len(data))
+    }
+    assert len(hashes | {record_hash(data)}) == len(data) + 1
+
+
+def test_a_verdict_says_in_a_line_what_it_is():
+    verdict = Verdict("b1", admitted=True, seq=7, current_seq=7, sim_time=0.0)
+    assert repr(verdict) == "<Verdict b1 admitted at seq 7>"
+    verdict.replayed = verdict.dry_run = True
+    assert repr(verdict) == "<Verdict b1 admitted at seq 7 replayed dry_run>"
+    refused = Verdict("b2", False, None, 7, 0.0, (Refusal("lab.odd", "odd", Stage.DOMAIN),))
+    assert repr(refused) == "<Verdict b2 refused: ['lab.odd']>"
+    assert refused.codes == ("lab.odd",)
+    assert refused.req_ids == []
+    assert Notice("a", "b").as_dict() == {"code": "a", "message": "b", "at": ""}
+    assert str(EffectKey("town", 7, 0)) == "town/7/0"
