@@ -1,6 +1,7 @@
 """Laws of repetition (G5, G6): the same request has one answer, and another has none of it."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,13 +28,17 @@ def promised(verdict):
 
 def a_batch(rng, prefix):
     """Make a batch of one or two agents who may use the same ids, of any outcome."""
-    kinds = [("Add", {"amount": 1}), ("Clamp", {"amount": 99}), ("Take", {"amount": 1})]
+    kinds: list[tuple[str, Any]] = [
+        ("Add", {"amount": 1}),
+        ("Clamp", {"amount": 99}),
+        ("Take", {"amount": 1}),
+    ]
     if rng.randrange(4) == 0:
         kinds.append(("Fail", {"how": "refuse"}))
     agents = rng.choice([["alice"], ["alice", "bob"]])
     return [
         intent(
-            *rng.choice(kinds),
+            *rng.choice(kinds),  # type: ignore[call-arg]  # two of them
             f"{prefix}:{n // len(agents)}",
             agent_id=agents[n % len(agents)],
             priority=rng.choice([10, 20]),

@@ -46,7 +46,8 @@ def groups(draw):
     return [
         [
             intent(
-                *draw(st.sampled_from([("Add", {"amount": 1}), ("Grab", {"thing": "lamp"})])),
+                "Grab",
+                {"thing": draw(st.sampled_from(["lamp", "chair"]))},
                 f"{number}.{agent_id}",
                 agent_id=agent_id,
                 priority=draw(st.sampled_from([10, 50])),

@@ -153,7 +153,8 @@ def test_a_batch_that_can_never_pass_is_told_no_time_to_wait():
     assert verdict.codes == ("quota_exceeded", "batch_exceeds_burst", "batch_exceeds_burst")
     assert {refusal.retry_after for refusal in verdict.refusals} == {None}
     assert verdict.refusals[0].message == (
-        "agent 'alice' may Clamp 1/s (burst 1); the batch can never pass for another quota; split it"
+        "agent 'alice' may Clamp 1/s (burst 1); the batch can never pass for another quota; "
+        "split it"
     )
 
 

@@ -36,7 +36,7 @@ class Row(NamedTuple):
     ask: Callable[[], Verdict]
     stage: Stage | None = None
     retry_after: float | None = None
-    index: int | None = 0
+    intent: int | None = 0
     details: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -137,14 +137,14 @@ def no_executor() -> Verdict:
 TABLE = [
     # structure
     Row("batch_empty", "", "the batch is empty; send 1 to 512 intents", lambda: decide([]),
-        index=None),
+        intent=None),
     Row("batch_too_large", "",
         "the batch has 3 intents, at most 2 may stand in one; split it",
         lambda: decide([add("a"), add("b"), add("c")], limits={"batch_intents_max": 2}),
-        index=None),
+        intent=None),
     Row("batch_too_large", "",
         "the batch has 47 bytes encoded, at most 40 may stand in one; split it",
-        lambda: decide([add("a"), add("b")], limits={"batch_bytes_max": 40}), index=None),
+        lambda: decide([add("a"), add("b")], limits={"batch_bytes_max": 40}), intent=None),
     Row("field_missing", "/intents/0/kind",
         "field 'kind' is missing; an intent has kind, payload, agent_id, req_id, context_seq, "
         "priority, schema_version", lambda: decide(without("kind"))),
@@ -158,34 +158,34 @@ TABLE = [
         "field 'priority': input should be a valid integer, got True",
         lambda: decide(add("a", priority=True))),
     Row("field_invalid", "/intents/0/kind", "field 'kind' must be a string, got 7",
-        lambda: decide(intent(7))),  # type: ignore[arg-type]
+        lambda: decide(intent(7))),
     Row("field_invalid", "/intents/0/schema_version",
         "schema_version must be a semantic version string, got '1'",
         lambda: decide(add("a", schema_version="1"))),
     Row("field_invalid", "/intents/1/req_id",
         "req_id 'a' stands twice, first at /intents/0; each intent of an agent needs its own",
-        lambda: decide([add("a"), add("a")]), index=1),
+        lambda: decide([add("a"), add("a")]), intent=1),
     Row("field_invalid", "/intents/0", "an intent must be an object, got 'Add'",
         lambda: decide(["Add"])),
     Row("field_invalid", "/intents/0/req_id",
         "a string must be valid Unicode, got '\\ud800'", lambda: decide(add("\ud800"))),
     Row("field_invalid", "",
         "a batch must be an array of intents, an object with 'intents', or one intent; got str",
-        lambda: decide("Add"), index=None),
+        lambda: decide("Add"), intent=None),
     Row("field_invalid", "/intents",
         "a batch must be an array of intents, an object with 'intents', or one intent; got int",
-        lambda: decide({"intents": 7}), index=None),
+        lambda: decide({"intents": 7}), intent=None),
     Row("field_invalid", "/dry_run", "dry_run must be true or false, got 1",
-        lambda: decide({"intents": [add("a")], "dry_run": 1}), index=None),
+        lambda: decide({"intents": [add("a")], "dry_run": 1}), intent=None),
     Row("field_invalid", "/sim_time",
         "sim_time must be a finite number of seconds >= 0, got -1",
-        lambda: decide({"intents": [add("a")], "sim_time": -1}), index=None),
+        lambda: decide({"intents": [add("a")], "sim_time": -1}), intent=None),
     Row("field_invalid", "/valid_for_s",
         "valid_for_s must be a finite number of seconds >= 0, got nan",
-        lambda: decide({"intents": [add("a")], "valid_for_s": float("nan")}), index=None),
+        lambda: decide({"intents": [add("a")], "valid_for_s": float("nan")}), intent=None),
     Row("field_unknown", "/dry~1run",
         "a batch has no field 'dry/run'; it has ['dry_run', 'intents', 'sim_time', 'valid_for_s']",
-        lambda: decide({"intents": [add("a")], "dry/run": True}), index=None),
+        lambda: decide({"intents": [add("a")], "dry/run": True}), intent=None),
     Row("field_unknown", "/intents/0/agentid",
         "field 'agentid' is unknown; did you mean 'agent_id'?",
         lambda: decide(add("a", agentid="alice"))),
@@ -204,7 +204,7 @@ TABLE = [
         "payload of Add/amount: input should be a valid integer, got 'one'",
         lambda: decide(intent("Add", {"amount": "one"}))),
     Row("payload_invalid", "/intents/1/payload/amount", "payload of Add/amount: field required",
-        lambda: decide([add("a"), intent("Add", {}, "b")]), index=1),
+        lambda: decide([add("a"), intent("Add", {}, "b")]), intent=1),
     Row("payload_invalid", "/intents/0/payload/extra",
         "payload of Add/extra: extra inputs are not permitted, got 1",
         lambda: decide(intent("Add", {"amount": 1, "extra": 1}))),
@@ -295,7 +295,7 @@ TABLE = [
     # back-pressure
     Row("executor_busy", "/intents/1",
         "executor 'mail' has 2 effects waiting, its limit is 2; retry in 1.00 s", full_outbox,
-        retry_after=1.0, index=1,
+        retry_after=1.0, intent=1,
         details={"signal": "outbox_depth", "value": 2, "limit": 2, "kind": "Mail"}),
     Row("executor_busy", "/intents/0",
         "1 batches are scheduled for later, the limit is 1; retry in 1.00 s", full_schedule,
@@ -312,11 +312,11 @@ TABLE = [
         "lab.things/lamp was taken by 'bob' at the same moment; look again and choose another",
         taken, details={"winner": "bob", "resource": "lab.things/lamp"}),
     Row("invariant_violated", "/alice", "alice has more than 5",
-        lambda: decide(add("a", 6), domain=Lab(ceiling=5)), index=None,
+        lambda: decide(add("a", 6), domain=Lab(ceiling=5)), intent=None,
         details={"invariant": "lab.ceiling"}),
     Row("invariant_violated", "", "the batch asks for 3 effects, at most 2 are allowed; split it",
         lambda: decide(intent("Mail", {"count": 3}), limits={"effects_per_batch_max": 2}),
-        index=None, details={"value": 3, "limit": 2}),
+        intent=None, details={"value": 3, "limit": 2}),
     Row("rule_error", "/intents/0",
         "the rule of Fail raised ZeroDivisionError; the batch changed nothing and the world goes "
         "on; report it to the domain's author", lambda: decide(intent("Fail", {"how": "raise"})),
@@ -334,7 +334,7 @@ def test_the_code_is_given_with_its_stage_place_and_message(row):
     found = verdict.refusals[0]
     assert (found.code, found.at, found.message) == (row.code, row.at, row.message)
     assert found.stage is (row.stage or STAGE_OF[row.code])
-    assert found.index == row.index
+    assert found.index == row.intent
     assert found.retry_after == row.retry_after
     assert row.details.items() <= found.details.items()
     assert verdict.results == ()

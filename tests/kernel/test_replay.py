@@ -285,7 +285,7 @@ def test_a_change_of_what_is_not_there_is_named():
         )
 
     place = place_of(log, Admitted)
-    with pytest.raises(Divergence, match="lab.counts/nobody is changed but not there"):
+    with pytest.raises(Divergence, match=r"lab\.counts/nobody is changed but not there"):
         folded(rechained(log, place, elsewhere))
 
 

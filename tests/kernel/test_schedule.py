@@ -29,7 +29,7 @@ def test_a_batch_for_later_is_answered_at_once_and_decided_when_due():
     assert [result.seq for result in verdict.results] == [None]
     assert verdict.as_dict()["results"][0]["normalized"] == {"amount": 1}
     assert kernel.digest() == before
-    assert kernel.ledger.next_due_ns == 5 * 10**9
+    assert kernel.ledger.schedule == [(5 * 10**9, 1)]
     waiting = told(kernel, "a")
     assert (waiting.admitted, waiting.scheduled, waiting.seq) == (True, True, seq + 1)
     assert [result.req_id for result in waiting.results] == ["a"]

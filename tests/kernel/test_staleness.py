@@ -35,8 +35,17 @@ def look(kernel, thing, context_seq, agent_id="alice", kind="Look", **payload):
     return kernel.decide({"intents": [one], "dry_run": True})
 
 
-@given(st.lists(st.tuples(st.sampled_from(["put", "drop"]), st.sampled_from(["alice", "bob", "carol"]),
-                          st.sampled_from("ab")), max_size=10))  # fmt: skip
+STORIES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "drop"]),
+        st.sampled_from(["alice", "bob", "carol"]),
+        st.sampled_from("ab"),
+    ),
+    max_size=10,
+)
+
+
+@given(STORIES)
 def test_an_intent_is_stale_if_another_changed_what_it_reads_since_it_looked(story):
     """Law: stale <=> some change of a read entity, by another, has a seq above context_seq."""
     kernel, _ = reused(agents=("alice", "bob", "carol"))

@@ -1,6 +1,7 @@
 """Records: they can be read by anyone, and shown to people."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,8 +30,8 @@ from placet.schemas.record import (
 from placet.schemas.refusal import Notice, Refusal, Stage
 from placet.schemas.verdict import Verdict
 
-HEAD = {"prev": GENESIS, "seq": 7, "now_ns": 5}
-BODY = {
+HEAD: dict[str, Any] = {"prev": GENESIS, "seq": 7, "now_ns": 5}
+BODY: dict[str, Any] = {
     **HEAD,
     "batch_id": "b1",
     "submitter": "operator",

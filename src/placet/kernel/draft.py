@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from placet.kernel.draw import draw_below, draw_unit
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.codec import Json, freeze
+from placet.schemas.codec import Json, freeze, is_flat
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Notice
@@ -128,7 +128,8 @@ class Draft:
             raise KeyError(f"no entity {collection}/{entity}; create it before you put a field")
         if not field:
             raise ValueError("a field needs a name")
-        value = freeze(value)
+        if type(value) is not tuple or not is_flat(value):
+            value = freeze(value)
         fields = row.fields
         by = row.by
         self._undo.append(

@@ -63,7 +63,7 @@ def freeze(value: Json) -> Json:
         return value
     if kind is str or kind is int or kind is bool or value is None:
         return value
-    if kind is tuple and _is_flat(value):
+    if kind is tuple and is_flat(value):
         return value
     if kind is tuple or kind is list:
         return tuple([freeze(item) for item in value])
@@ -75,7 +75,7 @@ def freeze(value: Json) -> Json:
     raise TypeError(f"a state value must be plain JSON, got {kind.__name__}: {value!r}")
 
 
-def _is_flat(value: tuple[Json, ...]) -> bool:
+def is_flat(value: tuple[Json, ...]) -> bool:
     """Tell whether a tuple holds finite floats and ints alone, as positions do."""
     for item in value:
         kind = type(item)

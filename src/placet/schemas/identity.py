@@ -98,10 +98,12 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
         sequence = sequence_form(req_ids[0])
         return None if sequence is None else (*sequence, sequence[1])
     name, colon, _ = req_ids[0].rpartition(":")
-    prefix = name + colon
-    digits = [req_id[len(prefix) :] for req_id in req_ids if req_id.startswith(prefix)]
+    # An id holds no NUL, so this takes all of them apart at once, and finds who is not of the name.
+    before, *digits = ("\0" + "\0".join(req_ids)).split(f"\0{name}:")
+    if before or not colon or len(digits) != len(req_ids):
+        return None
     joined = "".join(digits)
-    if len(digits) != len(req_ids) or not (colon and joined.isdecimal() and joined.isascii()):
+    if not (joined.isdecimal() and joined.isascii()):
         return None
     if min(digits) < "1" or max(map(len, digits)) > SEQUENCE_DIGITS_MAX:
         return None
