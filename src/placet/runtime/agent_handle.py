@@ -1,12 +1,11 @@
 """What the host program holds of one agent: its way to look, and its way to propose."""
 
-from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Protocol
 
 from placet.actors.ticket import Ticket
+from placet.runtime.intent_errors import RaisesRefusals
 from placet.schemas.codec import Json
-from placet.schemas.errors import error_of
 from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
@@ -31,7 +30,7 @@ class AgentDoor(Protocol):
         """Look for this agent alone."""
 
 
-class AgentHandle:
+class AgentHandle(RaisesRefusals):
     """Speaks for one agent, and for no other.
 
     Attributes:
@@ -78,27 +77,6 @@ class AgentHandle:
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
         return self._door.post_as(self, batch, dry_run=dry_run)
-
-    async def submit_intents(
-        self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
-    ) -> list[str]:
-        """Submit intents that pass or fail together, and give their req_ids.
-
-        Raises:
-            PlacetError: The subclass that stands for the first refusal.
-        """
-        verdict = await self.submit({"intents": list(intents), "sim_time": sim_time})
-        if not verdict.admitted:
-            raise error_of(verdict)
-        return verdict.req_ids
-
-    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
-        """Submit one intent and give its req_id.
-
-        Raises:
-            PlacetError: The subclass that stands for the refusal.
-        """
-        return (await self.submit_intents([intent], sim_time))[0]
 
     async def refresh_view(self) -> View:
         """Look: an atomic cut of what the agent may see, at the latest durable seq.

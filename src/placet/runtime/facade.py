@@ -21,12 +21,13 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.event_log_url import open_event_log
+from placet.runtime.intent_errors import RaisesRefusals
 from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
-from placet.schemas.errors import ClosedError, PermissionDeniedError, error_of
+from placet.schemas.errors import ClosedError, PermissionDeniedError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-class Orchestrator:
+class Orchestrator(RaisesRefusals):
     """One world: its state, its log, its actors. Use it as an async context manager.
 
     Args:
@@ -206,27 +207,6 @@ class Orchestrator:
             ClosedError, StoreError: The world is closed, or has failed.
         """
         return Ticket(self._open.actor.post(batch, OPERATOR, dry_run=dry_run))
-
-    async def submit_intents(
-        self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
-    ) -> list[str]:
-        """Submit intents that pass or fail together, and give their req_ids (seed 003).
-
-        Raises:
-            PlacetError: The subclass that stands for the first refusal.
-        """
-        verdict = await self.submit({"intents": list(intents), "sim_time": sim_time})
-        if not verdict.admitted:
-            raise error_of(verdict)
-        return verdict.req_ids
-
-    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
-        """Submit one intent and give its req_id (seed 003).
-
-        Raises:
-            PlacetError: The subclass that stands for the refusal.
-        """
-        return (await self.submit_intents([intent], sim_time))[0]
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
