@@ -113,7 +113,7 @@ def an_intent(rng: Random, agents: Sequence[str], req_id: str) -> dict[str, Any]
 def a_batch(rng: Random) -> dict[str, Any]:
     """Make a batch, mostly of one agent."""
     agents = rng.choice([AGENTS[:1], AGENTS[1:2], AGENTS[:2], AGENTS[:3], AGENTS])
-    pool = FREE_IDS + [f"n:{rng.randint(0, 300)}" for _ in range(60)]
+    pool = FREE_IDS + [f"{rng.choice('znmk')}:{rng.randint(0, 99)}" for _ in range(60)]
     ids = list(dict.fromkeys(rng.choice(pool) for _ in range(rng.randint(1, 4))))
     batch: dict[str, Any] = {"intents": [an_intent(rng, agents, req_id) for req_id in ids]}
     if rng.randrange(5) == 0:

@@ -250,6 +250,16 @@ def test_only_so_many_sequences_are_followed():
     assert [kernel.decide(add(f"{name}:1")).codes for name in "rq"] == [("req_id_too_old",), ()]
 
 
+def test_a_restored_world_gives_up_the_same_sequences():
+    kernel, _ = reused(limits={"window_ids_max": 1, "window_sequences_max": 2})
+    for name in "zab":
+        kernel.decide(add(f"{name}:1"))
+    kernel.restore(kernel.snapshot())
+    kernel.decide(add("c:1"))
+    old = [name for name in "zab" if kernel.decide(add(f"{name}:1")).codes == ("req_id_too_old",)]
+    assert old == ["a"]  # z went first, b is still known: it is refused as a reuse of another set
+
+
 def test_an_id_is_forgotten_with_age_and_a_sequence_id_is_then_too_old():
     """Default: 10 simulated minutes."""
     kernel, _ = reused()

@@ -165,6 +165,12 @@ def test_the_world_threshold_binds_every_kind_on_the_global_seq():
     assert glance.refusals[0].changed == ()
 
 
+def test_only_the_intents_beyond_the_threshold_are_named():
+    kernel, _ = reused(staleness_threshold=2)
+    batch = [add(f"r{back}", context_seq=kernel.seq - back) for back in (1, 2, 3)]
+    assert [refusal.index for refusal in kernel.decide(batch).refusals] == [2]
+
+
 def test_a_strict_world_takes_only_the_newest_context():
     kernel, _ = reused(staleness_threshold=0)
     assert kernel.decide(add("a", context_seq=kernel.seq)).admitted

@@ -216,6 +216,14 @@ def test_no_input_makes_the_kernel_raise(raw):
     assert kernel.decide(add("after")).admitted
 
 
+def is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:  # a mappingproxy has a hash since 3.12, and raises as its mapping does
+        return False
+    return True
+
+
 @pytest.mark.parametrize("odd", ODDITIES, ids=lambda odd: type(odd).__name__)
 def test_no_oddity_makes_the_kernel_raise_wherever_it_stands(odd):
     kernel = kernel_of()
@@ -232,7 +240,7 @@ def test_no_oddity_makes_the_kernel_raise_wherever_it_stands(odd):
         intent("Custom", {"action": "a", "more": odd}, "e"),
         intent("Custom", Bean(), "f"),
         intent("Place", {"at": (odd, odd)}, "g"),
-        intent("Add", {odd: 1}, "h") if odd.__hash__ else None,
+        intent("Add", {odd: 1}, "h") if is_hashable(odd) else None,
     ):
         verdict = kernel.decide(raw)
         assert is_json(verdict)
