@@ -40,6 +40,7 @@ BODY: dict[str, Any] = {
     "contexts": [3, 4],
     "valid_until_ns": [None, 1_500_000_000],
     "due_of": None,
+    "group_seq": 2,
 }
 CHANGES = Changes(
     [EntityChange("c", "e", {"f": [1, {"g": None}]}, True, 7, "alice", 2),

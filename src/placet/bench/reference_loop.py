@@ -284,7 +284,16 @@ def _apply(  # noqa: PLR0917  # an object to hold them would cost what is measur
         _remember(agent, (fingerprint, now_ns, first_seq, *req_ids), world.window_ids)
         fields = {"position": positions[agent_id]}
         entities.append((_AGENTS, agent_id, fields, False, agent.seq, agent.by, agent.foreign_seq))
-    body = (f"b{world.batches}", submitter, fingerprint, encoded, contexts, None, None)
+    body = (
+        f"b{world.batches}",
+        submitter,
+        fingerprint,
+        encoded,
+        contexts,
+        None,
+        None,
+        first_seq - 1,
+    )
     outcome = (None, (entities, ()), (), None, None)
     record = _encode((5, world.prev, world.seq, now_ns, *body, *outcome))
     world.prev = blake2b(record, digest_size=16).digest()

@@ -52,6 +52,7 @@ class Applier:
             contexts=batch.contexts,
             valid_until_ns=batch.valid_until_ns,
             due_of=batch.due_of,
+            group_seq=context.group_seq,
             order=batch.order,
             changes=changes,
             effects=draft.effects,
@@ -92,6 +93,7 @@ class Applier:
                 contexts=batch.contexts,
                 valid_until_ns=batch.valid_until_ns,
                 due_of=batch.due_of,
+                group_seq=self._context.group_seq,
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
             booking.book_refused(ledger, record, batch)
@@ -119,6 +121,7 @@ class Applier:
                 contexts=batch.contexts,
                 valid_until_ns=batch.valid_until_ns,
                 due_of=None,
+                group_seq=context.group_seq,
                 number=ledger.scheduled_seen + 1,
                 due_ns=batch.sim_time_ns,
             )

@@ -208,6 +208,7 @@ class Kernel:
         context.now_ns = now_ns = max(now_ns, context.now_ns)
         if ledger.schedule and ledger.schedule[0][0] <= now_ns:
             batches = [*self._due(now_ns), *batches]
+        context.group_seq = ledger.seq
         self._draft.open_group(now_ns)
         applier.effects = []
         written = self._journal.count

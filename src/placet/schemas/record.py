@@ -72,7 +72,13 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class Header(_Record, array_like=True, frozen=True, kw_only=True, tag=0):
-    """The first record: what the log is a log of, and what its domains began with."""
+    """The first record: what the log is a log of, and what its domains began with.
+
+    Attributes:
+        settings: For each domain by name, the keywords that make it again; absent where it has
+            none to give.
+        origin: What began the log, as its program wants to find it again; `{}` is nothing said.
+    """
 
     format_version: int
     world: str
@@ -80,6 +86,8 @@ class Header(_Record, array_like=True, frozen=True, kw_only=True, tag=0):
     domains: list[tuple[str, str]]
     fingerprint: str
     changes: Changes
+    settings: dict[str, dict[str, Json]] = {}
+    origin: dict[str, Json] = {}
 
 
 class Configured(_Record, array_like=True, frozen=True, kw_only=True, tag=1):
@@ -131,6 +139,8 @@ class _BatchBody(_Record, array_like=True, frozen=True, kw_only=True):
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest time of each intent, or None.
         due_of: Schedule entry that it comes from; None on arrival.
+        group_seq: Sequence number of the world when its group was opened: batches that agree in it
+            were decided together, for claims and for the fair order.
     """
 
     batch_id: str
@@ -140,6 +150,7 @@ class _BatchBody(_Record, array_like=True, frozen=True, kw_only=True):
     contexts: list[int]
     valid_until_ns: list[int | None] | None
     due_of: int | None
+    group_seq: int
 
 
 class Admitted(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=5):

@@ -41,9 +41,10 @@ class GateContext:
         state: The domain state.
         draft: Through which the rules of the last stage write.
         now_ns: Latest simulated time seen; the ledger's is that of the latest record.
+        group_seq: Sequence number of the world when the present group was opened.
     """
 
-    __slots__ = ("draft", "ledger", "now_ns", "registry", "state", "structure")
+    __slots__ = ("draft", "group_seq", "ledger", "now_ns", "registry", "state", "structure")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class GateContext:
         self.state = state
         self.draft = draft
         self.now_ns = ledger.now_ns
+        self.group_seq = ledger.seq
 
 
 def refuse_intent(
