@@ -1,16 +1,32 @@
 """What is counted is exact; what a client chooses does not grow what is kept."""
 
 from placet.actors.counters import DOMAIN_CODES_MAX, OTHER_CODE, OUTCOMES, UNKNOWN_KIND, Counters
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.intent import Intent
 from placet.schemas.refusal import STAGE_OF, Stage
 
 
-def intents_of(*kinds):
-    return [{"kind": kind} for kind in kinds]
+def batch_of(*kinds):
+    batch = CheckedBatch()
+    batch.intents = [
+        Intent(
+            kind=kind,
+            payload={},
+            agent_id="alice",
+            req_id=f"r:{number}",
+            context_seq=0,
+            priority=0,
+            schema_version="1.0.0",
+        )
+        for number, kind in enumerate(kinds)
+    ]
+    assert batch.tally()
+    return batch
 
 
 def test_a_batch_is_counted_by_kind_and_size():
     counters = Counters(["Move", "Speak"])
-    counters.count_batches([intents_of("Move", "Speak", "Move"), intents_of("Speak")], "admitted")
+    counters.count_batches([batch_of("Move", "Speak", "Move"), batch_of("Speak")], "admitted")
     counters.count_batches([], "admitted")
     assert counters.intents["admitted"] == {"Move": 2, "Speak": 2, UNKNOWN_KIND: 0}
     assert counters.intents["refused"] == {"Move": 0, "Speak": 0, UNKNOWN_KIND: 0}
@@ -21,7 +37,7 @@ def test_unknown_kinds_share_one_number():
     counters = Counters(["Move"])
     for index in range(1000):
         counters.count_intents(f"kind_{index}", "refused", 2)
-        counters.count_batches([intents_of(f"kind_{index}")], "refused")
+        counters.count_batches([batch_of(f"kind_{index}")], "refused")
     hostile: list[object] = [[], {}, None, 7, "\ud800"]
     for kind in hostile:
         counters.count_intents(kind, "refused")
@@ -62,9 +78,9 @@ def test_statistics_are_plain_json():
     assert empty["intents"] == dict.fromkeys(OUTCOMES, 0)
     assert empty["refusals"] == {}
     assert empty["verdict_ms"] == {"p50": None, "p99": None}
-    counters.count_batches([intents_of("Move", "Move")], "admitted")
+    counters.count_batches([batch_of("Move", "Move")], "admitted")
     counters.count_refusal(Stage.DOMAIN, "conflict")
-    counters.observe_submit_to_verdict(0.002)
+    counters.observe_verdicts([0.002])
     counters.observe_decide(0.001)
     counters.observe_commit(1.0)
     statistics = counters.statistics()

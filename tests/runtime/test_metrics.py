@@ -41,7 +41,7 @@ def busy_counters() -> Counters:
     counters.observe_batch(10)
     counters.observe_decide(30e-6)
     counters.observe_commit(0.003)
-    counters.observe_submit_to_verdict(0.004)
+    counters.observe_verdicts([0.004])
     counters.effect("llm", "succeeded", 1.5)
     counters.watch("mailbox_depth", lambda: 4, "orchestrator")
     counters.watch("mailbox_oldest_seconds", lambda: 0.25)

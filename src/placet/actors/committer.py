@@ -209,9 +209,9 @@ class Committer:
                 else:
                     future.set_result(result)
         if commit.since_ns:
-            now_ns, observe = self._clock.monotonic_ns(), self._counters.observe_submit_to_verdict
-            for since_ns in commit.since_ns:
-                observe((now_ns - since_ns) / SECOND_NS)
+            now_ns = self._clock.monotonic_ns()
+            waits = [(now_ns - since_ns) / SECOND_NS for since_ns in commit.since_ns]
+            self._counters.observe_verdicts(waits)
         self._on_durable(commit)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from placet.actors.histogram import BATCH_BOUNDS, Histogram, LatencyHistogram
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
-from placet.schemas.intent import Intent
 from placet.schemas.refusal import STAGE_OF, Stage
 
 Outcome: TypeAlias = Literal["admitted", "refused", "replayed", "scheduled"]
@@ -49,7 +49,8 @@ class Counters:
         effect_seconds: Time of effects, for each `(executor, outcome)`.
         gauges: What is read when asked: gauge -> label -> reading.
         observe_batch: Count one batch size.
-        observe_decide: Count one time in seconds; likewise the next two.
+        observe_decide: Count one time in seconds; likewise `observe_commit`.
+        observe_verdicts: Count the times of several batches.
     """
 
     __slots__ = (
@@ -64,7 +65,7 @@ class Counters:
         "observe_batch",
         "observe_commit",
         "observe_decide",
-        "observe_submit_to_verdict",
+        "observe_verdicts",
         "refusals",
         "verdict_seconds",
     )
@@ -87,20 +88,15 @@ class Counters:
         self.observe_batch = self.batch_intents.observe
         self.observe_decide = self.decide_seconds.observe
         self.observe_commit = self.commit_seconds.observe
-        self.observe_submit_to_verdict = self.verdict_seconds.observe
+        self.observe_verdicts = self.verdict_seconds.observe_all
 
-    def count_batches(self, batches: Iterable[Sequence[Intent]], outcome: Outcome) -> None:
+    def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
         """Count batches of sound structure: their sizes, and their intents by kind."""
         tally = self.intents[outcome]
-        sizes = []
-        for intents in batches:
-            sizes.append(len(intents))
-            for intent in intents:
-                try:
-                    tally[intent["kind"]] += 1
-                except KeyError:
-                    tally[UNKNOWN_KIND] += 1
-        self.batch_intents.observe_all(sizes)
+        for batch in batches:
+            for _, kind, count in batch.counts:
+                tally[kind if kind in tally else UNKNOWN_KIND] += count
+        self.batch_intents.observe_all([len(batch.intents) for batch in batches])
 
     def count_intents(self, kind: object, outcome: Outcome, count: int = 1) -> None:
         """Count intents of a kind, which may be anything that a client wrote."""

@@ -305,16 +305,14 @@ class OrchestratorActor:
         waiting = [one for one in waiting if not self._is_over(one, started_ns, turn)]
         decision = self._kernel.decide_checked([one.batch for one in waiting], now_ns)
         turn.effects += decision.effects
-        verdicts = {answer.batch.batch_id: answer.verdict for answer in decision.answers}
-        ordered = []
+        verdicts = {batch.batch_id: verdict for batch, verdict in decision.answers}
+        ordered = [verdicts[one.batch.batch_id] for one in waiting]
         durability = self._committer.durability
-        for one in waiting:
-            verdict = verdicts[one.batch.batch_id]
+        for verdict in ordered:
             if is_kept(verdict):
                 verdict.durability = durability
-            ordered.append(verdict)
-            turn.replies.append((one.reply, verdict))
-            turn.since_ns.append(one.since_ns)
+        turn.replies += zip([one.reply for one in waiting], ordered, strict=True)
+        turn.since_ns += [one.since_ns for one in waiting]
         self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return ordered
 

@@ -9,7 +9,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
-    from placet.schemas.intent import Intent
+    from placet.schemas.batch import CheckedBatch
 
 GroupReport: TypeAlias = Callable[[Sequence[Verdict]], None]
 
@@ -36,15 +36,20 @@ class Tally:
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
         """Count a group. Dry runs cost time and are not counted otherwise."""
-        by_outcome: dict[Outcome, list[Sequence[Intent]]] = {}
+        by_outcome: dict[Outcome, list[CheckedBatch]] = {}
         intents = 1
         for batch, verdict in answers:
             intents += len(batch.intents)
             if verdict.dry_run:
                 continue
-            by_outcome.setdefault(_outcome(verdict), []).append(batch.intents)
-            for refusal in verdict.refusals:
-                self._counters.count_refusal(refusal.stage, refusal.code)
+            outcome = _outcome(verdict)
+            if outcome in by_outcome:
+                by_outcome[outcome].append(batch)
+            else:
+                by_outcome[outcome] = [batch]
+            if verdict.refusals:
+                for refusal in verdict.refusals:
+                    self._counters.count_refusal(refusal.stage, refusal.code)
         for outcome, batches in by_outcome.items():
             self._counters.count_batches(batches, outcome)
         self._counters.observe_decide(spent_ns / SECOND_NS)

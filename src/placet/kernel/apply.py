@@ -41,23 +41,23 @@ class Applier:
         context, ledger, draft = self._context, self._context.ledger, self._context.draft
         first_seq = ledger.seq + 1
         changes = draft.changes()
-        record = Admitted(
-            prev=self._journal.prev,
-            seq=ledger.seq + len(batch),
-            now_ns=context.now_ns,
-            batch_id=batch.batch_id,
-            submitter=batch.submitter,
-            fingerprint=batch.fingerprint,
-            encoded=batch.encoded,
-            contexts=batch.contexts,
-            valid_until_ns=batch.valid_until_ns,
-            due_of=batch.due_of,
-            group_seq=context.group_seq,
-            order=batch.order,
-            changes=changes,
-            effects=draft.effects,
-            normalized=None if draft.normalized is None else [*draft.normalized.items()],
-            notices=_notices(batch, draft),
+        record = Admitted(  # by place: keywords would cost 1 µs, a twentieth of a batch of one
+            self._journal.prev,
+            ledger.seq + len(batch.intents),
+            context.now_ns,
+            batch.batch_id,
+            batch.submitter,
+            batch.fingerprint,
+            batch.encoded,
+            batch.contexts,
+            batch.valid_until_ns,
+            batch.due_of,
+            context.group_seq,
+            batch.order,
+            changes,
+            draft.effects,
+            None if draft.normalized is None else [*draft.normalized.items()],
+            _notices(batch, draft),
         )
         try:
             data = encode_record(record)
@@ -71,9 +71,10 @@ class Applier:
         draft.trim(changes)
         booking.book_admitted(ledger, record, batch)
         self._journal.append(data)
-        for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
-            key = EffectKey(self._world, seq, k)
-            self.effects.append(Effect(key, kind, payload, agent_id))
+        if draft.effects:
+            for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
+                key = EffectKey(self._world, seq, k)
+                self.effects.append(Effect(key, kind, payload, agent_id))
         return self._verdict(batch, first_seq, draft)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:

@@ -26,6 +26,10 @@ def in_order(
     if len(batches) <= 1:
         return batches
     salt = mix64(seed, ledger.seq)
+    keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
+    names = [agent_id for batch in batches for agent_id in batch.agents]
+    if len(set(names)) == len(names):  # each agent waits for its answer: nobody is behind anybody
+        return [batches[key[-1]] for key in sorted(keys)]
     latest: dict[str, int] = {}
     behind: dict[int, list[int]] = {}
     ahead = [0] * len(batches)
@@ -36,9 +40,6 @@ def in_order(
                 behind.setdefault(before, []).append(place)
                 ahead[place] += 1
             latest[agent_id] = place
-    keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
-    if not behind:  # as when each agent waits for its answer: nobody is behind anybody
-        return [batches[key[-1]] for key in sorted(keys)]
     heads = [key for key, waits_for in zip(keys, ahead, strict=True) if not waits_for]
     heapify(heads)
     ordered = []
@@ -55,17 +56,19 @@ def in_order(
 def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
     """Give a batch its place among heads; its arrival decides only where nothing else does."""
     first = ledger.agents.get(batch.agents[0])
-    cap = _PRIORITY_MAX if first is None else first.priority_max
-    for agent_id in batch.agents[1:]:
-        agent = ledger.agents.get(agent_id)
-        cap = cap if agent is None else min(cap, agent.priority_max)
-    # An agent that nobody knows will be refused; where it stands does not matter.
-    fair = _fair(salt, _MASK64 if first is None else first.index)
+    if first is None:  # it will be refused; where it stands does not matter
+        index, priority = _MASK64, batch.priority
+    else:
+        index, priority = first.index, min(batch.priority, first.priority_max)
+    if len(batch.agents) > 1:
+        priority = min(priority, _cap(batch.agents, ledger))
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
-    return (due_ns, -min(batch.priority, cap), fair, arrival)
-
-
-def _fair(salt: int, index: int) -> int:
-    """Give an agent its place among equals for one group: one round of SplitMix64."""
+    # Its place among equals for one group: one round of SplitMix64.
     word = (salt ^ index) * 0xBF58476D1CE4E5B9 & _MASK64
-    return (word ^ word >> 29) * 0x94D049BB133111EB & _MASK64
+    return (due_ns, -priority, (word ^ word >> 29) * 0x94D049BB133111EB & _MASK64, arrival)
+
+
+def _cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
+    """Give the lowest priority cap of several agents."""
+    agents = [ledger.agents.get(agent_id) for agent_id in agent_ids]
+    return min([_PRIORITY_MAX, *[agent.priority_max for agent in agents if agent is not None]])

@@ -70,13 +70,14 @@ class Transaction(Draft):
 
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""
+        row_of = {step[:3]: step[4] for step in self._undo}  # each field once, first change first
+        if len(row_of) == 1 and not self._collection_undo:  # as when an agent moves step by step
+            [((collection, entity, field), row)] = row_of.items()
+            values = {field: row.fields[field]}
+            stamp = (row.seq, row.by, row.foreign_seq)
+            return Changes([EntityChange(collection, entity, values, False, *stamp)])
         touched: dict[tuple[str, str], dict[str, None] | None] = {}
-        last = None
-        for step in self._undo:
-            this = step[:3]
-            if this == last:  # the same field again, as when an agent moves step by step
-                continue
-            last = collection, entity, field = this
+        for collection, entity, field in row_of:
             key = (collection, entity)
             if field == WHOLE:
                 touched[key] = None

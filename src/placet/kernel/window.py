@@ -140,16 +140,17 @@ class Window:
         The latest `ids_max` ids stay; as blocks leave whole, some older ones may.
         """
         before = self.count
-        ids = self.ids
-        ids.update(dict.fromkeys(block[IDS:], block))
-        self.blocks.append(block)
+        blocks = self.blocks
+        for req_id in block[IDS:]:
+            self.ids[req_id] = block
+        blocks.append(block)
         self.count += len(block) - IDS
         oldest_ns = block[NOW_NS] - age_ns_max
-        while True:
-            oldest = self.blocks[0]
-            if self.count - len(oldest) + IDS < ids_max and oldest[NOW_NS] >= oldest_ns:
-                return self.count - before
+        oldest = blocks[0]
+        while self.count - len(oldest) + IDS >= ids_max or oldest[NOW_NS] < oldest_ns:
             self.forget_oldest(sequences_max)
+            oldest = blocks[0]
+        return self.count - before
 
     def forget_oldest(self, sequences_max: int) -> None:
         """Evict the oldest block; keep the high-water marks of its sequences."""

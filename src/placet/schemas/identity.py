@@ -94,13 +94,19 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
 
     None is "look at each": they are of several, or free-form, or one is written unusually.
     """
-    if len(req_ids) == 1:
-        sequence = sequence_form(req_ids[0])
-        return None if sequence is None else (*sequence, sequence[1])
-    name, colon, _ = req_ids[0].rpartition(":")
+    sequence = sequence_form(req_ids[0])
+    if sequence is None:
+        return None
+    name, first = sequence
+    last = first + len(req_ids) - 1
+    if len(req_ids) == 1 or (  # as handles make them: one after another
+        last < 10**SEQUENCE_DIGITS_MAX
+        and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
+    ):
+        return name, first, last
     # An id holds no NUL, so this takes all of them apart at once, and finds who is not of the name.
     before, *digits = ("\0" + "\0".join(req_ids)).split(f"\0{name}:")
-    if before or not colon or len(digits) != len(req_ids):
+    if before or len(digits) != len(req_ids):
         return None
     joined = "".join(digits)
     if not (joined.isdecimal() and joined.isascii()):

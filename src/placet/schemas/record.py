@@ -57,7 +57,7 @@ class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     collections: list[CollectionChange] = []
 
 
-class _Record(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+class _Record(msgspec.Struct, array_like=True, frozen=True):
     """What every record begins with.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     now_ns: int
 
 
-class Header(_Record, array_like=True, frozen=True, kw_only=True, tag=0):
+class Header(_Record, array_like=True, frozen=True, tag=0):
     """The first record: what the log is a log of, and what its domains began with.
 
     Attributes:
@@ -90,7 +90,7 @@ class Header(_Record, array_like=True, frozen=True, kw_only=True, tag=0):
     origin: dict[str, Json] = {}
 
 
-class Configured(_Record, array_like=True, frozen=True, kw_only=True, tag=1):
+class Configured(_Record, array_like=True, frozen=True, tag=1):
     """The policy by which what follows is decided. Quotas are `[interval_ns, burst]`."""
 
     staleness_threshold: int | None
@@ -100,7 +100,7 @@ class Configured(_Record, array_like=True, frozen=True, kw_only=True, tag=1):
     limits: dict[str, int]
 
 
-class Registered(_Record, array_like=True, frozen=True, kw_only=True, tag=2):
+class Registered(_Record, array_like=True, frozen=True, tag=2):
     """An agent came. `quotas` are its own."""
 
     agent_id: str
@@ -112,7 +112,7 @@ class Registered(_Record, array_like=True, frozen=True, kw_only=True, tag=2):
     changes: Changes
 
 
-class AgentChanged(_Record, array_like=True, frozen=True, kw_only=True, tag=3):
+class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
     """An agent's standing changed: `permissions`, `suspended`, `resumed` or `removed`."""
 
     agent_id: str
@@ -121,14 +121,14 @@ class AgentChanged(_Record, array_like=True, frozen=True, kw_only=True, tag=3):
     changes: Changes
 
 
-class ExecutorChanged(_Record, array_like=True, frozen=True, kw_only=True, tag=4):
+class ExecutorChanged(_Record, array_like=True, frozen=True, tag=4):
     """An executor of an effect kind came, or went (`depth_max` None)."""
 
     kind: str
     depth_max: int | None
 
 
-class _BatchBody(_Record, array_like=True, frozen=True, kw_only=True):
+class _BatchBody(_Record, array_like=True, frozen=True):
     """What the three records of a batch share.
 
     Attributes:
@@ -153,7 +153,7 @@ class _BatchBody(_Record, array_like=True, frozen=True, kw_only=True):
     group_seq: int
 
 
-class Admitted(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=5):
+class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
     """A batch that passed.
 
     Attributes:
@@ -171,26 +171,26 @@ class Admitted(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=5):
     notices: list[tuple[int, list[tuple[str, str, str]]]] | None
 
 
-class Refused(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=6):
+class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
     """A batch whose refusal is final. `refusals` are `[index, stage, code, message]`."""
 
     refusals: list[tuple[int | None, str, str, str]]
 
 
-class Scheduled(_BatchBody, array_like=True, frozen=True, kw_only=True, tag=7):
+class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
     """A batch accepted for later; its quota is charged."""
 
     number: int
     due_ns: int
 
 
-class Tick(_Record, array_like=True, frozen=True, kw_only=True, tag=8):
+class Tick(_Record, array_like=True, frozen=True, tag=8):
     """One step of simulated time."""
 
     changes: Changes
 
 
-class Settled(_Record, array_like=True, frozen=True, kw_only=True, tag=9):
+class Settled(_Record, array_like=True, frozen=True, tag=9):
     """An effect's outcome came back."""
 
     effect_seq: int
@@ -200,7 +200,7 @@ class Settled(_Record, array_like=True, frozen=True, kw_only=True, tag=9):
     changes: Changes
 
 
-class Checkpoint(_Record, array_like=True, frozen=True, kw_only=True, tag=10):
+class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
     """The state digest at this point, to check a fold against."""
 
     state_digest: bytes

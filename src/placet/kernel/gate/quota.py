@@ -34,16 +34,12 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     ledger, now_ns = context.ledger, context.now_ns
     exceeded: list[tuple[_Charge, int | None]] | None = None
     for charge in _charges(batch, ledger):
-        agent, bucket, _, (interval_ns, burst), intents = charge
-        if intents > burst:
+        quota, intents = charge[3], charge[4]
+        if intents > quota.burst:
             exceeded = exceeded or []
             exceeded.append((charge, None))
             continue
-        if agent is None:
-            tat = ledger.world_tat
-        else:
-            tat = 0 if agent.tats is None else agent.tats.get(bucket, 0)
-        over_ns = max(tat, now_ns) + (intents - burst) * interval_ns - now_ns
+        over_ns = _tat_after(charge, ledger, now_ns) - quota.burst * quota.interval_ns - now_ns
         if over_ns > 0:
             exceeded = exceeded or []
             exceeded.append((charge, over_ns))
@@ -52,14 +48,25 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
 
 def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
     """Charge an admitted batch to every quota that binds it."""
-    for agent, bucket, _, quota, count in _charges(batch, ledger):
-        cost_ns = count * quota.interval_ns
+    for one in _charges(batch, ledger):
+        tat_ns = _tat_after(one, ledger, now_ns)
+        agent, bucket = one[0], one[1]
         if agent is None:
-            ledger.world_tat = max(ledger.world_tat, now_ns) + cost_ns
-            continue
-        if agent.tats is None:
-            agent.tats = {}
-        agent.tats[bucket] = max(agent.tats.get(bucket, 0), now_ns) + cost_ns
+            ledger.world_tat = tat_ns
+        elif agent.tats is None:
+            agent.tats = {bucket: tat_ns}
+        else:
+            agent.tats[bucket] = tat_ns
+
+
+def _tat_after(charge: _Charge, ledger: Ledger, now_ns: int) -> int:
+    """Give the theoretical arrival time of a bucket once the charge is on it."""
+    agent, bucket, _, quota, intents = charge
+    if agent is None:
+        tat_ns = ledger.world_tat
+    else:
+        tat_ns = 0 if agent.tats is None else agent.tats.get(bucket, 0)
+    return max(tat_ns, now_ns) + intents * quota.interval_ns
 
 
 def _charges(batch: CheckedBatch, ledger: Ledger) -> list[_Charge]:

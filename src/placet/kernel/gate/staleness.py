@@ -21,18 +21,23 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     Raises:
         GuestFault: A domain's footprint or `may_see` raised.
     """
-    ledger = context.ledger
-    seq = ledger.seq
-    threshold = ledger.policy.staleness_threshold
+    seq = context.ledger.seq
+    threshold = context.ledger.policy.staleness_threshold
+    oldest = min(batch.contexts)
+    is_from_future = batch.due_of is None and max(batch.contexts) > seq
+    is_beyond = batch.due_of is None and threshold is not None and seq - oldest > threshold
+    is_fresh = _is_fresh(batch, context, oldest)
+    if is_fresh and not is_from_future and not is_beyond and batch.valid_until_ns is None:
+        return None
     # In order of precedence: of what is wrong with one intent the first is told.
     refusals: list[Refusal] = []
-    if batch.due_of is None and max(batch.contexts) > seq:
+    if is_from_future:
         refusals += _from_future(batch, seq)
     if batch.valid_until_ns is not None:
         refusals += _expired(batch, context.now_ns)
-    if batch.due_of is None and threshold is not None and seq - min(batch.contexts) > threshold:
-        refusals += _beyond_threshold(batch, seq, threshold)
-    if not _is_fresh(batch, context):
+    if is_beyond:
+        refusals += _beyond_threshold(batch, seq, threshold or 0)
+    if not is_fresh:
         refusals += _footprints(batch, context)
     if not refusals:
         return None
@@ -90,10 +95,9 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
     ]
 
 
-def _is_fresh(batch: CheckedBatch, context: GateContext) -> bool:
+def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
     """Tell at one look per agent and kind that only own entities are read, and none has changed."""
     kinds, state = context.registry.kinds, context.state
-    oldest = min(batch.contexts)
     for agent_id, kind_name, _ in batch.counts:
         collection = kinds[kind_name].reads_own
         stamp = None if collection is None else state.stamp(collection, agent_id)

@@ -7,11 +7,12 @@ is looked at a second time, slowly, to say what is wrong (`kernel/gate/diagnosis
 Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from itertools import islice
 from math import isfinite
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Final
 
 from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
@@ -32,15 +33,17 @@ _PART: Final = itemgetter("agent_id", "req_id", "kind", "payload", "priority")
 _CONTEXT: Final = itemgetter("context_seq")
 
 _OPTIONS: Final = frozenset({"intents", "sim_time", "dry_run", "valid_for_s"})
+_NO_OPTIONS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 class Structure:
     """The compiled first stage of one world."""
 
-    __slots__ = ("_diagnosis", "_limits", "_validate")
+    __slots__ = ("_diagnosis", "_limits", "_small_bytes_max", "_validate")
 
     def __init__(self, registry: Registry, limits: Limits) -> None:
         self._limits = limits
+        self._small_bytes_max = min(limits.payload_bytes_max, limits.batch_bytes_max)
         intents = intents_adapter(registry, limits)
         self._validate = intents.validator.validate_python
         self._diagnosis = Diagnosis(registry, limits, intents)
@@ -55,6 +58,13 @@ class Structure:
     def check_again(self, batch: CheckedBatch) -> list[Refusal] | None:
         """Validate what was read back from a record, so that rules see it as on arrival."""
         try:
+            batch.intents = self._validate(batch.intents, strict=True)
+        except Exception:  # noqa: BLE001  # whatever it is, the second look says so
+            return self._second_look(batch)
+        return None
+
+    def _second_look(self, batch: CheckedBatch) -> list[Refusal] | None:
+        try:
             outcome = self._diagnosis.second_look(batch.intents)
         except Exception as error:  # noqa: BLE001  # a payload's own validator may raise
             return [_hostile(error)]
@@ -64,25 +74,25 @@ class Structure:
         return None
 
     def _check(self, raw: object, submitter: str, batch_id: str) -> CheckedBatch | list[Refusal]:
-        options: Mapping[str, Json] = {}
+        options: Mapping[str, Json] = _NO_OPTIONS
         given: object = raw
-        at = ""
-        if isinstance(raw, Mapping):
-            if "intents" in raw:
-                options, given, at = raw, raw["intents"], "/intents"
-            else:
-                given = [raw]
-        if not isinstance(given, list | tuple):
-            message = (
-                "a batch must be an array of intents, an object with 'intents', or one intent; "
-                f"got {type(given).__name__}"
-            )
-            return [whole(RefusalCode.FIELD_INVALID, message, at=at)]
-        if type(given) is not list:  # a subclass may never end
-            given = list(islice(given, self._limits.batch_intents_max + 1))
-        unsound = _check_size(given, self._limits) or _check_options(options)
-        if unsound:
-            return unsound
+        if type(given) is not list:
+            at = ""
+            if isinstance(raw, Mapping):
+                if "intents" in raw:
+                    options, given, at = raw, raw["intents"], "/intents"
+                else:
+                    given = [raw]
+            if not isinstance(given, list | tuple):
+                return [_no_batch(given, at)]
+            if type(given) is not list:  # a subclass may never end
+                given = list(islice(given, self._limits.batch_intents_max + 1))
+        if not 0 < len(given) <= self._limits.batch_intents_max:
+            return [_wrong_size(len(given), self._limits)]
+        if options:
+            unsound = _check_options(options)
+            if unsound:
+                return unsound
         notices: dict[int, tuple[Notice, ...]] | None = None
         try:
             intents: list[Intent] = self._validate(given, strict=True)
@@ -112,12 +122,10 @@ class Structure:
         """Measure what is valid, and fill in the rest."""
         limits = self._limits
         encoded = array_header(len(parts)) + b"".join(parts)
-        if (
-            max(map(len, parts)) > limits.payload_bytes_max
-            or len(encoded) > limits.batch_bytes_max
-            or _HUGE in encoded
-            or _MINUS_HUGE in encoded
-        ):
+        is_large = len(encoded) > self._small_bytes_max and (
+            max(map(len, parts)) > limits.payload_bytes_max or len(encoded) > limits.batch_bytes_max
+        )
+        if is_large or _HUGE in encoded or _MINUS_HUGE in encoded:
             unsound = self._diagnosis.oversized(intents, len(encoded))
             if unsound:
                 return unsound
@@ -163,17 +171,23 @@ def _hostile(error: Exception) -> Refusal:
     return whole(RefusalCode.PAYLOAD_INVALID, message)
 
 
-def _check_size(given: Sequence[object], limits: Limits) -> list[Refusal]:
-    if not given:
+def _no_batch(given: object, at: str) -> Refusal:
+    message = (
+        "a batch must be an array of intents, an object with 'intents', or one intent; "
+        f"got {type(given).__name__}"
+    )
+    return whole(RefusalCode.FIELD_INVALID, message, at=at)
+
+
+def _wrong_size(count: int, limits: Limits) -> Refusal:
+    if not count:
         message = f"the batch is empty; send 1 to {limits.batch_intents_max} intents"
-        return [whole(RefusalCode.BATCH_EMPTY, message)]
-    if len(given) > limits.batch_intents_max:
-        message = (
-            f"the batch has {len(given)} intents, at most {limits.batch_intents_max} may stand in "
-            "one; split it"
-        )
-        return [whole(RefusalCode.BATCH_TOO_LARGE, message)]
-    return []
+        return whole(RefusalCode.BATCH_EMPTY, message)
+    message = (
+        f"the batch has {count} intents, at most {limits.batch_intents_max} may stand in one; "
+        "split it"
+    )
+    return whole(RefusalCode.BATCH_TOO_LARGE, message)
 
 
 def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
