@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from anyio import to_thread
 
 from placet.runtime.event_log_memory import MemoryEventLog
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 LATEST_SECONDS = 10
 
@@ -67,6 +67,12 @@ class SlowLog:
 
     def find_seq(self, seq: int) -> int:
         return self._kept.find_seq(seq)
+
+    def start(self) -> LogStart:
+        return self._kept.start()
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        return self._kept.compact(before_record, epoch, groups_max=groups_max)
 
     def count(self) -> int:
         return self._kept.count()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from placet.actors.door import Door, shed, timed_out, unauthorized
+from placet.actors.door import TOLD_TIMES, Door, Load, Pace, shed, timed_out, unauthorized
+from placet.actors.ticket import Ticket
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.errors import BackpressureError, PermissionDeniedError, error_of
 from placet.schemas.limits import SECOND_NS, Limits
@@ -191,7 +192,8 @@ async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situa
         assert world.kernel.verdict_of("alice", "late") is None
         assert not any(b"late" in record for _, record in world.log.read())
         before = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
-        full = world.actor.refuse(Door(Limits()).queue_full("mailbox_batches", 1, 1))
+        load = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", 1, 1)
+        full = world.actor.refuse(Door(Limits()).refusal(load, 0, 0))
         assert not full.admitted
         after = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
         assert before == after
@@ -221,7 +223,10 @@ class Doorway:
     def check(
         self, now_ns: int, waiting: int = 0, oldest_ns: int | None = None, who: str = "a"
     ) -> Refusal | None:
-        return self.door.check(who, now_ns, waiting, oldest_ns)
+        load = self.door.load(now_ns, waiting, oldest_ns)
+        if load is not None:
+            return self.door.refusal(load, now_ns, 0)
+        return self.door.attempt(who, now_ns)
 
 
 def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
@@ -288,3 +293,70 @@ def test_what_has_no_signal_is_said_in_words():
     assert "0.002 s" in timed_out(2 * MS, 1 * MS).message
     assert "why not" in shed("why not").message
     assert unauthorized("zoe").details == {"agent_id": "zoe"}
+
+
+# When to come again
+
+
+def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_decided():
+    pace = Pace()
+    now_ns, decided = 10 * SECOND_NS, 100
+    pace.next_ns(now_ns, decided, 0)
+    now_ns += 100 * MS  # 50 batches in 100 ms: one in 2 ms
+    told = [pace.next_ns(now_ns, decided + 50, 50 * MS) for _ in range(4)]
+    assert told == [50 * MS + TOLD_TIMES * 2 * MS * place for place in range(4)]
+
+
+def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
+    pace = Pace()
+    told = [pace.next_ns(SECOND_NS, 0, 50 * MS) for _ in range(2000)]
+    assert min(told) == 50 * MS
+    assert max(told) <= 50 * MS + 2 * SECOND_NS
+    assert len(set(told)) > 100
+    assert told.count(50 * MS) > 5  # from the beginning again
+
+
+def test_time_in_which_nobody_was_refused_says_nothing_of_the_pace():
+    pace = Pace()
+    pace.next_ns(SECOND_NS, 0, 0)
+    pace.next_ns(100 * SECOND_NS, 10**6, 0)  # a million batches since, mostly while idle
+    assert pace.next_ns(100 * SECOND_NS, 10**6, 0) == TOLD_TIMES * MS  # the first guess
+
+
+@in_virtual_time
+async def test_a_crowd_that_is_refused_at_once_is_not_told_to_come_back_at_once():
+    async with open_world(limits={"mailbox_batches_max": 1}) as world:
+        fill(world, 1)
+        told = [(await posted(world)).refusals[0].retry_after for _ in range(160)]
+        assert len(set(told)) == 10
+
+
+@in_virtual_time
+async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first():
+    clock = HandClock(SECOND_NS)
+    async with open_world(time=clock, limits={"mailbox_batches_max": 1}) as world:
+        fill(world, 1)
+        first, second = await posted(world), await posted(world)
+        assert second is first  # it is of no batch
+        clock.forward(2 * MS)
+        later = await posted(world)
+        assert later is not first
+        await turns()
+        fill(world, 1, agent_id="bob")
+        assert (await posted(world)).current_seq == first.current_seq + 1
+        assert world.counters.refusals["door", "queue_full"] == 4
+
+
+# A ticket
+
+
+@in_virtual_time
+async def test_a_ticket_has_its_verdict_once_it_is_there():
+    async with open_world() as world:
+        ticket = Ticket(world.actor.post([add("r")], "alice"))
+        withdrawn = Ticket(world.actor.post([add("w")], "alice"))
+        assert [ticket.verdict] == [None]
+        assert withdrawn.withdraw()
+        verdict = await ticket
+        assert ticket.verdict is verdict
+        assert withdrawn.verdict is None

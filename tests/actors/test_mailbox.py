@@ -47,10 +47,10 @@ def test_the_control_lane_overtakes_and_is_never_full():
     mailbox.post_nowait("a")
     for number in range(5):
         mailbox.post_control(f"control {number}")
-    assert not mailbox.is_empty
+    assert not mailbox.is_idle
     assert [mailbox.take_control() for _ in range(6)] == [*(f"control {n}" for n in range(5)), None]
     assert mailbox.take(1) == ["a"]
-    assert mailbox.is_empty
+    assert mailbox.is_idle
 
 
 def test_messages_are_taken_in_order_up_to_a_count_or_until_it_is_enough():
@@ -108,3 +108,30 @@ async def test_a_receiver_that_is_canceled_leaves_the_mailbox_usable():
     assert waiting.cancelled()
     await mailbox.wait()
     assert mailbox.take(1) == ["a"]
+
+
+@in_virtual_time
+async def test_a_paused_mailbox_keeps_its_messages_and_lets_control_pass():
+    mailbox: Mailbox[str, str] = Mailbox(2)
+    mailbox.pause()
+    waiting = asyncio.ensure_future(mailbox.wait())
+    await turns(1)
+    mailbox.post_nowait("a")
+    await turns(2)
+    assert mailbox.is_idle
+    assert not waiting.done()
+    assert mailbox.take(9) == []
+    mailbox.post_control("go on")
+    await waiting
+    assert mailbox.take_control() == "go on"
+    mailbox.is_paused = False
+    assert [mailbox.is_idle] == [False]
+    assert mailbox.take(9) == ["a"]
+
+
+def test_all_can_be_taken_out_of_a_paused_mailbox():
+    mailbox: Mailbox[str, str] = Mailbox(2)
+    mailbox.post_nowait("a", 3)
+    mailbox.pause()
+    assert mailbox.take_all() == ["a"]
+    assert (mailbox.statistics().waiting_bytes, mailbox.received) == (0, 1)

@@ -25,6 +25,8 @@ TINY = Scale(
     crowd_window_ids=12,
     log_records=40,
     replay_intents=200,
+    recovery_intents=(200, 400),
+    recovery_tail_intents=120,
     idle_agents=20,
     chunk_intents=120,
     import_repeats=1,
@@ -64,7 +66,9 @@ def test_every_workload_reports_the_same_frame(results, workload):
     assert {"python", "machine", "versions", "seconds", "seed"} <= result.keys()
 
 
-@pytest.mark.parametrize("workload", ["w1", "w1s", "w3", "w4", "w5", "replay", "kernel"])
+@pytest.mark.parametrize(
+    "workload", ["w1", "w1s", "w3", "w4", "w5", "replay", "recovery", "kernel"]
+)
 def test_throughput_has_a_spread_and_a_ratio(results, workload):
     result = results[workload]
     for name in ("intents_per_second", "ratio_to_reference"):
@@ -94,6 +98,12 @@ def test_what_lies_still_is_measured_in_bytes(results):
     assert results["memory"]["bytes_per_agent"] > 0
     assert results["memory"]["bytes_per_req_id"] > 0
     assert results["import"]["import_seconds"] > 0
+
+
+def test_opening_from_a_snapshot_folds_the_tail_however_long_the_log(results):
+    short, long = results["recovery"]["openings"]
+    assert long["intents"] > short["intents"]
+    assert short["folded"] == long["folded"] < short["records"] < long["records"]
 
 
 def test_every_bar_finds_its_figure(results):
@@ -167,7 +177,7 @@ def test_every_stage_is_on():
     assert config.quotas
     assert config.staleness_threshold is not None
     domain = make_domain()
-    assert domain.settings.bounds is not None
+    assert domain.setup.bounds is not None
     assert next(kind for kind in domain.kinds if kind.name == "Move").reads_own is not None
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from placet.actors.ports import EventLog
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max_size=8)
 
@@ -256,6 +256,119 @@ class EventLogContract:
         assert failures == []
         assert counts == sorted(counts)
         assert len(records_of(reader)) == 201
+
+    # compaction
+
+    def test_a_log_begins_at_its_first_record_until_it_is_compacted(self, log):
+        epoch = log.open()
+        assert log.start() == LogStart(0, 0)
+        assert log.compact(5, epoch, groups_max=9) is False
+        append(log, epoch, b"a", b"b")
+        assert log.start() == LogStart(0, 0)
+
+    def test_what_lies_wholly_before_a_record_is_removed_and_the_rest_is_as_it_was(self, store):
+        log = store.handle()
+        epoch = log.open()
+        for record in range(0, 10, 2):
+            append(log, epoch, b"%d" % record, b"%d" % (record + 1))
+        assert log.compact(5, epoch, groups_max=9) is False
+        for one in (log, store.handle()):
+            assert one.start() == LogStart(4, 4)
+            assert list(one.read()) == [(n, b"%d" % n) for n in range(4, 10)]
+            assert list(one.read(7)) == [(n, b"%d" % n) for n in range(7, 10)]
+            assert (one.count(), one.size_bytes()) == (10, 10)
+            assert [one.find_seq(seq) for seq in (0, 4, 5, 6, 7, 10, 11)] == [4, 4, 4, 4, 6, 8, 10]
+
+    def test_a_compacted_log_continues(self, store):
+        log = store.handle()
+        epoch = log.open()
+        append(log, epoch, b"a")
+        append(log, epoch, b"b")
+        log.compact(1, epoch, groups_max=9)
+        append(log, epoch, b"c")
+        log.close()
+        again = store.handle()
+        append(again, again.open(), b"d")
+        assert list(again.read()) == [(1, b"b"), (2, b"c"), (3, b"d")]
+
+    def test_the_last_group_stays(self, log):
+        epoch = log.open()
+        append(log, epoch, b"a")
+        append(log, epoch, b"b", b"c")
+        for before in (3, 99):
+            assert log.compact(before, epoch, groups_max=9) is False
+            assert list(log.read()) == [(1, b"b"), (2, b"c")]
+
+    def test_a_slice_removes_no_more_than_it_may_and_says_that_there_is_more(self, log):
+        epoch = log.open()
+        for number in range(6):
+            append(log, epoch, b"%d" % number)
+        assert log.compact(5, epoch, groups_max=2) is True
+        assert log.start() == LogStart(2, 2)
+        assert log.compact(5, epoch, groups_max=2) is True
+        assert log.compact(5, epoch, groups_max=2) is False
+        assert log.compact(5, epoch, groups_max=2) is False
+        assert log.start() == LogStart(5, 5)
+
+    def test_only_the_writer_may_compact(self, store):
+        zombie, writer = store.handle(), store.handle()
+        old = zombie.open()
+        append(zombie, old, b"a")
+        append(zombie, old, b"b")
+        new = writer.open()
+        with pytest.raises(StoreError, match="fenced"):
+            zombie.compact(1, old, groups_max=9)
+        writer.close()
+        with pytest.raises(StoreError, match="not open"):
+            writer.compact(1, new, groups_max=9)
+        assert records_of(store.handle()) == [b"a", b"b"]
+
+    def test_a_reader_beyond_the_cut_is_not_disturbed(self, store):
+        writer, reader = store.handle(), store.handle()
+        epoch = writer.open()
+        for number in range(5):
+            append(writer, epoch, b"%d" % number)
+        reading = reader.read(3)
+        assert next(reading) == (3, b"3")
+        writer.compact(3, epoch, groups_max=9)
+        append(writer, epoch, b"5")
+        assert list(reading) == [(4, b"4"), (5, b"5")]
+
+    def test_a_reader_whose_next_record_was_removed_is_told(self, store):
+        writer, reader = store.handle(), store.handle()
+        epoch = writer.open()
+        append(writer, epoch, *[b"%d" % n for n in range(300)])
+        for number in range(300, 1_000):  # more than a reader holds at a time
+            append(writer, epoch, b"%d" % number)
+        reading = reader.read()
+        assert next(reading) == (0, b"0")
+        writer.compact(999, epoch, groups_max=1_000)
+        with pytest.raises(StoreError, match=r"compacted meanwhile and begins at record 999"):
+            list(reading)
+        assert records_of(reader) == [b"999"]
+
+    @settings(
+        deadline=None,
+        max_examples=20,
+        suppress_health_check=[HealthCheck.differing_executors],
+    )
+    @given(groups=RECORDS, cuts=st.lists(st.integers(0, 50), max_size=3))
+    def test_any_cut_leaves_whole_groups(self, tmp_path_factory, groups, cuts):
+        """What is left of a log is its tail, from the group that holds the cut on."""
+        store = self.make_store(tmp_path_factory.mktemp("log"))
+        log = store.handle()
+        epoch = log.open()
+        firsts = [0]
+        for group in groups:
+            append(log, epoch, *group)
+            firsts.append(log.count())
+        flat = list(enumerate(record for group in groups for record in group))
+        for cut in cuts:
+            log.compact(cut, epoch, groups_max=99)
+        start = max((f for f in firsts[:-1] if f <= max(cuts, default=0)), default=0)
+        assert log.start() == LogStart(start, start)
+        store.close()
+        assert list(store.handle().read()) == flat[start:]
 
     # One law, run for each store by inheritance: that is the differing executor.
     @settings(

@@ -6,6 +6,7 @@ import pytest
 
 from placet.domains.world import SPEECH, World
 from placet.kernel import Kernel
+from placet.schemas.codec import canonical, from_canonical
 from placet.schemas.errors import ValidationError
 from tests.domains.stage import Stage
 
@@ -173,3 +174,43 @@ def test_an_agent_that_leaves_without_a_word_leaves_too():
     stage = Stage()
     stage.kernel.change_agent("ann", "removed")
     assert list(stage.kernel.state["world.agents"]) == ["bob", "eve"]
+
+
+# settings as data
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"bounds": [[0, 0], [9, 9]]},
+        {"bounds": ((-1.5, 0, 2), (3, 0.1, 2)), "max_step": 0.1, "interaction_range": 7},
+        {"inventory_max": 0, "teams": ("b", "a")},
+        {"cooldowns": {"Move": 0.3, "Speak": 12_345_678.123456789, "Custom": 0}},
+        {"objects": {"z": {"position": (1, 2), "deep": {"b": [1, (2.5, None)], "a": True}},
+                     "a": {"position": [0, 0, 0], "portable": False}}},
+    ],
+)  # fmt: skip
+def test_a_world_can_be_made_again_from_what_it_says_of_itself(given):
+    """Through the bytes of a log: nothing of it is lost."""
+    world = World(**given)
+    said = world.settings()
+    assert said is not None
+    again = World(**from_canonical(canonical(said)))
+    assert again.setup == world.setup
+    assert again.version == world.version
+    assert again.settings() == from_canonical(canonical(said))
+    assert set(said) <= set(given)
+
+
+def test_a_world_with_rules_of_its_own_cannot():
+    assert World(interactions={"wave": lambda draft, intent: None}).settings() is None
+    assert World(interactions={}).settings() == {}
+
+
+def test_objects_stand_in_the_log_by_name_whatever_order_they_came_in():
+    logs: list[list[bytes]] = []
+    for names in ("ab", "ba"):
+        logs.append([])
+        Kernel(World(objects={n: {"position": [0, 0]} for n in names}), sink=logs[-1].append)
+    assert logs[0] == logs[1]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel.replay import Replayer
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import Limits
 from tests.kernel.domains import MAIL, Lab
@@ -33,7 +34,7 @@ def kernel_of(
     agents: Sequence[str] = ("alice", "bob"),
     limits: Mapping[str, int] | None = None,
     sink: list[bytes] | None = None,
-    history: Sequence[bytes] = (),
+    history: Sequence[bytes] | Replayer = (),
     validator: Any = None,
     **config: Any,
 ) -> Kernel:

@@ -15,12 +15,15 @@ from placet.domains.world import World
 from placet.kernel import Domain, Kernel, Kind
 from placet.runtime.cli.gate import _converse
 from placet.runtime.cli.gate_input import InputStream, LineSplitter
-from placet.runtime.cli.gate_session import GateSession, verdict_line
+from placet.runtime.cli.gate_session import GateSession
 from placet.runtime.cli.signals import StopSignals
 from placet.runtime.event_log_memory import MemoryEventLog
 from placet.runtime.event_log_sqlite import SqliteEventLog
 from placet.runtime.event_log_url import open_event_log
 from placet.runtime.log_reader import fold, verify
+from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import to_json
 from placet.schemas.errors import StoreError
 from placet.schemas.refusal import Notice
@@ -318,6 +321,41 @@ def test_store_is_gone_on_with_by_its_own_configuration(tmp_path):
     session.commit()
     second.close()
     assert verify(open_event_log(str(path))).seq == 4
+
+
+def test_store_is_gone_on_with_by_its_own_domain_and_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    strict = SqliteEventLog("town.db")
+    session = GateSession(World(max_step=1.0), strict)
+    ask(session, ANN)
+    session.commit()
+    strict.close()
+    far = as_lines(move(to=(9.0, 9.0, 0.0)))
+    for more in ((), ("--domain", "world")):
+        outcome = run_process("gate", "--store", "town.db", *more, folder=tmp_path, stdin=far)
+        assert outcome.json()["refusals"][0]["code"] == "world.step_too_long"
+        assert outcome.err == ""
+
+
+def test_store_is_gone_on_with_from_its_snapshot(tmp_path, capsys):
+    first = SqliteEventLog(tmp_path / "g.db")
+    session = GateSession(World(), first)
+    ask(session, ANN)
+    session.commit()
+    first.close()
+    files = snapshots_of(first)
+    assert files is not None
+    take_snapshot(first, files)
+    take_snapshot(first, files)
+    (files.folder / "000000000001-000000000000.snapshot").write_bytes(b"damaged")
+    (files.folder / "000000000999-000000000999.snapshot").write_bytes(b"damaged")
+    again = SqliteEventLog(tmp_path / "g.db")
+    session = GateSession(World(), again)
+    assert ask(session, move())["admitted"]
+    session.commit()
+    again.close()
+    said = capsys.readouterr()
+    assert "000000000999-000000000999.snapshot is not used" in said.err + said.out
 
 
 # time

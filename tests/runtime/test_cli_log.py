@@ -12,8 +12,8 @@ from placet.kernel import Kernel, KernelConfig
 from placet.kernel.replay import Divergence
 from placet.runtime.cli.terminal import printable
 from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import config_of, file_of, fold, records_between, verify
+from placet.runtime.event_log_url import file_of, open_event_log
+from placet.runtime.log_reader import config_of, fold, records_between, verify
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 from tests.runtime.command_line import TOWN, move, run_process
@@ -181,7 +181,7 @@ def test_replay_of_what_is_not_there_is_an_error(town, arguments, said):
 
 
 def test_verify_says_how_far_the_log_reaches(town):
-    assert town("verify", "town.db", "--json").json() == {
+    assert town("verify", "town.db", "--no-redecide", "--json").json() == {
         "ok": True,
         "records": len(town("log", "town.db", "--json").json()),
         "seq": town.report["seq"],

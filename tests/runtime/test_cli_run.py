@@ -13,6 +13,7 @@ KEYS = {
     "seed",
     "agents",
     "ticks",
+    "resumed_at",
     "sim_time",
     "intents",
     "refusals",

@@ -106,7 +106,7 @@ async def test_a_world_may_have_several_domains():
     ("config", "message"),
     [
         ({"clock": "next_event"}, "clock must be one of"),
-        ({"backpressure": "wait"}, "come in a later release"),
+        ({"backpressure": "hope"}, "backpressure must be one of reject, wait, shed_lowest"),
         ({"seed": -1}, "seed must be"),
         ({"staleness_threshold": -1}, "staleness_threshold must be"),
         ({"quotas": {"Add": {"rate": 0, "burst": 1}}}, "rate must be"),

@@ -31,6 +31,10 @@ SPECIFIED: dict[str, set[str]] = {
     "placet_seq": set(),
     "placet_log_bytes_total": set(),
     "placet_agents": set(),
+    "placet_snapshots_total": {"outcome"},
+    "placet_snapshot_seconds": set(),
+    "placet_snapshot_seq": set(),
+    "placet_log_first_record": set(),
 }
 
 

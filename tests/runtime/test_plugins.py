@@ -3,8 +3,15 @@
 import pytest
 
 from placet.domains.world import World
-from placet.runtime.plugins import DomainNotFound, default_domain, domain_names, find_domain
-from tests.kernel.domains import Lab
+from placet.runtime.plugins import (
+    DomainNotFound,
+    DomainNotRemade,
+    default_domain,
+    domain_names,
+    find_domain,
+    remake,
+)
+from tests.kernel.domains import Annex, Lab
 
 OWN_DOMAIN = """
 from placet.kernel import Domain, Kind
@@ -68,3 +75,62 @@ def test_a_module_that_fails_is_said_with_what_it_raised(tmp_path, monkeypatch):
 def test_what_is_no_domain_is_said_with_what_was_expected(spec, message):
     with pytest.raises(DomainNotFound, match=message):
         find_domain(spec)
+
+
+# remaking what a log was made by
+
+
+def rules_of_world(*domains):
+    from placet.kernel.registry import Registry
+    from placet.kernel.succession import rules_of
+
+    return rules_of(Registry(domains))
+
+
+def test_the_domains_of_a_log_are_made_again_from_its_settings():
+    world = World(max_step=3, objects={"cup": {"position": [1, 2]}}, teams=("red",))
+    (again,) = remake(rules_of_world(world))
+    assert isinstance(again, World)
+    assert again.version == world.version
+    assert again.setup == world.setup
+
+
+def test_a_domain_given_as_a_class_takes_the_settings_of_the_log():
+    (again,) = remake(rules_of_world(World(max_step=3)), ["placet.domains.world:World"])
+    assert isinstance(again, World)
+    assert again.setup.max_step == 3
+
+
+def test_a_domain_given_as_an_object_or_a_factory_is_taken_as_it_is(tmp_path, monkeypatch):
+    (tmp_path / "ready_domain_of_a_test.py").write_text(
+        "from placet.domains.world import World\n"
+        "ready = World(max_step=5)\n"
+        "def make():\n    return ready\n"
+        "def fail():\n    return World(max_step=-1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    rules = rules_of_world(World(max_step=3))
+    (ready,) = remake(rules, ["ready_domain_of_a_test:ready"])
+    assert isinstance(ready, World)
+    assert ready.setup.max_step == 5
+    assert remake(rules, ["ready_domain_of_a_test:make"]) == [ready]
+    with pytest.raises(DomainNotRemade, match="max_step must be a number above 0"):
+        remake(rules, ["ready_domain_of_a_test:fail"])
+    assert find_domain("ready_domain_of_a_test:ready")() is ready
+
+
+def test_a_domain_without_settings_in_the_log_is_not_guessed():
+    with pytest.raises(DomainNotRemade, match="does not hold the settings of the domain 'lab'"):
+        remake(rules_of_world(Lab()))
+    (again,) = remake(rules_of_world(Lab()), ["tests.kernel.domains:Lab"])
+    assert isinstance(again, Lab)
+
+
+def test_each_domain_of_a_log_is_made_and_no_other_is_taken():
+    both = rules_of_world(World(max_step=2), Annex())
+    world, annex = remake(both, ["tests.kernel.domains:Annex"])
+    assert (world.name, annex.name) == ("world", "annex")
+    with pytest.raises(DomainNotRemade, match="the log is of the domains world, and 'lab' is"):
+        remake(rules_of_world(World()), ["tests.kernel.domains:Lab"])
+    with pytest.raises(DomainNotRemade, match="makes no domain"):
+        remake(rules_of_world(World()), ["builtins:dict"])

@@ -1,9 +1,10 @@
 """The one way in and the one way out."""
 
+import json
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.schemas.codec import (
@@ -110,3 +111,46 @@ def test_an_array_header_and_encoded_items_are_an_array(count):
     joined = array_header(count) + b"".join(canonical(item) for item in items)
     assert joined == canonical(items) or count > 15
     assert from_canonical(joined) == items
+
+
+TEXTS = st.text(alphabet=':"\\\u003ab', max_size=4)
+TREES = st.recursive(
+    TEXTS | st.integers(0, 3),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(TEXTS, inner), max_size=3),
+    max_leaves=8,
+)
+
+
+def written(value: object, *, escaped: bool) -> str:
+    """Write a tree as JSON; pairs are an object, with its keys as often as they come."""
+    if isinstance(value, list):
+        if value and all(isinstance(one, tuple) for one in value):
+            pairs = (
+                f"{written(key, escaped=escaped)}:{written(of, escaped=escaped)}"
+                for key, of in value
+            )
+            return "{" + ",".join(pairs) + "}"
+        return "[" + ",".join(written(one, escaped=escaped) for one in value) + "]"
+    text = json.dumps(value)
+    return text.replace(":", "\\u003a") if escaped and isinstance(value, str) else text
+
+
+def has_twins(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    if value and all(isinstance(one, tuple) for one in value):
+        keys = [key for key, _ in value]
+        return len(set(keys)) < len(keys) or any(has_twins(of) for _, of in value)
+    return any(has_twins(one) for one in value)
+
+
+@example([("a", 1), ("a", ":")], True, True)  # the escaped colon makes up for the lost one
+@given(TREES, st.booleans(), st.booleans())
+def test_a_key_twice_in_one_object_is_refused_and_nothing_else_is(tree, escaped, as_text):
+    text = written(tree, escaped=escaped)
+    given_text = text if as_text else text.encode()
+    if has_twins(tree):
+        with pytest.raises(ValueError, match="twice in one object"):
+            from_json(given_text)
+    else:
+        assert from_json(given_text) == json.loads(text)

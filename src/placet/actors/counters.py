@@ -25,10 +25,14 @@ Gauge: TypeAlias = Literal[
     "seq",
     "agents",
     "log_bytes",
+    "log_first_record",
+    "snapshot_seq",
 ]
 
 UNKNOWN_KIND: Final = "unknown"
 """Stands for every kind that the registry does not know."""
+
+_DOOR: Final = Stage.DOOR.value
 
 OTHER_CODE: Final = "other"
 """Stands for the codes of domains and validators beyond `DOMAIN_CODES_MAX`."""
@@ -47,6 +51,8 @@ class Counters:
         commit_seconds: Time to make a group durable.
         verdict_seconds: Time from submit to verdict.
         effect_seconds: Time of effects, for each `(executor, outcome)`.
+        snapshots: A count for each outcome of taking one.
+        snapshot_seconds: Time of taking one, in a process of its own.
         gauges: What is read when asked: gauge -> label -> reading.
         observe_batch: Count one batch size.
         observe_decide: Count one time in seconds; likewise `observe_commit`.
@@ -67,6 +73,8 @@ class Counters:
         "observe_decide",
         "observe_verdicts",
         "refusals",
+        "snapshot_seconds",
+        "snapshots",
         "verdict_seconds",
     )
 
@@ -83,6 +91,8 @@ class Counters:
         self.commit_seconds = LatencyHistogram()
         self.verdict_seconds = LatencyHistogram()
         self.effect_seconds: dict[tuple[str, str], LatencyHistogram] = {}
+        self.snapshots = {"written": 0, "failed": 0}
+        self.snapshot_seconds = LatencyHistogram()
         self.gauges: dict[Gauge, dict[str, Callable[[], float]]] = {}
         # Bound once: a method around each would double the cost of a sample.
         self.observe_batch = self.batch_intents.observe
@@ -103,6 +113,11 @@ class Counters:
         is_known = isinstance(kind, str) and kind in self._kinds
         self.intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
 
+    def count_turned_away(self, code: str) -> None:
+        """Count a batch that the door refused; as cheap as refusing must be under overload."""
+        self.intents["refused"][UNKNOWN_KIND] += 1
+        self.refusals[_DOOR, code] += 1
+
     def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
         """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains have their own number."""
         key = (stage.value, code)
@@ -120,6 +135,11 @@ class Counters:
         if histogram is None:
             histogram = self.effect_seconds[key] = LatencyHistogram()
         histogram.observe(seconds)
+
+    def snapshot(self, outcome: str, seconds: float) -> None:
+        """Count one snapshot, `written` or `failed`."""
+        self.snapshots[outcome] += 1
+        self.snapshot_seconds.observe(seconds)
 
     def watch(self, gauge: Gauge, reading: Callable[[], float], label: str = "") -> None:
         """Name where a gauge is read; it replaces an earlier reading of the same label.

@@ -5,11 +5,26 @@ submitter tries. Each refusal names its signal, its value and its limit.
 """
 
 from collections import OrderedDict
+from typing import Final, NamedTuple
 
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
-_MS_NS = 1_000_000
+_MS_NS: Final = 1_000_000
+_PACE_NS: Final = 20 * _MS_NS
+"""How often the pace is measured anew, at most."""
+
+_SPREAD_NS: Final = 2 * SECOND_NS
+"""Those who are refused are spread over so long a time, then from its beginning again."""
+
+TOLD_TIMES: Final = 16
+"""How many refused in a row may be told the same: half a group of the orchestrator's."""
+
+DRAINING: Final = "draining"
+"""The signal of a world that drains; its value is how many batches wait."""
+
+_QUEUE_FULL: Final = RefusalCode.QUEUE_FULL
+_OVERLOADED: Final = RefusalCode.OVERLOADED
 
 
 def door_refusal(
@@ -23,75 +38,96 @@ def door_refusal(
     return Refusal(code.value, message, Stage.DOOR, retry_after=retry_after, details=details)
 
 
+class Load(NamedTuple):
+    """What stands against one more batch: a signal that is over its limit.
+
+    Attributes:
+        code: `queue_full` or `overloaded`.
+        signal: Which.
+        value: Of the signal.
+        limit: Of the signal.
+        clears_ns: How long it will last, as far as it can be told.
+    """
+
+    code: RefusalCode
+    signal: str
+    value: int
+    limit: int
+    clears_ns: int = 50 * _MS_NS
+
+
 class Door:
     """Judges whether there is room and time for one more batch.
 
     All times are monotonic nanoseconds.
     """
 
-    __slots__ = ("_lag_ns", "_lag_seen_ns", "_limits", "_tats")
+    __slots__ = (
+        "_full",
+        "_lag_ns",
+        "_lag_seen_ns",
+        "_limits",
+        "_pace",
+        "_tats",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lag_ns = 0
         self._lag_seen_ns = 0
         self._tats: OrderedDict[str, int] = OrderedDict()
+        self._pace = Pace()
+        # Made once, for it is asked for as often as there is overload.
+        self._full = Load(
+            _QUEUE_FULL, "mailbox_batches", limits.mailbox_batches_max, limits.mailbox_batches_max
+        )
 
-    def check(
-        self, submitter: str, now_ns: int, waiting: int, oldest_ns: int | None
-    ) -> Refusal | None:
-        """Judge the moment before a batch is looked at.
+    def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Load | None:
+        """Judge the moment, before a batch is looked at.
 
         Args:
-            submitter: Whose attempt is counted.
             now_ns: Monotonic time.
             waiting: Batches in the queue.
             oldest_ns: When the oldest of them was put there.
         """
         limits = self._limits
         if waiting >= limits.mailbox_batches_max:
-            return self.queue_full("mailbox_batches", waiting, limits.mailbox_batches_max)
+            return self._full
         if oldest_ns is not None and now_ns - oldest_ns > limits.mailbox_age_ms_max * _MS_NS:
             age_ms = (now_ns - oldest_ns) // _MS_NS
-            return self._overloaded("mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, age_ms)
+            clears_ns = age_ms * _MS_NS  # what waits came in so long a time, and leaves in it
+            return Load(_OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns)
         if self._lag_ns > limits.loop_lag_ms_max * _MS_NS:
             left_ns = self._lag_seen_ns + self._lag_ns - now_ns
             if left_ns > 0:  # a lag is believed for as long as it lasted
                 lag_ms = self._lag_ns // _MS_NS
-                return self._overloaded(
-                    "loop_lag_ms", lag_ms, limits.loop_lag_ms_max, left_ns // _MS_NS + 1
-                )
-        return self._check_attempts(submitter, now_ns)
+                clears_ns = (left_ns // _MS_NS + 1) * _MS_NS
+                return Load(_OVERLOADED, "loop_lag_ms", lag_ms, limits.loop_lag_ms_max, clears_ns)
+        return None
 
     def note_lag(self, lag_ns: int, now_ns: int) -> None:
         """Take in how long the orchestrator waited for its turn after it was woken."""
         self._lag_ns = lag_ns
         self._lag_seen_ns = now_ns
 
-    def queue_full(self, signal: str, value: int, limit: int) -> Refusal:
-        """Refuse because the queue is full."""
-        return door_refusal(
-            RefusalCode.QUEUE_FULL,
-            f"the queue is full: {signal} is {value}, the limit is {limit}; retry in 0.05 s",
-            retry_after=0.05,
-            signal=signal,
-            value=value,
-            limit=limit,
-        )
+    def refusal(self, load: Load, now_ns: int, decided: int) -> Refusal:
+        """Refuse for a load, and say when to come again: not to all the same.
 
-    def _overloaded(self, signal: str, value: int, limit: int, retry_ms: int) -> Refusal:
-        retry_after = max(retry_ms, 1) / 1000
-        return door_refusal(
-            RefusalCode.OVERLOADED,
-            f"the system is overloaded: {signal} is {value}, the limit is {limit}; "
-            f"retry in {retry_after:.2f} s",
-            retry_after=retry_after,
-            signal=signal,
-            value=value,
-            limit=limit,
-        )
+        Args:
+            load: The reason.
+            now_ns: Monotonic time.
+            decided: How many batches the queue has given out so far.
+        """
+        code, signal, value, limit, clears_ns = load
+        retry_after = self._pace.next_ns(now_ns, decided, clears_ns) / SECOND_NS
+        what = "the queue is full" if code is _QUEUE_FULL else "the system is overloaded"
+        if signal is DRAINING:
+            what = "the world decides what waits and takes no more until it is resumed"
+        message = f"{what}: {signal} is {value}, the limit is {limit}; retry in {retry_after:.2f} s"
+        details = {"signal": signal, "value": value, "limit": limit}
+        return Refusal(code.value, message, Stage.DOOR, retry_after=retry_after, details=details)
 
-    def _check_attempts(self, submitter: str, now_ns: int) -> Refusal | None:
+    def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
         """Meter attempts by GCRA, refused ones too: an agent that loops on refusals is slowed."""
         limits = self._limits
         interval_ns = SECOND_NS // limits.attempts_per_second_max
@@ -114,6 +150,36 @@ class Door:
         return None
 
 
+class Pace:
+    """Spreads those who are refused over the time to come, as fast as batches are decided.
+
+    Were all told the same moment, they would come back as the same crowd. What a refused batch is
+    told is a hint, not a place: whoever comes is judged as everybody else.
+    """
+
+    __slots__ = ("_decided", "_measured_ns", "_next_ns", "_ns_per_batch")
+
+    def __init__(self) -> None:
+        self._ns_per_batch = _MS_NS
+        self._measured_ns = 0
+        self._decided = 0
+        self._next_ns = 0
+
+    def next_ns(self, now_ns: int, decided: int, earliest_ns: int) -> int:
+        """Give how long from now the next `TOLD_TIMES` refused batches are told to wait."""
+        elapsed_ns = now_ns - self._measured_ns
+        if elapsed_ns >= _PACE_NS:
+            if decided > self._decided and elapsed_ns < SECOND_NS:  # else it was not busy all along
+                self._ns_per_batch = elapsed_ns // (decided - self._decided)
+            self._measured_ns, self._decided = now_ns, decided
+        earliest_ns += now_ns
+        if not earliest_ns <= self._next_ns <= earliest_ns + _SPREAD_NS:
+            self._next_ns = earliest_ns
+        told_ns = self._next_ns
+        self._next_ns += self._ns_per_batch * TOLD_TIMES
+        return told_ns - now_ns
+
+
 def timed_out(waited_ns: int, valid_for_ns: int) -> Refusal:
     """Refuse a batch whose deadline passed while it waited."""
     return door_refusal(
@@ -130,6 +196,24 @@ def shed(why: str) -> Refusal:
     """Refuse a batch that was waiting and will not be decided."""
     message = f"the batch was not decided: {why}; submit it again later"
     return door_refusal(RefusalCode.SHED, message)
+
+
+def shed_for(refusal: Refusal, priority: int) -> Refusal:
+    """Refuse a batch that gave its place to one of higher priority.
+
+    Args:
+        refusal: What the other would have been told.
+        priority: Of the batch that is shed.
+    """
+    details = refusal.details
+    message = (
+        f"the batch was shed: one of higher priority than its {priority} came while "
+        f"{details['signal']} was {details['value']}, the limit is {details['limit']}; "
+        f"retry in {refusal.retry_after or 0:.2f} s"
+    )
+    return door_refusal(
+        RefusalCode.SHED, message, retry_after=refusal.retry_after, priority=priority, **details
+    )
 
 
 def unauthorized(agent_id: str) -> Refusal:

@@ -39,6 +39,9 @@ class Mailbox(Generic[M, C]):
     Args:
         count_max: How many messages may wait.
         bytes_max: How many bytes they may have together, as their senders declare.
+
+    Attributes:
+        is_paused: Messages wait and are not taken; control messages go on.
     """
 
     __slots__ = (
@@ -51,6 +54,7 @@ class Mailbox(Generic[M, C]):
         "_parked",
         "_received",
         "_sizes",
+        "is_paused",
     )
 
     def __init__(self, count_max: int, bytes_max: int = 2**63) -> None:
@@ -63,6 +67,7 @@ class Mailbox(Generic[M, C]):
         self._parked: asyncio.Future[None] | None = None
         self._received = 0
         self._most = 0
+        self.is_paused = False
 
     def post_nowait(self, message: M, size: int = 0) -> None:
         """Put a message at the end of the queue. An empty mailbox takes one of any size.
@@ -80,7 +85,7 @@ class Mailbox(Generic[M, C]):
         self._bytes += size
         if len(lane) > self._most:  # noqa: PLR1730  # on the path of every batch; max() is a call
             self._most = len(lane)
-        if self._parked is not None:
+        if self._parked is not None and not self.is_paused:
             self.wake()
 
     def post_control(self, message: C) -> None:
@@ -96,9 +101,13 @@ class Mailbox(Generic[M, C]):
             if not parked.done():
                 parked.set_result(None)
 
+    def pause(self) -> None:
+        """Let messages wait, and give none out, until `is_paused` is taken back."""
+        self.is_paused = True
+
     async def wait(self) -> None:
-        """Wait until there is a message, or `wake` is called. There is no polling."""
-        if self._lane or self._control:
+        """Wait until there is something to take, or `wake` is called. There is no polling."""
+        if not self.is_idle:
             return
         self._parked = asyncio.get_running_loop().create_future()
         try:
@@ -114,6 +123,8 @@ class Mailbox(Generic[M, C]):
         """Take the oldest messages: at most `count_max`, and none after `enough` said yes."""
         lane, sizes = self._lane, self._sizes
         taken: list[M] = []
+        if self.is_paused:
+            return taken
         while lane and len(taken) < count_max:
             message = lane.popleft()
             self._bytes -= sizes.popleft()
@@ -123,15 +134,25 @@ class Mailbox(Generic[M, C]):
         self._received += len(taken)
         return taken
 
+    def take_all(self) -> list[M]:
+        """Take every message, paused or not."""
+        self.is_paused = False
+        return self.take(len(self))
+
     @property
     def oldest(self) -> M | None:
         """The message that has waited longest."""
         return self._lane[0] if self._lane else None
 
     @property
-    def is_empty(self) -> bool:
-        """No message waits, and no control message."""
-        return not self._lane and not self._control
+    def is_idle(self) -> bool:
+        """There is nothing to take: no control message, and no message unless they are paused."""
+        return not self._control and (self.is_paused or not len(self))
+
+    @property
+    def received(self) -> int:
+        """How many messages were taken so far."""
+        return self._received
 
     def __len__(self) -> int:
         return len(self._lane)
@@ -139,5 +160,5 @@ class Mailbox(Generic[M, C]):
     def statistics(self) -> MailboxStatistics:
         """Tell what waits and what went through."""
         return MailboxStatistics(
-            len(self._lane), self._bytes, len(self._control), self._received, self._most
+            len(self), self._bytes, len(self._control), self._received, self._most
         )

@@ -7,66 +7,26 @@ loop stays short. It never awaits between reading and writing state. Its message
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from placet.actors.alarm import Alarm
 from placet.actors.committer import Commit, Committer
 from placet.actors.counters import Counters
-from placet.actors.door import Door, shed, timed_out, unauthorized
-from placet.actors.mailbox import Mailbox, MailboxFull
+from placet.actors.door import timed_out, unauthorized
+from placet.actors.intake import Intake
 from placet.actors.ports import Clock, HostClock
+from placet.actors.queue import Backpressure, Command, Step, Waiting
 from placet.actors.tally import GroupReport, Tally
 from placet.actors.turn import Turn, is_kept, resolve
 from placet.kernel.kernel import Kernel
-from placet.schemas.batch import CheckedBatch
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
-from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
 
 T = TypeVar("T")
 
 _MS_NS = 1_000_000
-
-
-class Waiting:
-    """A batch in the queue, and who waits for its verdict.
-
-    Attributes:
-        batch: What to decide.
-        reply: Gets the verdict.
-        since_ns: When it was posted, monotonic nanoseconds.
-        incarnation: Of the agent whose handle posted it; None where the operator did.
-    """
-
-    __slots__ = ("batch", "incarnation", "reply", "since_ns")
-
-    def __init__(
-        self,
-        batch: CheckedBatch,
-        reply: "asyncio.Future[Any]",
-        since_ns: int,
-        incarnation: int | None,
-    ) -> None:
-        self.batch = batch
-        self.reply = reply
-        self.since_ns = since_ns
-        self.incarnation = incarnation
-
-
-class Command(NamedTuple):
-    """Do something with the kernel in the orchestrator's turn."""
-
-    act: Callable[[Kernel], object]
-    reply: "asyncio.Future[Any]"
-
-
-class Step(NamedTuple):
-    """Advance a stepped world by so many nanoseconds."""
-
-    dt_ns: int
-    reply: "asyncio.Future[Any]"
 
 
 class OrchestratorActor:
@@ -78,7 +38,13 @@ class OrchestratorActor:
         committer: Makes decisions durable, then tells.
         clock: Says when it is; a `SteppedClock` makes a stepped world.
         counters: Counted once per group.
+        backpressure: What becomes of a batch that comes under load (`queue.py`).
         on_group: Told of the verdicts of each group, for logging.
+
+    Attributes:
+        post: Hands in a batch (`Intake.post`).
+        refuse: Answers at the door (`Intake.refuse`).
+        shed: Answers everything that waits without deciding it (`Intake.shed`).
     """
 
     def __init__(
@@ -89,6 +55,7 @@ class OrchestratorActor:
         clock: Clock,
         counters: Counters,
         *,
+        backpressure: Backpressure = "reject",
         on_group: GroupReport | None = None,
     ) -> None:
         limits = kernel.config.limits
@@ -100,73 +67,15 @@ class OrchestratorActor:
         self._advance = clock.advance if isinstance(clock, HostClock) else None
         self._tally = Tally(counters, on_group)
         self._limits = limits
-        self._door = Door(limits)
-        self._mailbox: Mailbox[Waiting, Command | Step] = Mailbox(
-            limits.mailbox_batches_max, limits.mailbox_bytes_max
-        )
-        self._held: Mailbox[Waiting, Command | Step] = Mailbox(
-            limits.mailbox_batches_max, limits.mailbox_bytes_max
-        )
-        self._is_closed = False
-        self._woken_ns = 0
+        self._intake = intake = Intake(kernel, committer, clock, self._tally, backpressure)
+        self._mailbox, self._held = intake.mailbox, intake.held
+        # Bound once: a method around it would be one more call for each batch.
+        self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
         self._alarm = Alarm(clock, self._mailbox.wake)
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
 
     # what clients call
-
-    def post(
-        self,
-        raw: object,
-        submitter: str,
-        *,
-        dry_run: bool = False,
-        incarnation: int | None = None,
-    ) -> "asyncio.Future[Verdict]":
-        """Hand in a batch: door, structure, queue. The future resolves to its verdict.
-
-        Canceling the future withdraws a batch that is not decided yet. One that is decided stays
-        so, and its answer is had by `verdict_of`.
-
-        Args:
-            raw: The batch as it came.
-            submitter: For whom it speaks.
-            dry_run: Decide, and change nothing.
-            incarnation: Of the agent whose handle this is; None for the operator.
-
-        Raises:
-            ClosedError, StoreError: The world takes no more batches, or has failed.
-        """
-        self._check_open()
-        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        now_ns = self._clock.monotonic_ns()
-        queue = self._mailbox if self._advance is None else self._held
-        oldest = self._mailbox.oldest
-        since_ns = None if oldest is None else oldest.since_ns
-        refusal = self._door.check(submitter, now_ns, len(queue), since_ns)
-        if refusal is not None:
-            reply.set_result(self.refuse(refusal))
-            return reply
-        if incarnation is not None and not self._may_speak(submitter, incarnation):
-            return self._answer(reply, self.refuse(unauthorized(submitter)))
-        checked = self._kernel.check(raw, submitter)
-        if isinstance(checked, Verdict):
-            checked.dry_run = checked.dry_run or dry_run
-            self._tally.count_refused(checked)
-            return self._answer(reply, checked)
-        checked.dry_run = checked.dry_run or dry_run
-        if queue is self._held and self._is_prompt(checked):
-            queue = self._mailbox
-        if queue is self._mailbox and not len(queue):
-            self._woken_ns = now_ns
-        try:
-            waiting = Waiting(checked, reply, now_ns, incarnation)
-            queue.post_nowait(waiting, len(checked.encoded))
-        except MailboxFull as full:
-            reply.set_result(
-                self.refuse(self._door.queue_full(full.signal, full.value, full.limit))
-            )
-        return reply
 
     async def command(self, act: Callable[[Kernel], T]) -> T:
         """Do something with the kernel in the orchestrator's turn, before all waiting batches.
@@ -177,7 +86,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        self._check_open()
+        self._intake.check_open()
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._mailbox.post_control(Command(act, reply))
         return await reply
@@ -191,34 +100,52 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        self._check_open()
+        self._intake.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
         self._mailbox.post_control(Step(dt_ns, reply))
         return await reply
 
-    def refuse(self, refusal: Refusal) -> Verdict:
-        """Answer at the door; leaves no trace but a count."""
-        kernel = self._kernel
-        verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
-        self._tally.count_refused(verdict)
-        return verdict
+    async def pause(self) -> None:
+        """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.
+
+        Returns:
+            Once everything decided before is durable.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        await self.command(lambda _kernel: self._mailbox.pause())
+
+    async def resume(self) -> None:
+        """Take back `pause` and `drain`.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        await self.command(lambda _kernel: self._intake.resume())
+
+    async def drain(self) -> None:
+        """Take no more batches until `resume`, and decide those that wait, those in line too.
+
+        Returns:
+            Once they are decided and durable. What a stepped world holds is its next step's.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        self._intake.check_open()
+        self._intake.drain()
+        owed = [reply for reply in self._mailbox.replies() if not reply.done()]
+        if owed:
+            await asyncio.wait(owed)
+        await self.command(lambda _kernel: None)
 
     def close(self) -> None:
         """Take no more messages; `run` returns when those that wait are decided."""
-        self._is_closed = True
-        self._mailbox.wake()
-
-    def shed(self, why: str) -> None:
-        """Answer everything that still waits without deciding it; after a failure, with that."""
-        failure = self._committer.failure
-        for mailbox in (self._held, self._mailbox):
-            for waiting in mailbox.take(len(mailbox)):
-                resolve(waiting.reply, failure or self.refuse(shed(why)))
-            while (message := mailbox.take_control()) is not None:
-                resolve(message.reply, failure or ClosedError(why))
+        self._intake.close()
 
     def __len__(self) -> int:
-        return len(self._mailbox) + len(self._held)
+        return len(self._intake)
 
     # the loop
 
@@ -226,16 +153,16 @@ class OrchestratorActor:
         """Decide what waits, turn by turn, until closed and drained."""
         try:
             while self._committer.failure is None:
-                if self._mailbox.is_empty:
-                    if self._is_closed:
+                if self._mailbox.is_idle:
+                    if self._intake.is_closed:
                         return
-                    if self._advance is None:
+                    if self._advance is None and not self._mailbox.is_paused:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
                 self._turn()
                 if not self._committer.has_room:
                     await self._committer.room()
-                    self._woken_ns = 0  # that wait was the store's, not the event loop's
+                    self._intake.woken_ns = 0  # that wait was the store's, not the event loop's
                 await asyncio.sleep(0)  # let those who were answered take their turn
         finally:
             self._alarm.clear()
@@ -248,7 +175,7 @@ class OrchestratorActor:
             waiting = self._take()
             now_ns = self._clock.now_ns()
             if waiting or (self._advance is None and self._is_due(now_ns)):
-                self._note_lag()
+                self._intake.note_turn()
                 self._decide(waiting, now_ns, turn)
             self._hand_on(turn)
         except BaseException as error:
@@ -281,7 +208,9 @@ class OrchestratorActor:
             return
         turn.owed.append(message.reply)
         result: object
-        if isinstance(message, Step):
+        if isinstance(message, Step) and self._mailbox.is_paused:
+            result = ValueError("the world is paused, and time with it; resume it before a step")
+        elif isinstance(message, Step):
             result = self._step(message.dt_ns, turn)
         else:
             try:
@@ -292,7 +221,7 @@ class OrchestratorActor:
 
     def _step(self, dt_ns: int, turn: Turn) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
-        if not self._mailbox.is_empty:  # posted before the step, so answered before it
+        while len(self._mailbox):  # posted before the step, so answered before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
         now_ns = self._advance(dt_ns)
         verdicts = self._decide(self._held.take(len(self._held)), now_ns, turn)
@@ -321,7 +250,7 @@ class OrchestratorActor:
         if waiting.reply.done():
             return True
         incarnation, submitter = waiting.incarnation, waiting.batch.submitter
-        if incarnation is not None and not self._may_speak(submitter, incarnation):
+        if incarnation is not None and not self._intake.may_speak(submitter, incarnation):
             turn.replies.append((waiting.reply, self.refuse(unauthorized(submitter))))
             return True
         valid_for_ns = waiting.batch.valid_for_ns
@@ -342,45 +271,14 @@ class OrchestratorActor:
         if group is not None or turn.replies:
             self._committer.offer(Commit(group, turn.replies, turn.effects, turn.since_ns))
 
-    def _answer(
-        self, reply: "asyncio.Future[Verdict]", verdict: Verdict
-    ) -> "asyncio.Future[Verdict]":
-        """Answer without a decision, once all that the answer could tell of is durable."""
-        if self._committer.waiting < self._limits.mailbox_batches_max:
-            self._committer.offer(Commit(None, [(reply, verdict)]))
-        else:
-            full = ("answers_waiting", self._committer.waiting, self._limits.mailbox_batches_max)
-            reply.set_result(self.refuse(self._door.queue_full(*full)))
-        return reply
-
     # the moment
-
-    def _check_open(self) -> None:
-        if self._committer.failure is not None:
-            raise self._committer.failure
-        if self._is_closed:
-            raise ClosedError("the world is closed and takes no more batches; open it again")
-
-    def _may_speak(self, submitter: str, incarnation: int) -> bool:
-        """Tell whether a handle is of the agent as it is now."""
-        agent = self._kernel.ledger.agents.get(submitter)
-        return agent is not None and agent.incarnation == incarnation
-
-    def _is_prompt(self, batch: CheckedBatch) -> bool:
-        """In a stepped world, dry runs and batches for later are answered at once."""
-        later = batch.sim_time_ns is not None and batch.sim_time_ns > self._clock.now_ns()
-        return batch.dry_run or later
 
     def _is_due(self, now_ns: int) -> bool:
         due_ns = self._kernel.ledger.next_due_ns
-        return due_ns is not None and due_ns <= now_ns
-
-    def _note_lag(self) -> None:
-        if self._woken_ns:
-            now_ns = self._clock.monotonic_ns()
-            self._door.note_lag(now_ns - self._woken_ns, now_ns)
-            self._woken_ns = 0
+        return due_ns is not None and due_ns <= now_ns and not self._mailbox.is_paused
 
     def _oldest_seconds(self) -> float:
         oldest = self._mailbox.oldest
-        return 0.0 if oldest is None else (self._clock.monotonic_ns() - oldest.since_ns) / SECOND_NS
+        if oldest is None:
+            return 0.0
+        return (self._clock.monotonic_ns() - oldest.queued_ns) / SECOND_NS

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 
 class EventLog(Protocol):
@@ -42,7 +42,7 @@ class EventLog(Protocol):
         """
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on, in order.
+        """Give `(ordinal, record)` from an ordinal on, in order; of a compacted log, what is left.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -51,15 +51,41 @@ class EventLog(Protocol):
     def find_seq(self, seq: int) -> int:
         """Give the ordinal of the first record of the group that reached a seq; else `count()`.
 
+        Of a compacted log, no ordinal before its start.
+
         Raises:
             StoreError: The store cannot be read or is damaged.
         """
 
+    def start(self) -> LogStart:
+        """Say where the log begins.
+
+        Raises:
+            StoreError: The store cannot be read or is damaged.
+        """
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+        Durable, all of it or nothing, and `start` with it. What is removed must be in a snapshot.
+
+        Args:
+            before_record: Where to stop.
+            epoch: As for `append`.
+            groups_max: How many groups to remove at most, so that an append waits no longer.
+
+        Returns:
+            Whether there is more to remove.
+
+        Raises:
+            StoreError: The store could not write, or `epoch` is no longer the latest.
+        """
+
     def count(self) -> int:
-        """Count the records."""
+        """Count the records that were ever appended: the ordinal of the next one."""
 
     def size_bytes(self) -> int:
-        """Give the bytes of the records, as far as the store knows."""
+        """Give the bytes of all records ever appended, as far as the store knows."""
 
     def close(self) -> None:
         """Let go of the store; harmless if done twice."""

@@ -6,7 +6,8 @@ nothing.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -88,28 +89,57 @@ class Publisher:
         Args:
             since: Sequence number; events with a greater one are given.
         """
-        is_live = since == self._durable_seq
-        place = self._durable
+        with self._subscribed(since) as me:
+            async with aclosing(self._follow(since, None)) as pages:
+                async for page in pages:
+                    for event in page:
+                        self._places[me] = event.seq
+                        yield event
+
+    async def pages(
+        self, since: int = 0, from_record: int | None = None
+    ) -> AsyncGenerator[list[Event]]:
+        """Give the same as `events`, as many at a time as are there and the log reads at once.
+
+        Args:
+            since: As for `events`.
+            from_record: Instead of it, the ordinal of the first record to give: this misses no
+                refusal where `since` cannot tell those before a reader's place from those after.
+        """
+        with self._subscribed(since) as me:
+            async with aclosing(self._follow(since, from_record)) as pages:
+                async for page in pages:
+                    self._places[me] = page[-1].seq
+                    yield page
+
+    @contextmanager
+    def _subscribed(self, since: int) -> Iterator[int]:
         self._subscribers += 1
         me = self._subscribers
         self._places[me] = min(since, self._durable_seq)
         try:
-            if since < self._durable_seq:
-                place = await self._in_thread_if(partial(self._log.find_seq, since + 1))
-            while True:
-                for ordinal, data in await self._read(place):
-                    place = ordinal + 1
-                    event = event_of(ordinal, data)
-                    self._places[me] = event.seq
-                    if is_live or event.seq > since:
-                        yield event
-                if place < self._durable:
-                    continue
-                if self._is_closed:
-                    return
-                await self._news.wait()
+            yield me
         finally:
             del self._places[me]
+
+    async def _follow(self, since: int, from_record: int | None) -> AsyncGenerator[list[Event]]:
+        is_all = from_record is not None or since == self._durable_seq
+        place = self._durable if from_record is None else from_record
+        if from_record is None and since < self._durable_seq:
+            place = await self._in_thread_if(partial(self._log.find_seq, since + 1))
+        while True:
+            read = await self._read(place)
+            events = [event_of(ordinal, data) for ordinal, data in read]
+            if events:
+                place = events[-1].record + 1
+            page = events if is_all else [event for event in events if event.seq > since]
+            if page:
+                yield page
+            if place < self._durable:
+                continue
+            if self._is_closed:
+                return
+            await self._news.wait()
 
     async def _read(self, place: int) -> Sequence[tuple[int, bytes]]:
         """Give some records from a place on, none beyond what is durable."""

@@ -57,8 +57,14 @@ class Tally:
         if self._on_group is not None and answers:
             self._on_group([verdict for _, verdict in answers])
 
+    def count_turned_away(self, verdict: Verdict) -> None:
+        """Count a batch that the door refused; nobody has looked at its kinds."""
+        self._counters.count_turned_away(verdict.refusals[0].code)
+        if self._on_group is not None:
+            self._on_group([verdict])
+
     def count_refused(self, verdict: Verdict) -> None:
-        """Count a batch that was refused before it was decided: at the door, or for its shape."""
+        """Count a batch that was refused for its shape."""
         if verdict.dry_run:
             return
         for refusal in verdict.refusals:

@@ -19,6 +19,16 @@ class Ticket(Awaitable[Verdict]):
         """Tell whether the verdict is there."""
         return self._future.done()
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict if it is there, without waiting; None before, and where there is none.
+
+        Raises:
+            StoreError: The world failed before it could tell.
+        """
+        done = self._future.done() and not self._future.cancelled()
+        return self._future.result() if done else None
+
     def withdraw(self) -> bool:
         """Ask for no answer any more; False if the verdict is there.
 

@@ -26,6 +26,7 @@ from placet.bench.workloads import (
     make_kernel_config,
 )
 from placet.kernel.kernel import Kernel
+from placet.kernel.redecide import Redecider
 from placet.kernel.replay import Replayer
 from placet.runtime.facade import Orchestrator
 from placet.schemas.batch import CheckedBatch
@@ -251,3 +252,14 @@ class Fold(Contender):
         replayer = Replayer()
         for data in self.records:
             replayer.apply(data)
+
+
+class Redecided(Fold):
+    """Decides a log again, as `placet verify` does; compiling the domain's kinds is in it."""
+
+    async def run(self, chunk: Chunk) -> None:
+        """Decide it."""
+        redecider = Redecider([make_domain()])
+        for data in self.records:
+            redecider.apply(data)
+        assert redecider.intents == chunk.intents, "all of it is decided again"

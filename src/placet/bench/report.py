@@ -52,6 +52,10 @@ BARS: Final = (
     Bar("W4 p99, µs", "w4", "verdict_ms.p99", False, 300, 150, 1e3),
     Bar("W5 cost, largest ÷ smallest", "w5", "cost_largest_to_smallest", False, 1.3, 1.1),
     Bar("replay, intents folded ÷ W1", "replay", "ratio_to_w1", True, 2, 4),
+    Bar("recovery from a disk, intents ÷ W1", "recovery", "ratio_to_w1", True, 2, None),
+    Bar(
+        "overload, goodput at 5 times capacity ÷ peak", "overload", "goodput_at_5x", True, 0.9, None
+    ),
     Bar("memory per idle agent, B", "memory", "bytes_per_agent", False, 2_000, 1_000),
     Bar("memory per remembered req_id, B", "memory", "bytes_per_req_id", False, 300, 130),
     Bar("import placet, ms", "import", "import_seconds", False, 300, None, 1e3),

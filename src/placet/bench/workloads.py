@@ -65,6 +65,8 @@ class Scale:
         crowd_window_ids: Size of W5's windows: small, so that the largest crowd's can be filled.
         log_records: Records in the log of W5's long-lived world.
         replay_intents: Intents in the log that is folded.
+        recovery_intents: Lengths of the logs that are opened, shortest first.
+        recovery_tail_intents: How many of them came after the snapshot.
         idle_agents: Agents registered for the memory figure.
         chunk_intents: Intents made ahead of one stretch of timed work.
         import_repeats: How often a fresh interpreter imports the package.
@@ -76,6 +78,8 @@ class Scale:
     crowd_window_ids: int = 64
     log_records: int = 1_000_000
     replay_intents: int = 100_000
+    recovery_intents: tuple[int, ...] = (100_000, 1_000_000)
+    recovery_tail_intents: int = 20_000
     idle_agents: int = 10_000
     chunk_intents: int = CHUNK_INTENTS
     import_repeats: int = 9

@@ -107,7 +107,7 @@ class Applier:
 
     def schedule(self, batch: CheckedBatch) -> Verdict:
         """Keep a batch for later; it is answered now and decided when it is due."""
-        context, ledger = self._context, self._context.ledger
+        context, ledger, registry = self._context, self._context.ledger, self._context.registry
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
         if not batch.dry_run:
@@ -125,6 +125,7 @@ class Applier:
                 group_seq=context.group_seq,
                 number=ledger.scheduled_seen + 1,
                 due_ns=batch.sim_time_ns,
+                versions={kind: registry.versions[kind] for _, kind, _ in batch.counts},
             )
             booking.book_scheduled(ledger, record, batch)
             self._journal.append(encode_record(record))

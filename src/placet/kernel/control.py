@@ -15,6 +15,7 @@ from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
+from placet.kernel.succession import Rules
 from placet.kernel.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json
 from placet.schemas.config import Quota
@@ -32,6 +33,7 @@ from placet.schemas.record import (
     Header,
     Record,
     Registered,
+    RulesChanged,
     Settled,
     Tick,
     encode_record,
@@ -56,7 +58,7 @@ class Control:
     def _ledger(self) -> Ledger:
         return self._context.ledger
 
-    def begin(self, world: str, seed: int) -> None:
+    def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
         """Write the header, with what the domains begin with, which stands at seq 0."""
         registry, draft = self._context.registry, self._context.draft
 
@@ -68,13 +70,23 @@ class Control:
                 format_version=FORMAT_VERSION,
                 world=world,
                 seed=seed,
-                domains=[(domain.name, domain.version) for domain in registry.domains],
-                fingerprint=registry.fingerprint,
                 changes=changes,
+                **rules._asdict(),
+                origin=dict(origin),
             )
 
         hooks = [partial(domain.on_open, draft) for domain in registry.domains]
         self._write(*self._act("on_open", hooks, header, seq=0))
+
+    def change_rules(self, rules: Rules) -> None:
+        """Say that other rules decide from here on."""
+        record = RulesChanged(
+            prev=self._journal.prev,
+            seq=self._ledger.seq + 1,
+            now_ns=self._context.now_ns,
+            **rules._asdict(),
+        )
+        self._write(record, encode_record(record))
 
     def configure(self, policy: Policy) -> None:
         """Decide by another policy from here on."""

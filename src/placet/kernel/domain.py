@@ -80,6 +80,9 @@ Rule: TypeAlias = Callable[["Draft", Intent], RuleRefusal | None]
 Reads: TypeAlias = Callable[[Intent], Iterable[tuple[str, str | None]]]
 """Name what the intent depends on, from the intent alone: `Ref`s, or plain pairs of the same."""
 
+Upcaster: TypeAlias = Callable[[dict[str, Json]], Mapping[str, Json]]
+"""Make of an older payload one of today's: pure, from the payload alone, a copy of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -95,8 +98,11 @@ class Kind:
             in which it has its agent's name. It is asked once per batch and costs almost nothing.
         when_stale: `reject`, or `revalidate` to let the rule decide.
         effects: Kinds of effect that the rule may emit; the gate checks their executors' outboxes.
-        version: Version of the rule, part of the domain's fingerprint.
+        version: Version of the payload, part of the domain's fingerprint; where only the rule
+            changes, the domain's own version does.
         summary: One line for people and tools.
+        upcasters: Older version -> what makes of its payloads those of `version`. A log that holds
+            an older version can be gone on with only if there is one for it.
     """
 
     name: str
@@ -108,6 +114,7 @@ class Kind:
     version: str = "1"
     summary: str = ""
     reads_own: str | None = None
+    upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not is_kind_name(self.name):
@@ -117,6 +124,10 @@ class Kind:
             )
         if self.reads is not None and self.reads_own is not None:
             raise ValueError(f"kind {self.name!r} has both reads and reads_own; give one of them")
+        if self.version in self.upcasters:
+            raise ValueError(
+                f"kind {self.name!r} has an upcaster for {self.version!r}, which is its own version"
+            )
 
 
 @runtime_checkable
@@ -135,6 +146,14 @@ class Domain(Protocol):
     version: str
     kinds: Sequence[Kind]
 
+    def settings(self) -> Mapping[str, Json] | None:
+        """Give the keywords that make this domain again, as plain JSON; None where none can.
+
+        They are kept in the log, so that a tool can decide it again by the very same rules. What
+        comes back has lists for tuples, and the keys of objects in their sorted order.
+        """
+        return None
+
     def on_open(self, draft: "Draft") -> None:
         """Put the initial state. Called once in the life of a world."""
         return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
@@ -151,6 +170,14 @@ class Domain(Protocol):
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
         """Advance what moves by itself, once per step of simulated time."""
+        return None  # noqa: RET501  # likewise
+
+    def on_batch(self, draft: "Draft") -> None:
+        """Finish a batch whose rules have all passed: write what belongs to it as a whole.
+
+        Such as a version number or an undo list; `draft.replaced()` tells what the batch did. Runs
+        once per batch, as its last intent, before the invariants.
+        """
         return None  # noqa: RET501  # likewise
 
     def on_settle(self, draft: "Draft", effect: Effect, settlement: Settlement) -> None:

@@ -105,6 +105,15 @@ class Draft:
         """Give the ids of a collection, sorted. O(n log n)."""
         return self.state.ids(collection)
 
+    def replaced(self) -> Iterator[tuple[str, str, str, Json]]:
+        """Tell what the batch has put so far: `(collection, entity, field, old value)`, in order.
+
+        The old value is None where there was none. Creations and deletions are not told.
+        """
+        for collection, entity, field, old, *_ in self._undo:
+            if field != WHOLE:
+                yield collection, entity, field, None if old is ABSENT else old
+
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1): the same for the same seed, seq, agent and purpose."""
         return draw_unit(self._seed, self.seq, self.agent_id, purpose)

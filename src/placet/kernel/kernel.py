@@ -24,8 +24,10 @@ from placet.kernel.journal import Journal, RecordSink
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.order import in_order
 from placet.kernel.registry import Registry
-from placet.kernel.replay import Replayer, recorded_batch
+from placet.kernel.replay import Replayer, folded
+from placet.kernel.schedule import batches_of, due_batches
 from placet.kernel.state import State, WorldState
+from placet.kernel.succession import Rules, require_successor, rules_in, rules_of
 from placet.kernel.transaction import Transaction
 from placet.kernel.window import unpack
 from placet.schemas.batch import CheckedBatch
@@ -35,6 +37,7 @@ from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import Header
 from placet.schemas.verdict import Verdict
 
 _NOW_NS_MAX: Final = 2**62
@@ -50,7 +53,10 @@ class Kernel:
         config: Seed, policy and limits.
         effect_validator: A rule of the user's own, asked before each domain rule.
         sink: Takes each record of the log, encoded, as it is made.
-        history: Records of an earlier life, in order; the world goes on where they end.
+        history: Records of an earlier life, in order, or the fold of them, which the kernel then
+            takes over; the world goes on where they end.
+        origin: What began the world, for whoever wants to begin it again; goes into the header of
+            a new log.
 
     Raises:
         ValueError: A domain or the configuration is unsound.
@@ -64,7 +70,8 @@ class Kernel:
         *,
         effect_validator: EffectValidator | None = None,
         sink: RecordSink | None = None,
-        history: Iterable[bytes] = (),
+        history: Iterable[bytes] | Replayer = (),
+        origin: Mapping[str, Json] | None = None,
     ) -> None:
         self.config = config = config or KernelConfig()
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
@@ -72,21 +79,20 @@ class Kernel:
         self._structure = Structure(self.registry, config.limits)
         self._rules = DomainRules(effect_validator)
         self._validator = effect_validator
-        past = Replayer()
-        for data in history:
-            past.apply(data)
+        past = history if isinstance(history, Replayer) else folded(history)
         self.history_end = (past.ledger.seq, past.journal.count)
         """Seq and record count of `history`; what was written since is new."""
         self._take_over(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
-        self._groups_since_checkpoint = 0
+        self._groups, self._group_seq = past.groups, past.group_seq
         self._journal.sink = sink
-        policy = Policy.of(config)
+        policy, rules = Policy.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
-            self._control.begin(config.world, config.seed)
+            self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
             return
-        self._check_header(past)
+        if self._check_header(past.header) != rules:
+            self._control.change_rules(rules)
         if past.ledger.policy != policy:
             self._control.configure(policy)
         self._tell_validator_of_all()
@@ -98,9 +104,9 @@ class Kernel:
         self._applier = Applier(self._context, journal, self.config.world)
         self._control = Control(self._context, journal, self._rules)
 
-    def _check_header(self, past: Replayer) -> None:
-        header, config = past.header, self.config
-        assert header is not None, "a history begins with a header"
+    def _check_header(self, header: Header) -> Rules:
+        """Check that this world may go on with a log; give the rules that decided it."""
+        config, then = self.config, rules_in(header)
         ours = [domain.name for domain in self.registry.domains]
         theirs = [name for name, _ in header.domains]
         if ours != theirs:
@@ -110,6 +116,8 @@ class Kernel:
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
                 f"{config.world!r} with seed {config.seed}; open it with its own"
             )
+        require_successor(then, self.registry)
+        return then
 
     # reading
 
@@ -204,36 +212,30 @@ class Kernel:
 
     def decide_checked(self, batches: Sequence[CheckedBatch], now_ns: int) -> Decision:
         """Decide a group of checked batches, and those of the schedule that are due by now."""
+        now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
+        due = due_batches(self._ledger, now_ns)
+        return self._decide_group([*due, *batches] if due else batches)
+
+    def _decide_group(self, batches: Sequence[CheckedBatch]) -> Decision:
         ledger, context, applier = self._ledger, self._context, self._applier
-        context.now_ns = now_ns = max(now_ns, context.now_ns)
-        if ledger.schedule and ledger.schedule[0][0] <= now_ns:
-            batches = [*self._due(now_ns), *batches]
         context.group_seq = ledger.seq
-        self._draft.open_group(now_ns)
+        self._draft.open_group(context.now_ns)
         applier.effects = []
         written = self._journal.count
         rules = self._rules
         answers = [
             Answer(batch, decide_batch(batch, context, rules, applier))
-            for batch in in_order(batches, ledger, self.config.seed, now_ns)
+            for batch in in_order(batches, ledger, self.config.seed, context.now_ns)
         ]
         if self._journal.count != written:  # else not even the time is remembered
-            ledger.now_ns = now_ns
-            self._groups_since_checkpoint += 1
-            if self._groups_since_checkpoint >= self.config.limits.checkpoint_groups:
-                self._groups_since_checkpoint = 0
+            ledger.now_ns = context.now_ns
+            if context.group_seq != self._group_seq:  # as a fold can tell: it is in the records
+                self._group_seq = context.group_seq
+                self._groups += 1
+            if self._groups >= self.config.limits.checkpoint_groups:
+                self._groups = 0
                 self._control.checkpoint()
         return Decision(answers, applier.effects)
-
-    def _due(self, now_ns: int) -> list[CheckedBatch]:
-        ledger = self._ledger
-        due = sorted(entry for entry in ledger.schedule if entry[0] <= now_ns)
-        batches = []
-        for due_ns, number in due:
-            batch = recorded_batch(ledger.scheduled[number])
-            batch.due_of, batch.sim_time_ns = number, due_ns
-            batches.append(batch)
-        return batches
 
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Give the remembered answer to a request; None if there is none (any more)."""
@@ -289,6 +291,9 @@ class Kernel:
     def change_agent(self, agent_id: str, what: str) -> None:
         """Make an agent `suspended`, `resumed` or `removed`.
 
+        What an agent that leaves has in the schedule is refused now: later, its name may be
+        another's.
+
         Raises:
             AgentError: There is no such agent.
             ValueError: `what` is none of these.
@@ -296,6 +301,8 @@ class Kernel:
         if what not in {"suspended", "resumed", "removed"}:
             raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
         self._control.change_agent(agent_id, what)
+        if what == "removed" and self._ledger.scheduled:
+            self._decide_group(batches_of(self._ledger, agent_id))
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
         """Say that effects of a kind are executed, and how many may wait; None takes it back.
@@ -345,7 +352,7 @@ class Kernel:
         """Give the whole world as bytes: state, books, and place in the log. O(world)."""
         world = snapshots.dump(self._state, self._ledger)
         journal = self._journal
-        place = [journal.prev, journal.count, self._batches, self._groups_since_checkpoint]
+        place = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]
         return canonical([world, self._context.now_ns, *place])
 
     def restore(self, data: bytes) -> None:
@@ -356,12 +363,12 @@ class Kernel:
         """
         ledger, journal = Ledger(self._ledger.policy), Journal(self._journal.sink)
         try:
-            world, now_ns, prev, count, batches, groups = from_canonical(data)
+            world, now_ns, prev, count, batches, groups, group_seq = from_canonical(data)
             state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no snapshot of a known version: {error!r}") from error
         journal.prev, journal.count = prev, count
-        self._batches, self._groups_since_checkpoint = batches, groups
+        self._batches, self._groups, self._group_seq = batches, groups, group_seq
         self._take_over(state, ledger, journal)
         self._context.now_ns = now_ns
         self._tell_validator_of_all()

@@ -61,14 +61,14 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
     else:
         index, priority = first.index, min(batch.priority, first.priority_max)
     if len(batch.agents) > 1:
-        priority = min(priority, _cap(batch.agents, ledger))
+        priority = min(priority, priority_cap(batch.agents, ledger))
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
     # Its place among equals for one group: one round of SplitMix64.
     word = (salt ^ index) * 0xBF58476D1CE4E5B9 & _MASK64
     return (due_ns, -priority, (word ^ word >> 29) * 0x94D049BB133111EB & _MASK64, arrival)
 
 
-def _cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
-    """Give the lowest priority cap of several agents."""
+def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
+    """Give the lowest priority cap of several agents; a name that nobody has bounds nothing."""
     agents = [ledger.agents.get(agent_id) for agent_id in agent_ids]
     return min([_PRIORITY_MAX, *[agent.priority_max for agent in agents if agent is not None]])

@@ -10,7 +10,7 @@ from pydantic import PydanticUserError, TypeAdapter
 
 from placet.kernel.domain import Domain, Kind, Ref
 from placet.kernel.state import State
-from placet.schemas.codec import Json, canonical
+from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 
 
 class Registry:
@@ -21,7 +21,10 @@ class Registry:
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
         judging: The domains that have invariants.
+        finishing: The domains that finish batches.
         ticking: The domains that move by themselves.
+        versions: Version of every kind.
+        settings: What makes a domain again, by its name, for each that can be made of data.
         fingerprint: 128 bits over the names and versions of domains and kinds and the payloads'
             JSON Schemas, in hexadecimal: two worlds with one fingerprint decide alike.
     """
@@ -31,9 +34,12 @@ class Registry:
         "domain_of",
         "domains",
         "fingerprint",
+        "finishing",
         "judging",
         "kinds",
+        "settings",
         "ticking",
+        "versions",
     )
 
     def __init__(self, domains: Sequence[Domain]) -> None:
@@ -46,7 +52,11 @@ class Registry:
         if not self.kinds:
             raise ValueError("a world needs at least one domain with at least one kind")
         self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
+        self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
+        self.versions = {kind.name: kind.version for kind in self}
+        settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
+        self.settings = {name: given for name, given in settings if given is not None}
         self.fingerprint = self._fingerprint()
 
     def _add(self, domain: Domain) -> None:
@@ -104,6 +114,24 @@ class Registry:
         ]
         data = canonical([described, self.json_schemas()])
         return blake2b(data, digest_size=16).hexdigest()
+
+
+def _settings_of(domain: Domain) -> dict[str, Json] | None:
+    """Read what a domain says of itself, as a log would give it back.
+
+    Raises:
+        ValueError: It is not plain JSON.
+    """
+    given = domain.settings()
+    if given is None:
+        return None
+    try:
+        plain: dict[str, Json] = from_canonical(canonical(freeze(dict(given))))
+    except ENCODE_ERRORS as error:
+        raise ValueError(
+            f"the settings of domain {domain.name!r} must be plain JSON, or None: {error}"
+        ) from error
+    return plain
 
 
 def _overrides(domain: Domain, hook: str) -> bool:

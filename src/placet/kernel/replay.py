@@ -4,6 +4,8 @@ No rule runs and no effect is executed: a record says what it changed. So a fold
 and costs what was changed.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from placet.kernel import booking
@@ -28,10 +30,12 @@ from placet.schemas.record import (
     Record,
     Refused,
     Registered,
+    RulesChanged,
     Scheduled,
     Settled,
     Tick,
     decode_record,
+    encode_record,
     record_hash,
     record_type,
 )
@@ -53,21 +57,39 @@ class Replayer:
     """The state and the books at some point of a log.
 
     Attributes:
-        header: The log's first record; None before it was read.
+        header: The log's first record, with the rules that are in force; None before it was read.
+        header_data: Its bytes.
+        configured_data: The bytes of the policy's latest record; None before there was one.
         state: The domain state so far.
         ledger: The books so far.
         journal: The chain so far.
         batches_seen: Highest number of a batch so far.
+        groups: Groups of batches since the last checkpoint, as the kernel counts them.
+        group_seq: Where the latest of them was opened; -1 before the first.
     """
 
-    __slots__ = ("batches_seen", "header", "journal", "ledger", "state")
+    __slots__ = (
+        "batches_seen",
+        "configured_data",
+        "group_seq",
+        "groups",
+        "header",
+        "header_data",
+        "journal",
+        "ledger",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.header: Header | None = None
+        self.header_data: bytes | None = None
+        self.configured_data: bytes | None = None
         self.ledger = Ledger(Policy.of(KernelConfig()))
         self.state = State(self.ledger.policy.limits.tombstones_max)
         self.journal = Journal()
         self.batches_seen = 0
+        self.groups = 0
+        self.group_seq = -1
 
     def apply(self, data: bytes) -> Record:
         """Check one encoded record against the chain and fold it.
@@ -87,8 +109,8 @@ class Replayer:
         if (self.header is None) != isinstance(record, Header):
             raise self._divergence(f"a log begins with its header, got {record_type(record)}")
         try:
-            expected = self.ledger.seq + _seqs_of(record)
-            self._fold(record)
+            expected = self.ledger.seq + seqs_of(record)
+            self._fold(record, data)
         except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
         if record.seq != expected:
@@ -102,7 +124,7 @@ class Replayer:
     def _divergence(self, why: str) -> Divergence:
         return Divergence(self.journal.count, self.ledger.seq, why)
 
-    def _fold(self, record: Record) -> None:
+    def _fold(self, record: Record, data: bytes) -> None:
         ledger = self.ledger
         match record:
             case Admitted():
@@ -119,11 +141,14 @@ class Replayer:
                 fold_changes(self.state, record.changes)
             case Checkpoint():
                 self._check_digest(record)
+                self.groups = 0
             case _:
-                self._fold_control(record)
+                self._fold_control(record, data)
 
     def _fold_control(
-        self, record: Header | Configured | Registered | AgentChanged | ExecutorChanged
+        self,
+        record: Header | RulesChanged | Configured | Registered | AgentChanged | ExecutorChanged,
+        data: bytes,
     ) -> None:
         ledger = self.ledger
         match record:
@@ -133,10 +158,14 @@ class Replayer:
                         f"format {record.format_version} is newer than {FORMAT_VERSION}, "
                         "the newest this release reads"
                     )
-                self.header = record
+                self.header, self.header_data = record, data
                 fold_changes(self.state, record.changes)
+            case RulesChanged():
+                self.header = header_after(self.header, record)
+                self.header_data = encode_record(self.header)
             case Configured():
                 booking.book_configured(ledger, record)
+                self.configured_data = data
                 self.state.tombstones_max = ledger.policy.limits.tombstones_max
             case Registered():
                 booking.book_registered(ledger, record)
@@ -151,6 +180,9 @@ class Replayer:
         number = record.batch_id[1:]
         if number.isdecimal():
             self.batches_seen = max(self.batches_seen, int(number))
+        if record.group_seq != self.group_seq:
+            self.group_seq = record.group_seq
+            self.groups += 1
         return recorded_batch(record)
 
     def _check_digest(self, record: Checkpoint) -> None:
@@ -161,7 +193,26 @@ class Replayer:
             )
 
 
-def _seqs_of(record: Record) -> int:
+def folded(history: Iterable[bytes]) -> Replayer:
+    """Fold encoded records, from the first of a log on.
+
+    Raises:
+        Divergence: They do not hold together.
+    """
+    past = Replayer()
+    for data in history:
+        past.apply(data)
+    return past
+
+
+def header_after(header: Header | None, record: RulesChanged) -> Header:
+    """Bring a header up to date: whoever goes on from here asks which rules decided last."""
+    assert header is not None, "a log begins with its header"
+    names = ("domains", "fingerprint", "settings", "kinds", "validator")
+    return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
+
+
+def seqs_of(record: Record) -> int:
     """By how much a record moves the world on."""
     if isinstance(record, Admitted):
         return len(record.contexts)

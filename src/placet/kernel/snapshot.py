@@ -1,16 +1,77 @@
-"""The whole of a world as one value: for snapshots, and for the digest of state and books."""
+"""The whole of a world as one value: for snapshots, and for the digest of state and books.
+
+A snapshot is taken of a fold, not of a running world: whoever can read the log can take it, in a
+process of its own (`docs/decisions/0008`).
+"""
 
 from hashlib import blake2b
 from typing import Final
 
+from placet.kernel import booking
 from placet.kernel.ledger import Ledger, Pending
+from placet.kernel.replay import Replayer
 from placet.kernel.state import DIGEST_BYTES, State
 from placet.kernel.window import Window
 from placet.schemas.codec import Json, canonical, freeze, from_canonical
 from placet.schemas.config import Quota
-from placet.schemas.record import Scheduled, decode_record, encode_record
+from placet.schemas.record import Configured, Header, Scheduled, decode_record, encode_record
+from placet.schemas.snapshot import SNAPSHOT_VERSION, Snapshot
 
-SNAPSHOT_VERSION: Final = 1
+_LOAD_ERRORS: Final = (AssertionError, KeyError, IndexError, TypeError, ValueError)
+"""What bytes that are no world may end in: a checksum says who wrote them, not that they fit."""
+
+
+def take(past: Replayer) -> Snapshot:
+    """Take a snapshot of a fold that has read its header. O(world)."""
+    assert past.header_data is not None, "a log begins with its header"
+    ledger, journal = past.ledger, past.journal
+    return Snapshot(
+        version=SNAPSHOT_VERSION,
+        header=past.header_data,
+        configured=past.configured_data,
+        records=journal.count,
+        seq=ledger.seq,
+        now_ns=ledger.now_ns,
+        chain=journal.prev,
+        batches_seen=past.batches_seen,
+        groups=past.groups,
+        group_seq=past.group_seq,
+        state_digest=past.state.digest(),
+        world=dump(past.state, ledger),
+    )
+
+
+def resume(snapshot: Snapshot) -> Replayer:
+    """Give the fold that a snapshot was taken of. O(world).
+
+    Raises:
+        ValueError: The snapshot contradicts itself.
+    """
+    past = Replayer()
+    try:
+        _resume(past, snapshot)
+    except _LOAD_ERRORS as error:
+        raise ValueError(f"it is no world of a known form: {error!r}") from error
+    ledger = past.ledger
+    told = (snapshot.seq, snapshot.now_ns, snapshot.state_digest)
+    if told != (ledger.seq, ledger.now_ns, past.state.digest()):
+        raise ValueError("the world in it is not the one that it tells of")
+    return past
+
+
+def _resume(past: Replayer, snapshot: Snapshot) -> None:
+    header = decode_record(snapshot.header)
+    assert isinstance(header, Header), "it names another record as its header"
+    past.header, past.header_data = header, snapshot.header
+    if snapshot.configured is not None:
+        configured = decode_record(snapshot.configured)
+        assert isinstance(configured, Configured), "it names another record as its policy"
+        past.configured_data = snapshot.configured
+        booking.book_configured(past.ledger, configured)
+    past.state = load(snapshot.world, past.ledger, past.ledger.policy.limits.tombstones_max)
+    past.journal.prev, past.journal.count = snapshot.chain, snapshot.records
+    past.batches_seen = snapshot.batches_seen
+    past.groups, past.group_seq = snapshot.groups, snapshot.group_seq
 
 
 def dump(state: State, ledger: Ledger) -> bytes:

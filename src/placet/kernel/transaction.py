@@ -3,6 +3,7 @@
 Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
 """
 
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from placet.kernel.domain import Ref
@@ -11,6 +12,9 @@ from placet.kernel.state import Stamp
 from placet.schemas.record import Changes, CollectionChange, EntityChange
 
 NO_CHANGES: Final = Changes()
+
+_ENTITY: Final = itemgetter(0, 1)
+"""Collection and entity of an undo."""
 
 Mark: TypeAlias = tuple[int, int, int, int]
 START: Final[Mark] = (0, 0, 0, 0)
@@ -66,7 +70,7 @@ class Transaction(Draft):
 
     def changed(self) -> list[Ref]:
         """List the entities that the batch changed, each once, in order of first change."""
-        return [Ref(*key) for key in dict.fromkeys((u[0], u[1]) for u in self._undo)]
+        return list(map(Ref._make, dict.fromkeys(map(_ENTITY, self._undo))))
 
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal, get_args
 
+from placet.actors.queue import Backpressure
 from placet.runtime.logging_structlog import LOG_FORMATS, LOG_LEVELS
+from placet.runtime.snapshot_taking import EVERY_SEQS, KEPT_MIN
+from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec
 from placet.schemas.limits import Limits
 
 ClockName = Literal["realtime", "stepped"]
 CLOCKS = ("realtime", "stepped")
+BACKPRESSURE: Final[tuple[Backpressure, ...]] = get_args(Backpressure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +31,17 @@ class OrchestratorConfig:
         default_permissions: Kinds that an agent may use when nothing is said; None is all.
         mailbox_batches_max: How many batches may wait; None is the limits' own.
         mailbox_bytes_max: How many bytes they may have together.
-        backpressure: `reject`: what does not fit is refused at once, and told when to retry.
+        backpressure: What becomes of a batch that comes under load. `reject`: it is refused, and
+            told when to retry. `wait`: its submitter waits in line, within its `valid_for_s`.
+            `shed_lowest`: it takes the place of one of lower priority, if there is one.
         world: Name of the world; part of every effect key.
+        snapshot_every_seqs: Take a snapshot of a store on disk, in a process of its own, after so
+            many seqs (or records): that bounds how long the next opening takes. None is never.
+        snapshots_kept: How many of them stay; 2 at least.
+        compact_log: Remove from a store on disk what two snapshots hold. What is removed can no
+            longer be replayed, explained or verified.
+        origin: What began the world, for whoever wants to begin it again: plain JSON, kept in the
+            first record of its log.
         limits: All other bounds.
         metrics_port: Serve Prometheus metrics there, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.
@@ -45,8 +58,12 @@ class OrchestratorConfig:
     default_permissions: frozenset[str] | None = None
     mailbox_batches_max: int | None = None
     mailbox_bytes_max: int | None = None
-    backpressure: Literal["reject"] = "reject"
+    backpressure: Backpressure = "reject"
     world: str = "world"
+    snapshot_every_seqs: int | None = EVERY_SEQS
+    snapshots_kept: int = KEPT_MIN
+    compact_log: bool = False
+    origin: Mapping[str, Json] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     metrics_port: int | None = None
     log_format: str = "console"
@@ -55,10 +72,9 @@ class OrchestratorConfig:
     def __post_init__(self) -> None:
         if self.clock not in CLOCKS:
             raise ValueError(f"clock must be one of {CLOCKS}, got {self.clock!r}")
-        if self.backpressure != "reject":
+        if self.backpressure not in BACKPRESSURE:
             raise ValueError(
-                f"backpressure must be 'reject', got {self.backpressure!r}; "
-                "'wait' and 'shed_lowest' come in a later release"
+                f"backpressure must be one of {', '.join(BACKPRESSURE)}, got {self.backpressure!r}"
             )
         for name, value, known in (
             ("log_format", self.log_format, LOG_FORMATS),
@@ -66,7 +82,20 @@ class OrchestratorConfig:
         ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        self._check_snapshots()
         self.kernel_config()
+
+    def _check_snapshots(self) -> None:
+        every, kept = self.snapshot_every_seqs, self.snapshots_kept
+        if every is not None and (type(every) is not int or every < 1):
+            raise ValueError(f"snapshot_every_seqs must be None or an int >= 1, got {every!r}")
+        if type(kept) is not int or kept < KEPT_MIN:
+            raise ValueError(f"snapshots_kept must be an int >= {KEPT_MIN}, got {kept!r}")
+        if self.compact_log and (every is None or self.store.startswith("memory:")):
+            raise ValueError(
+                "compact_log removes what snapshots hold: it needs a store on disk and "
+                f"snapshot_every_seqs, got store {self.store!r} and {every!r}"
+            )
 
     def kernel_config(self) -> KernelConfig:
         """Give the part that the kernel decides by.

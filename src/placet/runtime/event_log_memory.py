@@ -9,10 +9,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from placet.runtime.event_log_rules import require_follows, require_writer
+from placet.runtime.event_log_rules import overtaken, require_follows, require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 _URL: Final = "memory://"
 
@@ -34,8 +34,10 @@ class MemoryEventLog:
         self._groups: list[tuple[bytes, ...]] = []
         self._firsts = array("q")
         self._seqs = array("q")
+        self._start = LogStart()
         self._count = 0
         self._size_bytes = 0
+        self._removed_bytes = 0
         self._epoch = 0
         self._is_open = False
         self._failure: str | None = None
@@ -66,10 +68,11 @@ class MemoryEventLog:
         seq = self._seqs[-1] if self._seqs else 0
         require_follows(group, count=self._count, seq=seq, store=_URL)
         size_bytes = self._size_bytes + sum(map(len, group.records))
-        if size_bytes > self._log_bytes_max:
+        kept_bytes = size_bytes - self._removed_bytes
+        if kept_bytes > self._log_bytes_max:
             raise StoreError(
                 f"the log in memory is full: limit 'log_bytes_max' allows {self._log_bytes_max} "
-                f"bytes, with this group it would be {size_bytes}; raise the limit, or keep the "
+                f"bytes, with this group it would be {kept_bytes}; raise the limit, or keep the "
                 "log in a file: store='sqlite:///world.db'",
                 store=_URL,
                 seq=group.seq_before,
@@ -82,24 +85,50 @@ class MemoryEventLog:
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile."""
-        place = max(0, bisect_right(self._firsts, from_record) - 1)
-        while place < len(self._groups):
-            for ordinal, record in enumerate(self._groups[place], self._firsts[place]):
-                if ordinal >= from_record:
-                    yield ordinal, record
-            place += 1
+        record = max(from_record, self._start.record)
+        while record < self._count:
+            place = max(0, bisect_right(self._firsts, record) - 1)
+            first, group = self._firsts[place], self._groups[place]
+            if record < first:
+                raise overtaken(_URL, record, LogStart(first, self._start.seq))
+            for data in group[record - first :]:
+                yield record, data
+                record += 1
 
     def find_seq(self, seq: int) -> int:
         """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n)."""
         place = bisect_left(self._seqs, seq)
         return self._firsts[place] if place < len(self._firsts) else self._count
 
+    def start(self) -> LogStart:
+        """Say where the log begins."""
+        return self._start
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+        Returns:
+            Whether there is more to remove.
+
+        Raises:
+            StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
+        """
+        held = self._epoch if self._is_open else None
+        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        place = max(0, bisect_right(self._firsts, before_record) - 1)
+        cut = min(place, groups_max)
+        if cut:
+            self._removed_bytes += sum(len(data) for one in self._groups[:cut] for data in one)
+            self._start = LogStart(self._firsts[cut], self._seqs[cut - 1])
+            del self._groups[:cut], self._firsts[:cut], self._seqs[:cut]
+        return cut < place
+
     def count(self) -> int:
-        """Count the records."""
+        """Count the records that were ever appended."""
         return self._count
 
     def size_bytes(self) -> int:
-        """Give the bytes of the records."""
+        """Give the bytes of all records ever appended."""
         return self._size_bytes
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ store, so that a runbook written for one serves for all.
 """
 
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 
 def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
@@ -62,3 +62,12 @@ def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> Non
             store=store,
             seq=seq,
         )
+
+
+def overtaken(store: str, record: int, start: LogStart) -> StoreError:
+    """Make the error for a reader whose next record was compacted away under it."""
+    return StoreError(
+        f"cannot read on from record {record} of {store}: it was compacted meanwhile and begins "
+        f"at record {start.record} now, after seq {start.seq}; read again from there",
+        store=store,
+    )

@@ -15,10 +15,17 @@ from typing import Final
 from urllib.parse import quote
 
 from placet.runtime import log_layout_sqlite as layout
-from placet.runtime.event_log_rules import require_epoch, require_follows, require_writer
-from placet.runtime.faults_sqlite import primary_code, sqlite_faults
+from placet.runtime.event_log_rules import (
+    overtaken,
+    require_epoch,
+    require_follows,
+    require_writer,
+)
+from placet.runtime.faults_sqlite import sqlite_faults
+from placet.runtime.log_file_sqlite import leave_wal
+from placet.runtime.wal_sqlite import damage_of
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
 LOCK_SECONDS_MAX: Final = 5.0
@@ -55,6 +62,7 @@ class SqliteEventLog:
         self._epoch: int | None = None
         self._failure: str | None = None
         self._tail = layout.Tail()
+        self._is_wal_sound = False
 
     def open(self) -> int:
         """Make the file if there is none, take the fence, and give the new epoch.
@@ -85,14 +93,12 @@ class SqliteEventLog:
                 longer the latest, or an append has failed before: nothing follows a failure.
         """
         with self._lock:
-            held = self._epoch if self._connection else None
-            require_writer(epoch, held=held, failure=self._failure, store=self.url)
-            assert self._connection is not None, "require_writer lets no closed log pass"
+            connection = self._writer(epoch)
             # Failed until proven durable: so is what an interrupt leaves half done.
             self._failure = "an append was interrupted"
             try:
                 with sqlite_faults(f"append record {group.first_record} to", self.url):
-                    self._tail = self._write(self._connection, group, epoch)
+                    self._tail = self._write(connection, group, epoch)
             except StoreError as error:
                 self._failure = str(error)
                 raise
@@ -101,6 +107,7 @@ class SqliteEventLog:
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
 
+        A compacted log gives what is left of it, and tells a reader who is still before the cut.
         Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
 
         Raises:
@@ -108,9 +115,15 @@ class SqliteEventLog:
                 record from which on nothing can be trusted.
         """
         with closing(self._connect_reader()) as connection:
-            with sqlite_faults("read", self.url):
-                place = layout.holder_of_record(connection, from_record)
+            place = self._place_of(connection, from_record)
+            is_begun = False
             while rows := self._page(connection, place):
+                if rows[0][0] > place and (start := self.start()).record > place:
+                    if is_begun:
+                        raise overtaken(self.url, place, start)
+                    place = start.record
+                    continue
+                is_begun = True
                 for row in rows:
                     records = layout.records_of(row, place, self.url)
                     for ordinal, record in enumerate(records, place):
@@ -128,8 +141,37 @@ class SqliteEventLog:
             found = layout.holder_of_seq(connection, seq, self.url)
             return layout.tail_of(connection).record_count if found is None else found
 
+    def start(self) -> LogStart:
+        """Say where the log begins. O(log n).
+
+        Raises:
+            StoreError: The file cannot be read, or a group is lost at its front.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.start_of(connection, self.url)
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+        The file does not shrink, what comes next takes the place; `log_file_sqlite.vacuum` shrinks.
+
+        Returns:
+            Whether there is more to remove.
+
+        Raises:
+            StoreError: The disk refused, `epoch` is no longer the latest, or an append has failed.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"compact before record {before_record} of", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                return layout.remove_groups(connection, before_record, groups_max)
+
     def count(self) -> int:
-        """Count the records.
+        """Count the records that were ever appended.
 
         Raises:
             StoreError: The file cannot be read.
@@ -137,7 +179,7 @@ class SqliteEventLog:
         return self._known_tail().record_count
 
     def size_bytes(self) -> int:
-        """Give the bytes of the records, without SQLite's own.
+        """Give the bytes of all records ever appended, without SQLite's own.
 
         Raises:
             StoreError: The file cannot be read.
@@ -153,13 +195,19 @@ class SqliteEventLog:
         with self._lock:
             self._release()
 
+    def _writer(self, epoch: int) -> sqlite3.Connection:
+        held = self._epoch if self._connection else None
+        require_writer(epoch, held=held, failure=self._failure, store=self.url)
+        assert self._connection is not None, "require_writer lets no closed log pass"
+        return self._connection
+
     def _release(self) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return
         with closing(connection), sqlite_faults("close", self.url):
             if self._failure is None:
-                _leave_wal(connection)
+                leave_wal(connection)
 
     def _require_place(self) -> None:
         """Say what SQLite would only call "unable to open database file"."""
@@ -172,6 +220,8 @@ class SqliteEventLog:
             raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
+        if mode != "ro" or not self._is_wal_sound:
+            self._require_sound_wal()
         return sqlite3.connect(
             f"{self._path.as_uri()}?mode={mode}",
             uri=True,
@@ -179,6 +229,19 @@ class SqliteEventLog:
             isolation_level=None,  # transactions are spelled out
             check_same_thread=False,  # the committer's thread is not the one that opened; we lock
         )
+
+    def _require_sound_wal(self) -> None:
+        """Stop before SQLite forgets what is beyond a damage; see `wal_sqlite.py`."""
+        is_full = self.durability == SYNCHRONOUS_LEVELS[0]
+        damage = damage_of(self._path.with_name(f"{self._path.name}-wal")) if is_full else None
+        if damage is not None:
+            raise StoreError(
+                f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
+                "The groups from there on cannot be read; restore both files from a copy, or give "
+                "those groups up by opening it with ?synchronous=normal",
+                store=self.url,
+            )
+        self._is_wal_sound = True
 
     def _connect_reader(self) -> sqlite3.Connection:
         with sqlite_faults("read", self.url):
@@ -226,20 +289,12 @@ class SqliteEventLog:
         with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
             return layout.tail_of(connection)
 
+    def _place_of(self, connection: sqlite3.Connection, record: int) -> int:
+        """Give the first record of the group in which a reading begins."""
+        with sqlite_faults("read", self.url):
+            start = layout.start_of(connection, self.url)
+            return max(start.record, layout.holder_of_record(connection, record))
+
     def _page(self, connection: sqlite3.Connection, place: int) -> list[layout.Row]:
         with sqlite_faults(f"read on from record {place} of", self.url):
             return layout.read_page(connection, place, self.url)
-
-
-def _leave_wal(connection: sqlite3.Connection) -> None:
-    """Fold the `-wal` file in, so that the log is one file that can be read from anywhere.
-
-    A database left in WAL mode makes its readers create files beside it, which a read-only
-    medium refuses. While somebody else is reading, it stays in WAL mode; that is no harm.
-    """
-    connection.execute("PRAGMA busy_timeout = 0")
-    try:
-        connection.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError as error:
-        if primary_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise

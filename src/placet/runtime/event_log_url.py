@@ -14,6 +14,7 @@ from placet.runtime.event_log_sqlite import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 
+_FILE_URL: Final = "sqlite:///"
 KNOWN_STORES: Final = (
     "memory://, sqlite:///relative.db, sqlite:////absolute.db, or a path ending in .db"
 )
@@ -76,3 +77,10 @@ def _sqlite_at(url: str, path: str, synchronous: str) -> SqliteEventLog:
 
 def _unknown(url: str, came: str) -> StoreError:
     return StoreError(f"cannot use store {url!r}: expected {KNOWN_STORES}; {came}", store=url)
+
+
+def file_of(log: EventLog) -> Path | None:
+    """Say in which file a log is; None if it is in none."""
+    if not log.url.startswith(_FILE_URL):
+        return None
+    return Path(unquote(log.url.removeprefix(_FILE_URL).partition("?")[0]))

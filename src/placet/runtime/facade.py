@@ -5,9 +5,10 @@ async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) 
     await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
@@ -21,9 +22,11 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.event_log_url import open_event_log
+from placet.runtime.explained_answers import ExplainsAnswers
 from placet.runtime.intent_errors import RaisesRefusals
 from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
+from placet.runtime.recovery import Recovery, recover
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
@@ -31,14 +34,17 @@ from placet.schemas.errors import ClosedError, PermissionDeniedError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.record import LogStart
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+T = TypeVar("T")
 
-class Orchestrator(RaisesRefusals):
+
+class Orchestrator(RaisesRefusals, ExplainsAnswers):
     """One world: its state, its log, its actors. Use it as an async context manager.
 
     Args:
@@ -68,11 +74,12 @@ class Orchestrator(RaisesRefusals):
         records: list[bytes] = []
         log = open_event_log(self.config.store, self.config.kernel_config().limits)
         try:
-            epoch, kernel = await in_thread_if(log.is_blocking, lambda: self._load(log, records))
+            load = partial(self._load, log, records)
+            epoch, kernel, recovery = await in_thread_if(log.is_blocking, load)
         except BaseException:
             log.close()
             raise
-        self._world = OpenWorld(self.config, log, epoch, kernel, records)
+        self._world = OpenWorld(self.config, log, epoch, kernel, records, recovery=recovery)
         try:
             await self._world.start()
         except BaseException:
@@ -98,16 +105,18 @@ class Orchestrator(RaisesRefusals):
             with anyio.CancelScope(shield=True):
                 await self._world.stop()
 
-    def _load(self, log: EventLog, records: list[bytes]) -> tuple[int, Kernel]:
-        epoch = log.open()
+    def _load(self, log: EventLog, records: list[bytes]) -> tuple[int, Kernel, Recovery]:
+        epoch = log.open()  # before the first look, so that nobody appends after it
+        recovery = recover(log)
         kernel = Kernel(
             self._domain,
             self.config.kernel_config(),
             effect_validator=self._validator,
             sink=records.append,
-            history=(data for _, data in log.read()),
+            history=recovery.past,
+            origin=self.config.origin,
         )
-        return epoch, kernel
+        return epoch, kernel, recovery
 
     @property
     def _open(self) -> OpenWorld:
@@ -200,13 +209,18 @@ class Orchestrator(RaisesRefusals):
         """
         return await self._open.actor.post(batch, OPERATOR, dry_run=dry_run)
 
-    def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
+    def post(self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR) -> Ticket:
         """Hand in a batch and go on; await the ticket for its verdict.
+
+        Args:
+            batch: As `submit` takes it.
+            dry_run: Decide, and change nothing.
+            submitter: For whom it speaks: agents of that name and that owner, and no others.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return Ticket(self._open.actor.post(batch, OPERATOR, dry_run=dry_run))
+        return Ticket(self._open.actor.post(batch, submitter, dry_run=dry_run))
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
@@ -225,6 +239,20 @@ class Orchestrator(RaisesRefusals):
                 batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
             )
         )
+
+    # load
+
+    async def pause(self) -> None:
+        """Decide no more batches until `resume`; they wait, as far as they may. Control goes on."""
+        await self._open.actor.pause()
+
+    async def drain(self) -> None:
+        """Take no more batches until `resume`; return once those that wait are decided, durably."""
+        await self._open.actor.drain()
+
+    async def resume(self) -> None:
+        """Take back `pause` and `drain`."""
+        await self._open.actor.resume()
 
     # time and effects
 
@@ -276,6 +304,21 @@ class Orchestrator(RaisesRefusals):
         """The durable sequence number of the world."""
         return self._open.committer.durable_seq
 
+    async def log_start(self) -> LogStart:
+        """Say where the log begins, which is not at its front once it was compacted."""
+        log = self._open.log
+        return await in_thread_if(log.is_blocking, log.start)
+
+    @property
+    def domains(self) -> Sequence[Domain]:
+        """The domains of the world, in the order given."""
+        return [self._domain] if isinstance(self._domain, Domain) else list(self._domain)
+
+    @property
+    def records(self) -> int:
+        """How many records the log has durably; the next one will have this ordinal."""
+        return self._open.committer.durable_records
+
     @property
     def sim_time(self) -> float:
         """Simulated time, seconds."""
@@ -288,6 +331,17 @@ class Orchestrator(RaisesRefusals):
             KeyError: There is nothing at the path.
         """
         return await self._open.actor.command(lambda kernel: state_at(kernel.state, path))
+
+    async def read(self, look: Callable[[Kernel], T]) -> T:
+        """Look at the kernel between two batches; what was seen comes once it is durable.
+
+        Args:
+            look: Reads and changes nothing; what it returns it has copied. It holds up the world.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self._open.actor.command(look)
 
     async def digest(self) -> str:
         """Give the state digest, hexadecimal: equal states have equal digests."""
@@ -320,6 +374,12 @@ class Orchestrator(RaisesRefusals):
     def events(self, since: int = 0) -> AsyncIterator[Event]:
         """Give every event after a seq, those that are and those that come."""
         return self._open.publisher.events(since)
+
+    def event_pages(
+        self, since: int = 0, *, from_record: int | None = None
+    ) -> AsyncGenerator[list[Event]]:
+        """Give the same in lists, as many at a time as are there; or from a record's ordinal on."""
+        return self._open.publisher.pages(since, from_record)
 
     @property
     def metrics_registry(self) -> "CollectorRegistry":

@@ -3,7 +3,8 @@
 Nothing read from the file is trusted. The chain of hashes (`schemas/record.py`) binds every record
 but the last, so each row carries a checksum over all of itself, the end of the log is asked of the
 table and of the index, and the tables must be declared as they were made: a flipped bit in a
-declaration would otherwise turn a long log into an empty one.
+declaration would otherwise turn a long log into an empty one. Where a compacted log begins is
+written down too, so that a group lost at the front is told from one that was removed.
 """
 
 import sqlite3
@@ -16,16 +17,21 @@ from zlib import crc32
 import msgspec
 
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 APPLICATION_ID: Final = int.from_bytes(b"plac", "big")
 """In the file's header, so that we never write into somebody else's database."""
 
 PAGE_BYTES: Final = 1 << 20
 PAGE_GROUPS: Final = 256
 
-_META: Final = "CREATE TABLE meta (layout_version INTEGER NOT NULL, epoch INTEGER NOT NULL)"
+_META: Final = """\
+CREATE TABLE meta (
+    layout_version INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    first_record INTEGER NOT NULL  -- of the oldest group; what came before it was compacted
+)"""
 _GROUPS: Final = """\
 CREATE TABLE groups (
     first_record INTEGER PRIMARY KEY,
@@ -41,7 +47,7 @@ _SCHEMA: Final = (
     _META,
     _GROUPS,
     _GROUPS_BY_SEQ,
-    f"INSERT INTO meta VALUES ({LAYOUT_VERSION}, 0)",
+    f"INSERT INTO meta VALUES ({LAYOUT_VERSION}, 0, 0)",
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
 _INSERT: Final = "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -62,6 +68,12 @@ _TWO_ENDS: Final = """\
         (SELECT max(first_record) FROM groups NOT INDEXED),
         (SELECT first_record FROM groups INDEXED BY groups_by_seq
          ORDER BY seq DESC, first_record DESC LIMIT 1)"""
+_START: Final = """\
+    SELECT (SELECT first_record FROM meta), groups.first_record, groups.seq_before
+    FROM meta LEFT JOIN groups ON groups.first_record = (SELECT min(first_record) FROM groups)"""
+_CUT: Final = """\
+    SELECT max(first_record) FROM (
+        SELECT first_record FROM groups WHERE first_record <= ? ORDER BY first_record LIMIT ?)"""
 _HEAD: Final = struct.Struct(">5q")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -125,14 +137,14 @@ def require_layout(connection: sqlite3.Connection, store: str) -> None:
         StoreError: It cannot.
     """
     declared = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
-    if _META not in declared:
+    if not any(isinstance(sql, str) and sql.startswith("CREATE TABLE meta (") for sql in declared):
         raise foreign(store, "a file without the table that names its version")
-    row = connection.execute("SELECT layout_version FROM meta").fetchone()
+    row = connection.execute("SELECT * FROM meta").fetchone()
     version = row[0] if row else None
     if version != LAYOUT_VERSION:
         raise StoreError(
             f"cannot use {store}: expected layout version {LAYOUT_VERSION}, got {version!r}; "
-            "a newer placet may have written it, so use that release",
+            "another release of placet has written it, so use that one",
             store=store,
         )
     if declared != {_META, _GROUPS, _GROUPS_BY_SEQ}:
@@ -161,6 +173,37 @@ def tail_of(connection: sqlite3.Connection) -> Tail:
     return Tail(*row) if row else Tail()
 
 
+def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
+    """Say where the log begins. O(log n).
+
+    Raises:
+        StoreError: What is written down and what is there contradict each other.
+    """
+    recorded, found, seq_before = connection.execute(_START).fetchone()
+    if (found or 0) != recorded:
+        raise StoreError(
+            f"{store} is damaged: it should begin at record {recorded}, and its first group begins "
+            f"at {found}; restore the file from a copy",
+            store=store,
+        )
+    return LogStart(recorded, seq_before or 0)
+
+
+def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max: int) -> bool:
+    """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+    Call it inside a transaction.
+
+    Returns:
+        Whether there is more to remove.
+    """
+    (cut,) = connection.execute(_CUT, (before_record, groups_max + 1)).fetchone()
+    if cut is not None:
+        connection.execute("DELETE FROM groups WHERE first_record < ?", (cut,))
+        connection.execute("UPDATE meta SET first_record = ?", (cut,))
+    return cut is not None and cut != holder_of_record(connection, before_record)
+
+
 def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
     """Put a group after the tail and give the new tail; call it inside a transaction."""
     blob = _ENCODE(group.records)
@@ -172,7 +215,10 @@ def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) ->
 
 
 def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
-    """Give the first record of the group that holds a record, or of the last group before it."""
+    """Give the first record of the group that holds a record, or of the nearest before it.
+
+    Of a record that was compacted away, and of an empty log, it is 0.
+    """
     found: int | None = connection.execute(_HOLDS_RECORD, (record,)).fetchone()[0]
     return found or 0
 
@@ -191,7 +237,7 @@ def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int |
     for group in _rows(connection, place, groups_max=1):
         records_of(group, place, store)
         _, _, seq_before, reached_seq, *_ = group
-        if reached_seq >= seq and (seq_before < seq or place == 0):
+        if reached_seq >= seq and (seq_before < seq or place == start_of(connection, store).record):
             return place
     raise _damaged(store, place, "is not where the index has it")
 

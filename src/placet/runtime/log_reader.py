@@ -4,21 +4,28 @@ A reader never takes the writer's fence, and never creates or changes a file. Wh
 part of the log that it reads; what it holds is the state.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from placet.actors.ports import EventLog
+from placet.kernel import snapshot as snapshots
+from placet.kernel.difference import OtherDecision
 from placet.kernel.replay import Divergence, Replayer
+from placet.runtime.recovery import decode, no_beginning, recover, trusted
+from placet.runtime.snapshot_files import Place, snapshots_of
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.record import Admitted, Configured, Header, Record, decode_record
+from placet.schemas.record import Admitted, Configured, LogStart, Record, record_hash
+from placet.schemas.snapshot import Snapshot
 
-_FILE_URL: Final = "sqlite:///"
+_WHOLE: Final = LogStart()
+
+
+def _as_it_is(past: Replayer) -> Replayer:
+    return past
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,9 @@ class Verification:
         seq: Sequence number that they reach.
         digest: State digest there, hexadecimal.
         first_divergence: `{record, seq, why}` of the first that does not hold.
+        start: Where the log begins; what came before was compacted.
+        snapshots: How many snapshots are what the fold gives at their places.
+        warnings: Snapshots that cannot be used, one sentence each. The log holds without them.
     """
 
     is_ok: bool
@@ -38,41 +48,78 @@ class Verification:
     seq: int
     digest: str
     first_divergence: dict[str, Json] | None = None
+    start: LogStart = _WHOLE
+    snapshots: int = 0
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON; `first_divergence` is there only if there is one."""
+        """Give it as plain JSON; what there is nothing to say of is left out."""
         report: dict[str, Json] = {
             "ok": self.is_ok,
             "records": self.records,
             "seq": self.seq,
             "digest": self.digest,
         }
+        if self.start.record:
+            report["compacted"] = {"first_record": self.start.record, "after_seq": self.start.seq}
+        if self.snapshots:
+            report["snapshots"] = self.snapshots
+        if self.warnings:
+            report["warnings"] = list(self.warnings)
         if self.first_divergence is not None:
             report["first_divergence"] = self.first_divergence
         return report
 
 
-def verify(log: EventLog) -> Verification:
-    """Check the chain of a log and every digest in it, by folding all of it. O(log).
+def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_is) -> Verification:
+    """Check the chain of a log and every digest in it, by folding all of it that is left. O(log).
+
+    Of a compacted log, what lies before its oldest snapshot is checked by the chain alone.
+    Snapshots are checked too: each must be what the fold gives at its place.
+
+    Args:
+        log: Which.
+        taken_up: What goes on from the beginning; a `Redecider` checks more than a fold does.
 
     Raises:
-        StoreError: There is no log to check.
+        StoreError: There is no log to check, or no snapshot that a compacted one begins from.
     """
     log.count()  # what is no log at all is an error, and not a log that does not hold
-    past = Replayer()
+    warnings: list[str] = []
+    kept = _snapshots(log, warnings)
+    start = log.start()
+    past = taken_up(_oldest(log, start, kept, warnings))
+    expected = {place.records: snapshot.world_digest for place, snapshot in kept}
     divergence: dict[str, Json] | None = None
+    matched, prev = 0, None
     try:
-        for _, data in log.read():
+        for ordinal, data in log.read():
+            if ordinal < past.journal.count:
+                prev = _follow(ordinal, data, prev)
+                continue
             past.apply(data)
+            if past.journal.count in expected:
+                _check_snapshot(past, expected[past.journal.count])
+                matched += 1
     except StoreError as error:
         record = error.record if isinstance(error, Divergence) else past.journal.count
         divergence = {"record": record, "seq": past.ledger.seq, "why": str(error)}
-    digest = past.state.digest().hex()
-    return Verification(divergence is None, past.journal.count, past.ledger.seq, digest, divergence)
+        if isinstance(error, OtherDecision):
+            divergence = {**error.difference.as_dict(), "why": str(error)}
+    return Verification(
+        divergence is None,
+        past.journal.count - start.record,
+        past.ledger.seq,
+        past.state.digest().hex(),
+        divergence,
+        start,
+        matched + (start.record > 0),
+        tuple(warnings),
+    )
 
 
 def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
-    """Fold a log up to a seq: all records that end there or before. O(that part of the log).
+    """Fold a log up to a seq, from the nearest snapshot before it on.
 
     Args:
         log: Which.
@@ -80,14 +127,12 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
             never was there.
 
     Raises:
-        StoreError: The log cannot be read, does not hold together, or ends before `to_seq`.
+        StoreError: The log cannot be read, does not hold together, was compacted beyond `to_seq`,
+            or ends before it.
     """
-    past = Replayer()
-    for _, data in log.read():
-        if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
-            return past
-        past.apply(data)
-    if to_seq is not None and past.ledger.seq < to_seq:
+    past = recover(log, to_seq=to_seq).past
+    is_at_end = past.journal.count >= log.count()
+    if to_seq is not None and past.ledger.seq < to_seq and is_at_end:
         raise StoreError(
             f"cannot replay {log.url} to seq {to_seq}: it ends at seq {past.ledger.seq}; "
             "give a seq up to that one",
@@ -114,35 +159,22 @@ def records_between(
             yield ordinal, record
 
 
-def decode(data: bytes, ordinal: int) -> Record:
-    """Read one record, or say which one cannot be read.
-
-    Raises:
-        Divergence: It is no record of a known format.
-    """
-    try:
-        return decode_record(data)
-    except ValueError as error:
-        raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
-
-
 def config_of(log: EventLog) -> KernelConfig | None:
-    """Read by what configuration a log goes on; None if it is empty. O(log).
+    """Read by what configuration a log goes on; None if it is empty. O(state + the log's tail).
 
     Raises:
         StoreError: The log cannot be read.
     """
-    header: Header | None = None
-    configured: Configured | None = None
-    for ordinal, data in log.read():
-        record = decode(data, ordinal)
-        if isinstance(record, Header):
-            header = record
-        elif isinstance(record, Configured):
-            configured = record
+    return config_from(recover(log).past)
+
+
+def config_from(past: Replayer) -> KernelConfig | None:
+    """Read by what configuration a world goes on; None if it has not begun."""
+    header = past.header
     if header is None:
         return None
-    if configured is None:
+    configured = None if past.configured_data is None else decode(past.configured_data, 1)
+    if not isinstance(configured, Configured):
         return KernelConfig(world=header.world, seed=header.seed)
     quota, permissions = configured.world_quota, configured.default_permissions
     return KernelConfig(
@@ -156,11 +188,45 @@ def config_of(log: EventLog) -> KernelConfig | None:
     )
 
 
-def file_of(log: EventLog) -> Path | None:
-    """Say in which file a log is; None if it is in none."""
-    if not log.url.startswith(_FILE_URL):
-        return None
-    return Path(unquote(log.url.removeprefix(_FILE_URL).partition("?")[0]))
+def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[Place, Snapshot]]:
+    """Read the snapshots that can be trusted, newest first."""
+    files = snapshots_of(log)
+    while files is not None:
+        warnings.clear()
+        try:
+            return list(trusted(log, files, skipped=warnings))
+        except FileNotFoundError:  # it was replaced by a newer one
+            continue
+    return []
+
+
+def _oldest(
+    log: EventLog, start: LogStart, kept: list[tuple[Place, Snapshot]], warnings: list[str]
+) -> Replayer:
+    """Begin where the log does, or else where the oldest snapshot of it does."""
+    if start.record == 0:
+        return Replayer()
+    for place, snapshot in reversed(kept):
+        try:
+            return snapshots.resume(snapshot)
+        except ValueError as error:
+            warnings.append(f"snapshot {place.name} is not used: {error}")
+    raise no_beginning(log, start, None, warnings)
+
+
+def _follow(ordinal: int, data: bytes, prev: bytes | None) -> bytes:
+    """Check that a record follows another, and give its hash; None is one that is gone."""
+    record = decode(data, ordinal)
+    if prev is not None and record.prev != prev:
+        raise Divergence(ordinal, record.seq, "the chain is broken: it names another record")
+    return record_hash(data)
+
+
+def _check_snapshot(past: Replayer, world_digest: bytes) -> None:
+    if snapshots.world_digest(past.state, past.ledger) != world_digest:
+        raise Divergence(
+            past.journal.count - 1, past.ledger.seq, "the snapshot taken here is of another world"
+        )
 
 
 def _first_seq(record: Record) -> int:

@@ -48,6 +48,8 @@ _GAUGES: Final[dict[Gauge, _GaugeText]] = {
     "observation_lag_seqs": _GaugeText("", "How far the slowest subscriber is behind."),
     "seq": _GaugeText("", "Sequence number of the world."),
     "agents": _GaugeText("", "Registered agents."),
+    "snapshot_seq": _GaugeText("", "Sequence number of the newest snapshot."),
+    "log_first_record": _GaugeText("", "Where the log begins: what came before was compacted."),
 }
 
 
@@ -69,9 +71,11 @@ class CountersCollector(Collector):
             ("decide", "Time to decide a group.", counters.decide_seconds),
             ("commit", "Time to make a group durable.", counters.commit_seconds),
             ("submit_to_verdict", "Time from submit to verdict.", counters.verdict_seconds),
+            ("snapshot", "Time of another process to take a snapshot.", counters.snapshot_seconds),
         ):
             yield _histogram(f"placet_{name}_seconds", text, histogram, SHOWN_SECONDS)
         yield self._effects()
+        yield self._snapshots()
         for gauge, (label, text) in _GAUGES.items():
             yield self._gauge(gauge, label, text)
         log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
@@ -100,6 +104,12 @@ class CountersCollector(Collector):
         )
         for key, histogram in list(self._counters.effect_seconds.items()):
             family.add_metric(key, _buckets(histogram, SHOWN_SECONDS), histogram.total)
+        return family
+
+    def _snapshots(self) -> Metric:
+        family = CounterMetricFamily("placet_snapshots", "Snapshots.", labels=["outcome"])
+        for outcome, count in self._counters.snapshots.items():
+            family.add_metric([outcome], count)
         return family
 
     def _gauge(self, gauge: Gauge, label: str, text: str) -> Metric:

@@ -25,8 +25,13 @@ from placet.actors.publisher import Publisher
 from placet.actors.supervisor import Fault, Supervisor
 from placet.actors.viewing import Viewer
 from placet.kernel.kernel import Kernel
+from placet.kernel.replay import Replayer
 from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.recovery import Recovery
+from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.snapshot_keeper import SnapshotKeeper
+from placet.runtime.snapshot_process import SnapshotProcess
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.errors import ClosedError, StoreError
@@ -52,6 +57,7 @@ class OpenWorld:
         kernel: Loaded with the log's history.
         records: Where the kernel's journal puts new records.
         clock: None is the one that the configuration names.
+        recovery: How the history was read; None where there was none to read.
 
     Attributes:
         handle_numbers: So that no two handles of one epoch make the same req_ids.
@@ -65,6 +71,8 @@ class OpenWorld:
         kernel: Kernel,
         records: list[bytes],
         clock: Clock | None = None,
+        *,
+        recovery: Recovery | None = None,
     ) -> None:
         limits = kernel.config.limits
         self.config = config
@@ -85,12 +93,15 @@ class OpenWorld:
             self.committer,
             self.clock,
             self.counters,
+            backpressure=config.backpressure,
             on_group=self._on_group if config.log_level in {"debug", "info"} else None,
         )
         self.viewer = Viewer(kernel)
         self.supervisor = Supervisor(limits, self.clock, self._on_fault)
         self.executors: dict[str, Executor] = {}
         self.metrics_server: MetricsServer | None = None
+        self._recovery = recovery or Recovery(Replayer())
+        self._keeper = self._make_keeper()
         self._drained = anyio.Event()
         self._news = anyio.Event()
         self._root: asyncio.Task[None] | None = None
@@ -103,10 +114,16 @@ class OpenWorld:
         self.committer.begin(*self.kernel.history_end)
         self.publisher.begin(*self.kernel.history_end)
         started = anyio.Event()
+        for sentence in self._recovery.skipped:
+            self._reports.warning(sentence)
         self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
         await started.wait()
         for name, run in (("committer", self.committer.run), ("orchestrator", self._orchestrate)):
             self.supervisor.start(name, run, self._on_escalation, restarts=False)
+        if self._keeper is not None:
+            seq, records = self.kernel.history_end
+            self._keeper.note(records, seq)
+            self.supervisor.start("snapshots", self._keeper.run, _let_be)
         await self.actor.command(_nothing)
         if self.config.metrics_port is not None:
             from placet.runtime.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
@@ -128,6 +145,8 @@ class OpenWorld:
         self.actor.close()
         self.actor.shed("the world was closed")
         self.publisher.close()
+        if self._keeper is not None:
+            self._keeper.close()
         self.supervisor.stop()
         await root
         self.committer.close()
@@ -229,12 +248,31 @@ class OpenWorld:
     def _on_durable(self, commit: Commit) -> None:
         if commit.group is not None:
             self.publisher.publish(commit.group)
+            if self._keeper is not None:
+                self._keeper.note(self.committer.durable_records, commit.group.seq)
         for effect in commit.effects:
             executor = self.executors.get(effect.kind)
             if executor is not None:
                 executor.take(effect)
         if self.executors:
             self._tell_news()
+
+    def _make_keeper(self) -> SnapshotKeeper | None:
+        """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
+        config, log = self.config, self.log
+        if config.snapshot_every_seqs is None or snapshots_of(log) is None:
+            return None
+        seconds_max = self.limits.snapshot_seconds_max
+        return SnapshotKeeper(
+            log,
+            self.epoch,
+            SnapshotProcess(log.url, config.snapshots_kept, seconds_max),
+            self.counters,
+            every=config.snapshot_every_seqs,
+            recovery=self._recovery,
+            is_compacting=config.compact_log,
+            on_fault=self._on_error,
+        )
 
     def _tell_news(self) -> None:
         self._news.set()

@@ -1,7 +1,7 @@
 """The door by which domains enter: by the name of an entry point, or as `module:Class`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 from placet.kernel.domain import Domain
+from placet.kernel.succession import Rules
+from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 
 GROUP = "placet.domains"
@@ -16,6 +18,10 @@ GROUP = "placet.domains"
 
 class DomainNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
     """There is no such domain, or it cannot be imported."""
+
+
+class DomainNotRemade(PlacetError):  # noqa: N818  # what it says
+    """A log does not hold what would make its domain again."""
 
 
 def default_domain() -> Domain:
@@ -33,11 +39,18 @@ def find_domain(spec: str) -> Callable[..., Domain]:
 
     Args:
         spec: The name of an installed domain, or `module:Class`; a module in the current folder
-            is found too.
+            is found too. A domain that is made already is given by what takes no settings.
 
     Raises:
         DomainNotFound: There is none, or its module cannot be imported.
     """
+    found = _find(spec)
+    if isinstance(found, Domain) and not isinstance(found, type):
+        return lambda: found
+    return found
+
+
+def _find(spec: str) -> Callable[..., Domain] | Domain:
     module_name, colon, attribute = spec.partition(":")
     if colon:
         if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
@@ -55,6 +68,60 @@ def find_domain(spec: str) -> Callable[..., Domain]:
     raise DomainNotFound(
         f"there is no domain {spec!r}; expected an installed name or module:Class; {hint}"
     )
+
+
+def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
+    """Make the domains of a log again, from their names and the settings that the log has of them.
+
+    Args:
+        rules: Which, as the log names them.
+        given: In place of what the log says: `module:Class`, which is given the log's settings
+            too, or `module:attribute`, a domain that is made already or what makes it.
+
+    Raises:
+        DomainNotRemade: One cannot be made of what is in the log, or is not of this log.
+        DomainNotFound: There is none of its name.
+    """
+    own = {domain.name: domain for domain in (_given(spec, rules) for spec in given)}
+    names = [name for name, _ in rules.domains]
+    strange = sorted(own.keys() - set(names))
+    if strange:
+        raise DomainNotRemade(
+            f"the log is of the domains {', '.join(names)}, and {strange[0]!r} is given"
+        )
+    return [own.get(name) or _remade(name, rules) for name in names]
+
+
+def _given(spec: str, rules: Rules) -> Domain:
+    found = _find(spec)
+    if isinstance(found, Domain) and not isinstance(found, type):
+        return found
+    assert callable(found), "what is found is a domain, or makes one"
+    return _made(spec, found, rules.settings.get(str(getattr(found, "name", "")), {}))
+
+
+def _remade(name: str, rules: Rules) -> Domain:
+    settings = rules.settings.get(name)
+    if settings is None:
+        raise DomainNotRemade(
+            f"the log does not hold the settings of the domain {name!r}: it gives none, or has "
+            "rules of its own that are code and not data; give it with --domain module:attribute"
+        )
+    return _made(name, find_domain(name), settings)
+
+
+def _made(spec: str, factory: Callable[..., object], settings: Mapping[str, Json]) -> Domain:
+    try:
+        domain = factory(**settings)
+    except (TypeError, ValueError) as error:
+        raise DomainNotRemade(
+            f"the domain {spec!r} cannot be made again with the settings of the log: {error}"
+        ) from error
+    if not isinstance(domain, Domain):
+        raise DomainNotRemade(
+            f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"
+        )
+    return domain
 
 
 def import_from_here(module_name: str) -> ModuleType:
@@ -78,16 +145,16 @@ def import_from_here(module_name: str) -> ModuleType:
             sys.path.remove(here)
 
 
-def _import(spec: str, module_name: str, attribute: str) -> Callable[..., Domain]:
+def _import(spec: str, module_name: str, attribute: str) -> Callable[..., Domain] | Domain:
     try:
         module = import_from_here(module_name)
     except ImportError as error:
         raise DomainNotFound(f"cannot import the module of domain {spec!r}: {error}") from error
     found = getattr(module, attribute, None)
-    if not callable(found):
+    if not callable(found) and not isinstance(found, Domain):
         raise DomainNotFound(
             f"module {module_name!r} has no class {attribute!r}; expected a subclass of "
             "placet.kernel.Domain"
         )
-    factory: Callable[..., Domain] = found
-    return factory
+    known: Callable[..., Domain] | Domain = found
+    return known

@@ -31,6 +31,10 @@ class Reports:
                     seq=verdict.current_seq,
                 )
 
+    def warning(self, what: str) -> None:
+        """Report what is not as it should be, and hurts nobody yet."""
+        self._logger.warning(what)
+
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
         """Report what went wrong, with its trace."""
         self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)

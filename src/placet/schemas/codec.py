@@ -6,6 +6,7 @@ validated, so a batch means the same whether it came as text or as Python object
 same value gives the same bytes on every machine (`docs/decisions/0003`).
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -106,15 +107,37 @@ def to_json(value: Json) -> bytes:
 
 
 def from_json(text: bytes | str) -> Json:
-    """Decode strict JSON: UTF-8, finite numbers, no trailing text.
+    """Decode strict JSON: UTF-8, finite numbers, every key once, no trailing text.
 
     Raises:
         ValueError: The text is not JSON; the message says where it stops being JSON.
     """
     try:
-        return _JSON_DECODER.decode(text)
+        value = _JSON_DECODER.decode(text)
+        if not _has_every_colon(text, value):
+            json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+    return value
+
+
+def _has_every_colon(text: bytes | str, value: Json) -> bool:
+    """Tell whether no key was lost for sure; False is "look".
+
+    Every pair has a colon, and so may strings: who writes them out again, and has as many, has
+    lost none. Only an escaped colon in a string could make up for a lost one.
+    """
+    if isinstance(text, str):
+        text = text.encode()
+    return rb"\u003" not in text and _JSON_ENCODER.encode(value).count(b":") == text.count(b":")
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> None:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise ValueError(f"the JSON has the key {key!r} twice in one object")
+        seen.add(key)
 
 
 _FIXARRAY_MAX: Final = 15

@@ -37,6 +37,13 @@ class Quota(NamedTuple):
         """Intents per simulated second."""
         return SECOND_NS / self.interval_ns
 
+    def spec(self) -> QuotaSpec:
+        """Give it as users write it: what is read back as just these integers."""
+        interval_ns = self.interval_ns
+        # The rate is rounded up to an interval, so it is taken from within the last nanosecond.
+        rate = float(SECOND_NS) if interval_ns == 1 else SECOND_NS / (interval_ns - 0.5)
+        return {"rate": rate, "burst": self.burst}
+
     @classmethod
     def of(cls, spec: Mapping[str, object]) -> "Quota":
         """Read a user's quota. The interval is rounded up, so that the rate is never exceeded.

@@ -14,7 +14,7 @@ class Event(msgspec.Struct, frozen=True):
         seq: Sequence number of the world after the record.
         record: Ordinal number of the record in its log, from 0.
         type: `header configured registered agent_changed executor_changed batch refused
-            scheduled tick settled checkpoint`.
+            scheduled tick settled checkpoint rules_changed`.
         sim_time: Simulated seconds.
         data: The record's own fields, plain JSON.
     """

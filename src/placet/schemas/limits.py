@@ -38,6 +38,9 @@ class Limits:
     mailbox_bytes_max: int = 256 * 1024 * 1024
     mailbox_age_ms_max: int = 5_000
     loop_lag_ms_max: int = 1_000
+    line_batches_max: int = 10_000
+    line_bytes_max: int = 256 * 1024 * 1024
+    line_ms_max: int = 60_000
     attempts_per_second_max: int = 20_000
     attempts_burst_max: int = 40_000
     attempts_submitters_max: int = 100_000
@@ -52,12 +55,35 @@ class Limits:
     shutdown_seconds_max: int = 10
     # the stores
     log_bytes_max: int = 1024 * 1024 * 1024
+    snapshot_seconds_max: int = 600
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if type(value) is not int or value < 1:
-                raise ValueError(
-                    f"limit {field.name!r} must be a positive int, got {value!r}; "
-                    f"the default is {field.default}"
-                )
+        _check_positive(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """The bounds of the HTTP door. None decides about a batch, so none is in the log."""
+
+    body_bytes_max: int = 4 * 1024 * 1024
+    body_seconds_max: int = 30
+    page_items_max: int = 1_000
+    streams_max: int = 1_000
+    stream_lag_seqs_max: int = 10_000
+    stream_send_seconds_max: int = 30
+    connections_max: int = 10_000
+    metrics_age_ms_max: int = 1_000
+    designs_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        _check_positive(self)
+
+
+def _check_positive(limits: Limits | HttpLimits) -> None:
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if type(value) is not int or value < 1:
+            raise ValueError(
+                f"limit {field.name!r} must be a positive int, got {value!r}; "
+                f"the default is {field.default}"
+            )

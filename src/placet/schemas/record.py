@@ -78,6 +78,8 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
         settings: For each domain by name, the keywords that make it again; absent where it has
             none to give.
         origin: What began the log, as its program wants to find it again; `{}` is nothing said.
+        kinds: Version of every kind.
+        validator: Name of the host's own rule, which the log cannot hold; empty if there is none.
     """
 
     format_version: int
@@ -88,6 +90,8 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
     changes: Changes
     settings: dict[str, dict[str, Json]] = {}
     origin: dict[str, Json] = {}
+    kinds: dict[str, str] = {}
+    validator: str = ""
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
@@ -178,10 +182,17 @@ class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
 
 
 class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
-    """A batch accepted for later; its quota is charged."""
+    """A batch accepted for later; its quota is charged.
+
+    Attributes:
+        number: Of its entry in the schedule.
+        due_ns: When it is due, simulated nanoseconds.
+        versions: Of its kinds as they were: when it is due, they may be newer.
+    """
 
     number: int
     due_ns: int
+    versions: dict[str, str] = {}
 
 
 class Tick(_Record, array_like=True, frozen=True, tag=8):
@@ -206,6 +217,16 @@ class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
     state_digest: bytes
 
 
+class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
+    """Other rules decide from here on. The fields are the header's, as they are now."""
+
+    domains: list[tuple[str, str]]
+    fingerprint: str
+    settings: dict[str, dict[str, Json]]
+    kinds: dict[str, str]
+    validator: str
+
+
 Record = (
     Header
     | Configured
@@ -218,6 +239,7 @@ Record = (
     | Tick
     | Settled
     | Checkpoint
+    | RulesChanged
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
@@ -240,6 +262,19 @@ def record_hash(data: bytes) -> bytes:
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
+_HASH_ITEM_BYTES: Final = 2 + HASH_BYTES
+_FIXARRAY: Final = 0x90
+
+
+def record_body(data: bytes) -> bytes:
+    """Give the bytes of a record without the hash of the one before it, to compare two logs by.
+
+    A record is an array header of one byte or three, a tag of one byte, and then that hash.
+    """
+    tag = 1 if data[0] & 0xF0 == _FIXARRAY else 3
+    return data[tag : tag + 1] + data[tag + 1 + _HASH_ITEM_BYTES :]
+
+
 _TYPES: Final[dict[type, str]] = {
     Header: "header",
     Configured: "configured",
@@ -252,6 +287,7 @@ _TYPES: Final[dict[type, str]] = {
     Tick: "tick",
     Settled: "settled",
     Checkpoint: "checkpoint",
+    RulesChanged: "rules_changed",
 }
 
 
@@ -274,6 +310,18 @@ class LogGroup(NamedTuple):
     seq_before: int
     seq: int
     records: Sequence[bytes]
+
+
+class LogStart(NamedTuple):
+    """Where a log begins: at (0, 0), or where compaction has cut it off.
+
+    Attributes:
+        record: Ordinal of the first record that is kept.
+        seq: Sequence number of the world before it: what led there is gone.
+    """
+
+    record: int = 0
+    seq: int = 0
 
 
 def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:

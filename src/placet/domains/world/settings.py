@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from placet.domains.world.vocabulary import OBJECTS, Position, to_position
 from placet.kernel.domain import RuleRefusal, refuse
-from placet.schemas.codec import Json, canonical, freeze
+from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS
 
@@ -54,6 +54,28 @@ class Settings:
         """Name these settings in 8 hexadecimal digits, for the version of the domain."""
         described = [getattr(self, name) for name in self.__slots__]
         return blake2b(canonical(described), digest_size=4).hexdigest()
+
+    def keywords(self, cooldowns: Mapping[str, float]) -> dict[str, Json]:
+        """Give the keywords of `World` that make these settings again, as plain JSON.
+
+        Args:
+            cooldowns: As they were given: seconds that became nanoseconds do not all come back.
+        """
+        objects = {
+            object_id: {name: value for name, value in fields.items() if name != "holder"}
+            for object_id, fields in self.objects.items()
+        }
+        seconds = {kind: s if type(s) is int else float(s) for kind, s in cooldowns.items()}
+        given: dict[str, Json] = {
+            "objects": objects or None,
+            "bounds": self.bounds,
+            "max_step": self.max_step,
+            "interaction_range": self.interaction_range,
+            "inventory_max": self.inventory_max,
+            "cooldowns": seconds or None,
+            "teams": self.teams,
+        }
+        return {name: thaw(value) for name, value in given.items() if value is not None}
 
     def with_objects(self, objects: object) -> "Settings":
         """Give these settings with objects, which must lie within their bounds.

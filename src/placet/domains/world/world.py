@@ -40,7 +40,7 @@ class World(Domain):
     team="red", inventory=["lamp"])`.
 
     Attributes:
-        settings: What was given, as the rules use it.
+        setup: What was given, as the rules use it.
     """
 
     name = "world"
@@ -82,21 +82,29 @@ class World(Domain):
             teams=optional(read_teams, "teams", teams),
             interactions=tuple(sorted(own)),
         )
-        self.settings = settings.with_objects({} if objects is None else objects)
-        is_default = self.settings == Settings()
-        self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{self.settings.digest()}"
-        self.kinds = _kinds(self.settings, own)
+        self.setup = settings = settings.with_objects({} if objects is None else objects)
+        is_default = settings == Settings()
+        self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
+        self.kinds = _kinds(settings, own)
+        self._cooldowns = {} if cooldowns is None else dict(cooldowns)
+
+    def settings(self) -> Mapping[str, Json] | None:
+        """Give the keywords that make this world again; None where it has interactions of its own.
+
+        A rule is code, and code is not data: such a world is remade by whoever wrote its rules.
+        """
+        return None if self.setup.interactions else self.setup.keywords(self._cooldowns)
 
     def on_open(self, draft: Draft) -> None:
-        """Put the objects where they begin."""
-        for object_id, fields in self.settings.objects.items():
+        """Put the objects where they begin, by name: settings from a log have no other order."""
+        for object_id, fields in sorted(self.setup.objects.items()):
             draft.create(OBJECTS, object_id, fields)
 
     def on_register(
         self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
     ) -> RuleRefusal | None:
         """Put a new agent into the world."""
-        return place(draft, agent_id, placing, self.settings)
+        return place(draft, agent_id, placing, self.setup)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Take an agent out of the world; what it carried stays where it was."""

@@ -70,6 +70,8 @@ class DomainRules:
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(found)
+        if refusals is None and context.registry.finishing:
+            refusals = self._finish(context)
         if refusals is not None:
             return refusals
         if draft.effects:
@@ -90,6 +92,17 @@ class DomainRules:
         return RuleRefusal(
             "refused", f"the world's validator refused {intent['kind']} of {intent['agent_id']!r}"
         )
+
+    def _finish(self, context: GateContext) -> list[Refusal] | None:
+        """Let the domains write what belongs to the batch as a whole."""
+        for domain in context.registry.finishing:
+            try:
+                domain.on_batch(context.draft)
+            except Exception as error:  # noqa: BLE001  # the rule boundary
+                where = f"on_batch of {domain.name}"
+                self.on_fault(where, error)
+                return [rule_error(None, None, where, error)]
+        return None
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Hold a batch's effects to their number, and to what each kind says that it emits.

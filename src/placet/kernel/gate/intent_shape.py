@@ -5,7 +5,7 @@ anything that could let other objects in, is validated as strict JSON instead, s
 the same whatever it came as.
 """
 
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import Annotated, Any, Final, Literal, NotRequired
 
@@ -37,6 +37,8 @@ _PLAIN: Final = frozenset(
 )  # fmt: skip
 """What makes plain values of strict input; a kind's own functions are trusted to."""
 
+_SHARED_MAX: Final = 32
+
 _ENDLESS: Final = frozenset({"any", "definition-ref"})
 """What makes plain values of plain values, but of any depth and size."""
 
@@ -45,12 +47,24 @@ _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata
 
 
 def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Intent]]:
-    """Compile the validator of a list of intents."""
-    variants = [_variant(kind.name, _payload(kind.payload, limits)) for kind in registry]
+    """Compile the validator of a list of intents; worlds of the same kinds share it."""
+    shapes = tuple((kind.name, kind.payload) for kind in registry)
+    try:
+        return _shared(shapes, limits)
+    except TypeError:  # a payload that has no hash
+        return _compiled(shapes, limits)
+
+
+def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdapter[list[Intent]]:
+    variants = [_variant(name, _payload(payload, limits)) for name, payload in shapes]
     one: Shape = variants[0]
     if len(variants) > 1:
         one = Annotated[reduce(or_, variants), Field(discriminator="kind")]
     return TypeAdapter(Annotated[list[one], Field(strict=True)], config=ConfigDict(strict=True))
+
+
+_shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
+"""To compile takes 5 ms a kind, and a process may open many worlds of the same kinds."""
 
 
 def _variant(name: str, payload: Shape) -> Shape:

@@ -33,13 +33,13 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse what is beyond a quota; charges nothing."""
     ledger, now_ns = context.ledger, context.now_ns
     exceeded: list[tuple[_Charge, int | None]] | None = None
-    for charge in _charges(batch, ledger):
+    for charge in charges_on(batch, ledger):
         quota, intents = charge[3], charge[4]
         if intents > quota.burst:
             exceeded = exceeded or []
             exceeded.append((charge, None))
             continue
-        over_ns = _tat_after(charge, ledger, now_ns) - quota.burst * quota.interval_ns - now_ns
+        over_ns = tat_after(charge, ledger, now_ns) - quota.burst * quota.interval_ns - now_ns
         if over_ns > 0:
             exceeded = exceeded or []
             exceeded.append((charge, over_ns))
@@ -48,8 +48,8 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
 
 def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
     """Charge an admitted batch to every quota that binds it."""
-    for one in _charges(batch, ledger):
-        tat_ns = _tat_after(one, ledger, now_ns)
+    for one in charges_on(batch, ledger):
+        tat_ns = tat_after(one, ledger, now_ns)
         agent, bucket = one[0], one[1]
         if agent is None:
             ledger.world_tat = tat_ns
@@ -59,7 +59,7 @@ def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
             agent.tats[bucket] = tat_ns
 
 
-def _tat_after(charge: _Charge, ledger: Ledger, now_ns: int) -> int:
+def tat_after(charge: _Charge, ledger: Ledger, now_ns: int) -> int:
     """Give the theoretical arrival time of a bucket once the charge is on it."""
     agent, bucket, _, quota, intents = charge
     if agent is None:
@@ -69,7 +69,7 @@ def _tat_after(charge: _Charge, ledger: Ledger, now_ns: int) -> int:
     return max(tat_ns, now_ns) + intents * quota.interval_ns
 
 
-def _charges(batch: CheckedBatch, ledger: Ledger) -> list[_Charge]:
+def charges_on(batch: CheckedBatch, ledger: Ledger) -> list[_Charge]:
     """List the buckets that a batch draws on, each once, with its sum."""
     quotas, world_quota = ledger.policy.quotas, ledger.policy.world_quota
     charges: list[_Charge] = []

@@ -99,7 +99,10 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
     """Tell at one look per agent and kind that only own entities are read, and none has changed."""
     kinds, state = context.registry.kinds, context.state
     for agent_id, kind_name, _ in batch.counts:
-        collection = kinds[kind_name].reads_own
+        kind = kinds[kind_name]
+        collection = kind.reads_own
+        if collection is None and kind.reads is None:
+            continue  # it depends on nothing
         stamp = None if collection is None else state.stamp(collection, agent_id)
         if stamp is None or stamp.changed_for(agent_id) > oldest:
             return False
@@ -117,7 +120,7 @@ def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
         context_seq, agent_id = batch.contexts[index], intent["agent_id"]
         changed = forgotten = None
         try:
-            for collection, entity in _reads(kind, intent):
+            for collection, entity in reads_of(kind, intent):
                 stamp = state.stamp(collection, entity)
                 if stamp is None:
                     if context_seq < tracked_from and entity is not None:
@@ -182,7 +185,8 @@ def _name(ref: Ref) -> str:
     return ref.collection if ref.entity is None else f"{ref.collection}/{ref.entity}"
 
 
-def _reads(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
+def reads_of(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
+    """Name what an intent depends on, as its kind declares it."""
     if kind.reads_own is not None:
         return ((kind.reads_own, intent["agent_id"]),)
     return () if kind.reads is None else kind.reads(intent)

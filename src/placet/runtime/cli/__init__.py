@@ -1,4 +1,4 @@
-"""The command line: `placet run`, `gate`, `log`, `replay`, `verify`, `kinds`, `bench`.
+"""The command line: `placet run`, `gate`, `log`, `replay`, `verify`, `kinds`, `bench`, `serve`...
 
 One file for each command, which parses its options, calls the runtime, and prints. Results go to
 stdout: text for people, one JSON document with `--json` (`gate` always speaks JSON lines). An error

@@ -10,18 +10,39 @@ from typing import Annotated, Final
 import typer
 
 from placet.runtime.cli.bench import bench
+from placet.runtime.cli.bisect import bisect
+from placet.runtime.cli.compact import compact
+from placet.runtime.cli.config import config
+from placet.runtime.cli.design import design
+from placet.runtime.cli.explain import explain
 from placet.runtime.cli.gate import gate
 from placet.runtime.cli.kinds import kinds
 from placet.runtime.cli.log import log
 from placet.runtime.cli.replay import replay
 from placet.runtime.cli.run import run
+from placet.runtime.cli.serve import serve
 from placet.runtime.cli.terminal import complain, say
+from placet.runtime.cli.token import token
 from placet.runtime.cli.verify import verify
 from placet.schemas.errors import PlacetError
 
 USAGE_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
-COMMANDS: Final = (run, gate, log, replay, verify, kinds, bench)
+COMMANDS: Final = (
+    run,
+    gate,
+    design,
+    log,
+    replay,
+    verify,
+    explain,
+    bisect,
+    compact,
+    kinds,
+    bench,
+    serve,
+    config,
+)
 
 # What typer raises for a command that it does not understand. Its own name for it moved when typer
 # took in click; the base of its public BadParameter did not.
@@ -37,6 +58,7 @@ app = typer.Typer(
 )
 for _command in COMMANDS:
     app.command()(_command)
+app.add_typer(token)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -3,10 +3,14 @@
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Annotated, BinaryIO, Final
 
 import typer
 
+from placet.kernel.domain import Domain
+from placet.kernel.replay import Replayer
+from placet.kernel.succession import rules_in
 from placet.runtime.cli.domains import DomainOption, open_plain
 from placet.runtime.cli.gate_input import InputStream, LineSplitter
 from placet.runtime.cli.gate_session import GateSession
@@ -14,19 +18,21 @@ from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.collector_cpython import calm_collector
 from placet.runtime.event_log_url import open_event_log
+from placet.runtime.plugins import find_domain, remake
 
 _SHOWN_BYTES_MAX: Final = 1 << 22
 """Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""
 
 
 def gate(
-    domain: Annotated[str, DomainOption] = "world",
+    domain: Annotated[str | None, DomainOption] = None,
     store: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Keep a log there, and go on from what it holds: a path ending in .db, or "
-            "sqlite:///gate.db. Without it, nothing is kept when the gate ends.",
+            help="Keep a log there, and go on from what it holds, by its own domain and settings: "
+            "a path ending in .db, or sqlite:///gate.db. Without it, nothing is kept when the gate "
+            "ends.",
         ),
     ] = None,
 ) -> int:
@@ -40,15 +46,24 @@ def gate(
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
     with StopSignals() as stop, ExitStack() as stack:
-        known, log = open_plain(domain), None
+        log = None
+        if domain is not None:
+            find_domain(domain)  # before a file is made for it
         if store is not None:
             log = stack.enter_context(closing(open_event_log(store)))
-        session = GateSession(known, log)
+        session = GateSession(partial(_domains, domain), log)
         if sys.stdin.isatty():
             sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
         calm_collector()
         _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
     return stop.exit_code
+
+
+def _domains(spec: str | None, past: Replayer) -> list[Domain]:
+    """Choose the domains: those of the log as it says, or what the command line says."""
+    if past.header is None:
+        return [open_plain(spec or "world")]
+    return remake(rules_in(past.header), () if spec is None else (spec,))
 
 
 def _converse(session: GateSession, stream: InputStream, out: BinaryIO) -> None:

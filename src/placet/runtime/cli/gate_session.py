@@ -9,15 +9,16 @@ is all the back-pressure there needs to be.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.replay import Replayer
 from placet.runtime.clock import RealtimeClock
-from placet.runtime.log_reader import config_of
+from placet.runtime.log_reader import config_from
+from placet.runtime.recovery import recover
+from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import PlacetError
@@ -29,42 +30,17 @@ from placet.schemas.verdict import Verdict
 if TYPE_CHECKING:
     from placet.runtime.reports_structlog import Reports
 
+DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
 REGISTER: Final = "register"
 _NOT_PLACING: Final = frozenset({"agent_id", "self"})
 _KEPT_NOWHERE: Final = "none"
-
-
-class _ResultLine(msgspec.Struct, gc=False):
-    """`Result.as_dict()`, as the encoder likes it best: a third of the time."""
-
-    req_id: str
-    admitted: bool
-    seq: int | None
-    normalized: Json
-    warnings: Sequence[Json]
-
-
-class _VerdictLine(msgspec.Struct, gc=False):
-    """`Verdict.as_dict()`, likewise."""
-
-    batch_id: str
-    admitted: bool
-    seq: int | None
-    replayed: bool
-    dry_run: bool
-    scheduled: bool
-    results: list[_ResultLine]
-    refusals: list[Json]
-    current_seq: int
-    sim_time: float
-    durability: str
 
 
 class GateSession:
     """One kernel, its log if there is one, and what is decided and not yet durable.
 
     Args:
-        domain: What may be proposed.
+        domain: What may be proposed; or what chooses it by the log's past, for a log that knows.
         log: Where it is kept, opened here and closed by whoever made it; None keeps nothing.
         monotonic_ns: The machine's clock; a test hands in its own.
 
@@ -74,7 +50,7 @@ class GateSession:
 
     def __init__(
         self,
-        domain: Domain,
+        domain: Domain | DomainChoice,
         log: EventLog | None = None,
         *,
         monotonic_ns: Callable[[], int] = monotonic_ns,
@@ -85,16 +61,19 @@ class GateSession:
         self._lines = 0
         self._durability = _KEPT_NOWHERE
         if log is None:
-            self._kernel = Kernel(domain)
+            self._kernel = Kernel(domain if isinstance(domain, Domain) else domain(Replayer()))
         else:
             self._epoch = log.open()
             self._durability = log.durability
+            recovery = recover(log)
             self._kernel = Kernel(
-                domain,
-                config_of(log) or KernelConfig(),
+                domain if isinstance(domain, Domain) else domain(recovery.past),
+                config_from(recovery.past) or KernelConfig(),
                 sink=self._records.append,
-                history=(data for _, data in log.read()),
+                history=recovery.past,
             )
+            for sentence in recovery.skipped:
+                self._reports.warning(sentence)
         self._written = self._kernel.history_end
         self._kernel.rules.on_fault = self._report_fault
         self._clock = RealtimeClock(self._kernel.ledger.now_ns, monotonic_ns=monotonic_ns)
@@ -206,26 +185,3 @@ def _named(raw: Mapping[str, Json]) -> tuple[str, frozenset[str] | None]:
     if not isinstance(permissions, list) or not all(isinstance(kind, str) for kind in permissions):
         raise ValueError(f"'permissions' must be an array of kinds, got {permissions!r}")
     return agent_id, frozenset(permissions)
-
-
-def verdict_line(verdict: Verdict) -> bytes:
-    """Encode a verdict as it goes over the wire: the JSON of `verdict.as_dict()`, but faster."""
-    results = [
-        _ResultLine(req_id, admitted, seq, payload, [w.as_dict() for w in warnings] or ())
-        for req_id, admitted, seq, payload, warnings in verdict.results
-    ]
-    return to_json(
-        _VerdictLine(
-            verdict.batch_id,
-            verdict.admitted,
-            verdict.seq,
-            verdict.replayed,
-            verdict.dry_run,
-            verdict.scheduled,
-            results,
-            [refusal.as_dict() for refusal in verdict.refusals],
-            verdict.current_seq,
-            verdict.sim_time,
-            verdict.durability,
-        )
-    )

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
-from placet.kernel.registry import Registry
 from placet.runtime.cli.domains import DomainOption, open_plain
 from placet.runtime.cli.terminal import AsJson, number, printable, say, say_json, table
+from placet.runtime.described import describe
 from placet.runtime.plugins import domain_names
 from placet.schemas.codec import Json
 from placet.schemas.limits import Limits
@@ -23,7 +23,7 @@ def kinds(
     """
     names = [domain] if domain is not None else domain_names()
     report: dict[str, Json] = {
-        "domains": [_described(name) for name in names],
+        "domains": describe([open_plain(name) for name in names]),
         "limits": asdict(Limits()),
     }
     if as_json:
@@ -34,28 +34,6 @@ def kinds(
     say("limits of a world, as they are if nothing is said")
     for line in table([(name, number(value)) for name, value in report["limits"].items()]):
         say(line)
-
-
-def _described(name: str) -> dict[str, Json]:
-    registry = Registry([open_plain(name)])
-    schemas = registry.json_schemas()
-    (domain,) = registry.domains
-    return {
-        "name": domain.name,
-        "version": domain.version,
-        "fingerprint": registry.fingerprint,
-        "kinds": {
-            kind.name: {
-                "summary": kind.summary,
-                "version": kind.version,
-                "has_footprint": kind.reads is not None,
-                "when_stale": kind.when_stale,
-                "effects": list(kind.effects),
-                "payload": schemas[kind.name],
-            }
-            for kind in registry
-        },
-    }
 
 
 def _show(domain: Mapping[str, Json]) -> None:

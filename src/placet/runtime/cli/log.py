@@ -1,16 +1,21 @@
 """`placet log`: what a log says, record by record."""
 
+import select
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from placet.actors.ports import EventLog
+from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say
 from placet.runtime.log_reader import records_between
+from placet.runtime.recovery import decode
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
@@ -24,6 +29,7 @@ from placet.schemas.record import (
     Record,
     Refused,
     Registered,
+    RulesChanged,
     Scheduled,
     Settled,
     Tick,
@@ -32,6 +38,10 @@ from placet.schemas.record import (
     record_type,
 )
 
+_HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
+_LOOK_MS: Final = 200
+"""How long to wait between two looks at a log that is followed."""
+
 
 def log(
     store: StoreArgument,
@@ -39,23 +49,85 @@ def log(
     to_seq: Annotated[
         int | None, typer.Option("--to", min=0, metavar="SEQ", help="End there; else at the end.")
     ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEQ", help="Begin after it: with what happened since."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what is written, until you end it."),
+    ] = False,
     *,
     as_json: AsJson = False,
-) -> None:
-    """Print a log: what was proposed, and what became of it."""
-    records = _begun(records_between(log_to_read(store), from_seq, to_seq))
+) -> int:
+    """Print a log: what was proposed, and what became of it.
+
+    With --follow, --json prints one JSON document a line.
+    """
+    if since is not None and from_seq:
+        raise typer.BadParameter("--from and --since each say where to begin; give one of them")
+    if follow and to_seq is not None:
+        raise typer.BadParameter("--follow has no end; leave out --to")
+    source, first_seq = log_to_read(store), from_seq if since is None else since + 1
+    if follow:
+        return _follow(source, first_seq, as_json=as_json)
+    records = _begun(records_between(source, first_seq, to_seq))
     if as_json:
         _say_array(records)
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    say(f"{'record':>8} {'seq':>8} {'time':>11}  what")
+        return 0
+    start = source.start()
+    if start.record and first_seq <= start.seq:
+        say(f"compacted: the records up to seq {start.seq} are gone")
+    say(_HEAD)
     for ordinal, record in records:
-        line = (
-            f"{ordinal:>8} {record.seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
-            f"{record_type(record):<10} {_summary(record)}"
-        )
-        line = printable(line.rstrip())
-        say(line if not width or len(line) <= width else line[: width - 1] + "…")
+        say(_line(ordinal, record))
+    return 0
+
+
+def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
+    """Print what is there and what comes, until a signal, or until nobody reads it any more.
+
+    The store is asked how far it is a few times a second, and read only where it went on.
+    """
+    with StopSignals() as stop, closing(source):
+        place = source.find_seq(first_seq)
+        if not as_json:
+            say(_HEAD)
+        while not stop.is_set():
+            for ordinal, data in source.read(place) if source.count() > place else ():
+                record = decode(data, ordinal)
+                place = ordinal + 1
+                if record.seq < first_seq:
+                    continue
+                say(_as_json(ordinal, record) if as_json else _line(ordinal, record))
+                if stop.is_set():
+                    break
+            sys.stdout.flush()
+            if not stop.is_set() and _is_abandoned():
+                break
+    return stop.exit_code
+
+
+def _is_abandoned() -> bool:
+    """Wait a little, and tell whether whoever reads us has gone meanwhile."""
+    reader = select.poll()
+    reader.register(sys.stdout.fileno(), 0)  # of nothing but its end
+    return bool(reader.poll(_LOOK_MS))
+
+
+def _line(ordinal: int, record: Record) -> str:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    line = printable(
+        f"{ordinal:>8} {record.seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
+        f"{record_type(record):<10} {_summary(record)}".rstrip()
+    )
+    return line if not width or len(line) <= width else line[: width - 1] + "…"
+
+
+def _as_json(ordinal: int, record: Record) -> str:
+    sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
+    event = Event(record.seq, ordinal, record_type(record), sim_time, data)
+    return to_json(event.as_dict()).decode()
 
 
 def _begun(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
@@ -72,9 +144,7 @@ def _say_array(records: Iterator[tuple[int, Record]]) -> None:
     before = "["
     try:
         for ordinal, record in records:
-            sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
-            event = Event(record.seq, ordinal, record_type(record), sim_time, data)
-            sys.stdout.write(before + to_json(event.as_dict()).decode())
+            sys.stdout.write(before + _as_json(ordinal, record))
             before = ",\n"
     finally:
         say("]" if before != "[" else "[]")
@@ -85,6 +155,9 @@ def _summary(record: Record) -> str:
         case Header():
             domains = ", ".join(f"{name} {version}" for name, version in record.domains)
             return f"world {record.world!r}, seed {record.seed}, domains {domains}"
+        case RulesChanged():
+            domains = ", ".join(f"{name} {version}" for name, version in record.domains)
+            return f"from here on by domains {domains} ({record.fingerprint[:8]})"
         case Configured():
             return f"quotas {to_json(record.quotas).decode()}, per kind [interval ns, burst]"
         case Registered():

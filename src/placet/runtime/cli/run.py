@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -17,13 +18,33 @@ from placet.runtime.facade import Orchestrator
 from placet.runtime.log_reader import Verification
 from placet.runtime.log_reader import verify as verify_log
 from placet.runtime.scenarios import Scenario, load
+from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX
+from placet.runtime.snapshot_taking import EVERY_SEQS
 
 _SEED_MAX: Final = 2**63 - 1
 
 _Scenario: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A bundled name such as town, or a TOML file.")
+    str | None,
+    typer.Argument(metavar="SCENARIO", help="A bundled name such as town, or a TOML file."),
+]
+_Resume: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STORE",
+        help="Instead of a scenario: go on with the run that a log holds, to the end it would "
+        "have had.",
+    ),
+]
+_SnapshotEvery: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="SEQS", help="Take a snapshot after so many seqs; opening then takes less."
+    ),
+]
+_Compact: TypeAlias = Annotated[
+    bool, typer.Option("--compact", help="Remove from the log what two snapshots hold.")
 ]
 _Agents: TypeAlias = Annotated[
     int | None,
@@ -58,27 +79,86 @@ _MetricsPort: TypeAlias = Annotated[
 
 
 def run(
-    scenario: _Scenario,
+    scenario: _Scenario = None,
     *,
+    resume: _Resume = None,
     agents: _Agents = None,
     ticks: _Ticks = None,
     seed: _Seed = None,
     store: _Store = None,
     settings: _Settings = None,
     metrics_port: _MetricsPort = None,
+    snapshot_every: _SnapshotEvery = EVERY_SEQS,
+    compact: _Compact = False,
     as_json: AsJson = False,
 ) -> int:
     """Live through a scenario, keep its log, and report.
 
     Once per tick every agent looks, proposes a batch, and gets its verdict. The log is verified
-    afterwards. Ctrl-C ends the run after the tick in flight, and reports.
+    afterwards. Ctrl-C ends the run after the tick in flight, and reports; what was stopped, or
+    killed, is gone on with by --resume.
     """
-    chosen = _chosen(scenario, agents, ticks, seed, settings or [])
-    if store is None:
-        store = fresh_store(chosen.name)
-    require_fresh(store)
+    if resume is None:
+        chosen, store = _begun(scenario, agents, ticks, seed, store, settings or [])
+    else:
+        _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
+        chosen, store = _resumed(resume)
     stop = StopSignals()
-    return _concluded(_live(chosen, store, metrics_port, stop), stop, as_json=as_json)
+    runner = partial(
+        ScenarioRunner,
+        chosen,
+        store=store,
+        is_resumed=resume is not None,
+        metrics_port=metrics_port,
+        snapshot_every_seqs=snapshot_every,
+        compact_log=compact,
+        on_open=_announce,
+        is_stopped=stop.is_set,
+    )
+    return _concluded(_live(chosen, runner, stop), stop, as_json=as_json)
+
+
+def _begun(
+    name: str | None,
+    agents: int | None,
+    ticks: int | None,
+    seed: int | None,
+    store: str | None,
+    settings: list[str],
+) -> tuple[Scenario, str]:
+    """Choose what to begin, and where."""
+    if name is None:
+        raise typer.BadParameter("expected a SCENARIO such as town, or --resume STORE")
+    chosen = _chosen(name, agents, ticks, seed, settings)
+    if store is None:
+        return chosen, fresh_store(chosen.name)
+    require_fresh(store)
+    return chosen, store
+
+
+def _require_alone(store: str, others: Sequence[object]) -> None:
+    if any(one is not None for one in others):
+        raise typer.BadParameter(
+            f"--resume {store} goes on with the run as it was begun: it takes no SCENARIO, "
+            "--agents, --ticks, --seed, --store or --set"
+        )
+
+
+def _resumed(store: str) -> tuple[Scenario, str]:
+    """Find the run that a store holds.
+
+    Raises:
+        CommandError: It holds none.
+    """
+    log = log_to_read(store)
+    begun = begun_run(log)
+    if begun is None:
+        raise CommandError(
+            f"{store} holds no run to go on with: its first record names no scenario. "
+            "What `placet gate` wrote goes on with `placet gate --store`, what a program wrote "
+            "with that program"
+        )
+    return begun.scenario, log.url
 
 
 def _chosen(
@@ -90,18 +170,11 @@ def _chosen(
     return scenario if agents is None else scenario.with_agents(agents)
 
 
-def _live(scenario: Scenario, store: str, metrics_port: int | None, stop: StopSignals) -> RunReport:
-    with stop, _progress(scenario) as on_tick:
-        runner = ScenarioRunner(
-            scenario,
-            store=store,
-            metrics_port=metrics_port,
-            on_open=_announce,
-            on_tick=on_tick,
-            is_stopped=stop.is_set,
-        )
-        with calmed_collector():
-            return asyncio.run(runner.run())
+def _live(
+    scenario: Scenario, runner: Callable[..., ScenarioRunner], stop: StopSignals
+) -> RunReport:
+    with stop, _progress(scenario) as on_tick, calmed_collector():
+        return asyncio.run(runner(on_tick=on_tick).run())
 
 
 def _concluded(report: RunReport, stop: StopSignals, *, as_json: bool) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from shlex import quote
 
 from placet.runtime.cli.terminal import counted, number, printable, table
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import Verification, file_of
+from placet.runtime.event_log_url import file_of, open_event_log
+from placet.runtime.log_reader import Verification
 from placet.runtime.scenarios.runner import RunReport
 
 _EXAMPLE_CHARACTERS = 100
@@ -17,6 +17,8 @@ def report_lines(
     """Say what was lived through, what came of it, where it is kept, and how to look further."""
     scenario = report.scenario
     yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
+    if report.resumed_at is not None:
+        yield f"gone on with at tick {report.resumed_at} of {scenario.ticks}"
     if report.is_stopped:
         yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}; all is kept"
     yield ""
@@ -31,15 +33,14 @@ def report_lines(
 
 def _figures(report: RunReport) -> list[tuple[str, str]]:
     scenario = report.scenario
-    people, ticks = counted(scenario.agents_count, "agent"), counted(report.ticks, "tick")
+    lived = report.ticks - (report.resumed_at or 0)
+    people, ticks = counted(scenario.agents_count, "agent"), counted(lived, "tick")
     batches = counted(report.batches, "batch", "batches")
     submitted, admitted = number(report.submitted), number(report.admitted)
     refused = number(report.submitted - report.admitted)
+    their_s = lived * scenario.tick_s
     rows = [
-        (
-            "lived",
-            f"{people}, {ticks} ({report.sim_time:g} s of their time), in {report.seconds:.1f} s",
-        ),
+        ("lived", f"{people}, {ticks} ({their_s:g} s of their time), in {report.seconds:.1f} s"),
         (
             "intents",
             f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
@@ -73,6 +74,8 @@ def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]
         f"  The log {name} is verified: {counted(verification.records, 'record')}, "
         "the chain is unbroken and every digest is right."
     )
+    if report.is_stopped:
+        yield f"  Go on with it:\n    placet run --resume {name}"
     yield "  Look further:"
     yield f"    placet log {name} --from {max(0, report.seq - 20)}"
     agent_id = next((member.agent_id for member in report.scenario.members()), None)

@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import file_of
+from placet.runtime.event_log_url import file_of, open_event_log
+from placet.runtime.scenarios.resuming import begun_run
+from placet.runtime.snapshot_files import snapshots_of
 
 
 def log_to_read(store: str) -> EventLog:
@@ -32,10 +33,15 @@ def log_to_read(store: str) -> EventLog:
 
 
 def fresh_store(name: str) -> str:
-    """Name a store in the current folder where no file is yet: town.db, else town-2.db, ..."""
+    """Name a store in the current folder where nothing is yet: town.db, else town-2.db, ..."""
     stem = sub(r"[^\w.-]+", "_", name) or "world"
     names = chain((f"{stem}.db",), (f"{stem}-{number}.db" for number in count(2)))
-    return next(name for name in names if not Path(name).exists())
+    return next(name for name in names if not Path(name).exists() and not _has_snapshots(name))
+
+
+def _has_snapshots(name: str) -> bool:
+    files = snapshots_of(open_event_log(name))
+    return files is not None and files.folder.exists()
 
 
 def require_fresh(store: str) -> None:
@@ -50,9 +56,17 @@ def require_fresh(store: str) -> None:
     if path is None or not path.is_file() or path.stat().st_size == 0:
         return
     records = log.count()
-    if records:
+    if not records:
+        return
+    begun = begun_run(log)
+    if begun is not None and not begun.is_finished:
         raise CommandError(
-            f"{path} holds a world already, {records} records of it, and a run begins a new one; "
-            "leave out --store to have a fresh file, name another, or delete this one. "
-            f"To look at it: placet log {path}"
+            f"{path} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
+            f"{begun.scenario.ticks}; to go on with it: placet run --resume {path}. To begin "
+            "another one, leave out --store or name another"
         )
+    raise CommandError(
+        f"{path} holds a world already, {records} records of it, and a run begins a new one; "
+        "leave out --store to have a fresh file, name another, or delete this one. "
+        f"To look at it: placet log {path}"
+    )

@@ -1,28 +1,128 @@
-"""`placet verify`: does a log hold together?"""
+"""`placet verify`: does a log hold together, and is it what its rules decide?"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Final
+
+import typer
 
 from placet.runtime.cli.stores import log_to_read
-from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, say, say_json
+from placet.runtime.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    printable,
+    say,
+    say_json,
+    table,
+)
+from placet.runtime.log_reader import Verification
 from placet.runtime.log_reader import verify as verify_log
+from placet.runtime.plugins import remake
+from placet.runtime.redecision import Redecision, redecide
+from placet.schemas.codec import Json, to_json
+
+AgainBy: Final = typer.Option(
+    "--domain",
+    metavar="D",
+    help="By what to decide again, if the log does not hold what makes its domain again: an "
+    "installed name, module:Class, or module:attribute. May be given once for each domain.",
+)
+_VALUE_CHARS_MAX: Final = 400
+_SHOWN: Final = ("what", "recorded", "decided", "rule")
 
 
-def verify(store: StoreArgument, *, as_json: AsJson = False) -> int:
-    """Check a log: the chain of its records and every digest.
+def verify(
+    store: StoreArgument,
+    domain: Annotated[list[str] | None, AgainBy] = None,
+    *,
+    no_redecide: Annotated[
+        bool, typer.Option("--no-redecide", help="Check chain and digests only; run no rule.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Check a log: the chain of its records, every digest, and every decision.
 
-    Exit code 1 if it does not hold; the first record that does not follow is named.
+    What was decided is decided again by the same rules, with the settings that are in the log, and
+    must come out the same. Exit code 1 if it does not hold; the first record that differs is named,
+    with the rule that decided it. A log that is being written is checked as far as it is.
     """
-    verification = verify_log(log_to_read(store))
-    if as_json:
-        say_json(verification.as_dict())
-    elif verification.is_ok:
-        say(
-            f"{store} holds: {counted(verification.records, 'record')}, seq "
-            f"{verification.seq}, digest {verification.digest}"
-        )
+    if no_redecide:
+        verification = verify_log(log_to_read(store))
+        report, decided = verification.as_dict(), None
     else:
-        first = verification.first_divergence or {}
-        say(f"{store} does NOT hold from record {first['record']} on: {first['why']}")
-        say(
-            f"What comes before it does: {counted(verification.records, 'record')}, seq "
-            f"{verification.seq}, digest {verification.digest}"
-        )
+        decided = redecide(log_to_read(store), partial(remake, given=domain or ()))
+        verification, report = decided.verification, decided.as_dict()
+        if domain:
+            _require_decided(store, decided)
+    if as_json:
+        say_json(report)
+        return 0 if verification.is_ok else 1
+    for line in _lines(store, verification):
+        say(printable(line))
+    for line in [] if decided is None else _decided_lines(decided):
+        say(printable(line))
     return 0 if verification.is_ok else 1
+
+
+def _require_decided(store: str, decided: Redecision) -> None:
+    """Check that a domain that was asked for did decide something.
+
+    Raises:
+        CommandError: Nothing in the log was decided by it.
+    """
+    nothing = not decided.batches and not decided.others
+    if nothing and decided.undecided and decided.verification.is_ok:
+        raise CommandError(f"cannot decide {store} again: {decided.undecided[-1].why}")
+
+
+def _lines(store: str, verification: Verification) -> Sequence[str]:
+    reach = (
+        f"{counted(verification.records, 'record')}, seq {verification.seq}, digest "
+        f"{verification.digest}"
+    )
+    lines = [f"warning: {warning}" for warning in verification.warnings]
+    if verification.start.record:
+        start = verification.start
+        lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
+    first = verification.first_divergence
+    if first is None:
+        return [*lines, f"{store} holds: {reach}"]
+    lines.append(f"{store} does NOT hold from record {first['record']} on: {first['why']}")
+    if "rule" in first:
+        lines += _difference_lines(first)
+    return [*lines, f"What comes before it does: {reach}"]
+
+
+def _difference_lines(first: Mapping[str, Json]) -> list[str]:
+    who = first["batch_id"] and f"{first['batch_id']} of {first['agent_id']}, {first['req_id']}"
+    rows = [("batch", who)] if who else []
+    rows += [(name, _shown(first[name])) for name in _SHOWN]
+    rows += [("drew", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in first["draws"]]
+    return table(rows)
+
+
+def _decided_lines(decided: Redecision) -> list[str]:
+    lines = []
+    if decided.batches or decided.others:
+        lines.append(
+            f"Decided again: {counted(decided.batches, 'batch', 'batches')} of "
+            f"{counted(decided.intents, 'intent')}, and {counted(decided.others, 'registration')}, "
+            "ticks and the like."
+        )
+    lines += [
+        f"Not decided again: records {one.first_record} to {one.last_record}: {one.why}"
+        for one in decided.undecided
+    ]
+    if decided.refused_by_host:
+        lines.append(
+            f"Not judged: {counted(decided.refused_by_host, 'refusal')} of the host's own rule, "
+            "which is not in the log; `redecide(log, validator=...)` judges them too."
+        )
+    return lines
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -57,6 +57,27 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     return _checked(source, loaded)
 
 
+def as_text(scenario: Scenario) -> str:
+    """Write a scenario down whole, every default with it, so that it can be gone on with.
+
+    As text, because the order of its groups is part of it.
+    """
+    return _SCENARIO.dump_json(scenario).decode()
+
+
+def from_text(source: str, text: str) -> Scenario:
+    """Read what `as_text` wrote.
+
+    Raises:
+        ScenarioError: It is no scenario of this release, or a policy of it is not here.
+    """
+    try:
+        scenario = _SCENARIO.validate_json(text)
+    except ValidationError as error:
+        raise _explained(source, error.errors()[0]) from None
+    return _checked(source, scenario)
+
+
 def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
     """Make the domain of a scenario with the scenario's settings.
 

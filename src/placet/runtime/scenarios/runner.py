@@ -2,13 +2,15 @@
 
 All agents of a tick look at one cut, and all proposals are posted before the step, so who is
 called first gains nothing and a tick costs what its agents look at. A run is a function of the
-scenario alone: the same seed gives the same digest, whatever the store.
+scenario alone: the same seed gives the same digest, whatever the store. All of a tick is one group
+of the log, so a run that was killed goes on at the tick that the log has not, and ends as it would
+have: what it proposes is a function of the tick, its req_ids too.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import perf_counter
 from typing import Final
@@ -18,17 +20,24 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
-from placet.runtime.scenarios.loading import open_domain
+from placet.runtime.scenarios.loading import as_text, open_domain
 from placet.runtime.scenarios.policies import ScriptedPolicy, make_policy
 from placet.runtime.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.runtime.snapshot_taking import EVERY_SEQS
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
-from placet.schemas.limits import Limits
+from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
+ORIGIN: Final = "scenario"
+"""Under this key the header of a run's log keeps the scenario."""
+
 _REGISTERED_TOGETHER: Final = 512
+_TICK_REQ_IDS: Final = 4_096
+"""Room for the req_ids of one agent in one tick; a batch has 512 intents at most."""
+
 _BATCH_BYTES: Final = 4_096
 """Room in the queue for each agent's batch of a tick; what a larger one takes, others leave."""
 
@@ -38,7 +47,8 @@ class RunReport:
     """What became of a run.
 
     Attributes:
-        ticks: How many were lived through; fewer than the scenario's if it was stopped.
+        ticks: How many the world has lived through; fewer than the scenario's if it was stopped.
+        resumed_at: How many of them before this run, which went on with it; None if it began it.
         sim_time: Simulated time at the end, seconds.
         submitted: Intents; all of a refused batch are refused.
         refusals: Count for each `stage/code`.
@@ -50,6 +60,7 @@ class RunReport:
 
     scenario: Scenario
     ticks: int = 0
+    resumed_at: int | None = None
     sim_time: float = 0.0
     submitted: int = 0
     admitted: int = 0
@@ -86,6 +97,7 @@ class RunReport:
             "seed": self.scenario.seed,
             "agents": self.scenario.agents_count,
             "ticks": self.ticks,
+            "resumed_at": self.resumed_at,
             "sim_time": self.sim_time,
             "intents": {
                 "submitted": self.submitted,
@@ -108,8 +120,12 @@ class ScenarioRunner:
 
     Args:
         scenario: What to run.
-        store: Where the log goes; it must be empty, a run begins a world.
-        metrics_port: As in the configuration of a world.
+        store: Where the log goes. One that is not empty must hold a run of this very scenario,
+            which is gone on with.
+        is_resumed: Whether it does.
+        metrics_port: As in the configuration of a world; likewise the next two.
+        snapshot_every_seqs: Likewise.
+        compact_log: Likewise.
         on_open: Told of the open world, before the first tick.
         on_tick: Told how many ticks are done.
         is_stopped: Asked before every tick; a tick in flight is always finished.
@@ -123,7 +139,10 @@ class ScenarioRunner:
         scenario: Scenario,
         *,
         store: str = "memory://",
+        is_resumed: bool = False,
         metrics_port: int | None = None,
+        snapshot_every_seqs: int | None = EVERY_SEQS,
+        compact_log: bool = False,
         on_open: Callable[[Orchestrator], None] = lambda _: None,
         on_tick: Callable[[int], None] = lambda _: None,
         is_stopped: Callable[[], bool] = lambda: False,
@@ -131,7 +150,13 @@ class ScenarioRunner:
         self._report = RunReport(scenario)
         self._scenario = scenario
         self._domain = _domain_of(scenario)
-        self._config = _config_of(scenario, store, metrics_port)
+        self._is_resumed = is_resumed
+        self._config = replace(
+            _config_of(scenario, store),
+            metrics_port=metrics_port,
+            snapshot_every_seqs=snapshot_every_seqs,
+            compact_log=compact_log,
+        )
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
@@ -148,6 +173,8 @@ class ScenarioRunner:
         started = perf_counter()
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
+            report.ticks = ticks_at(scenario, world.sim_time)
+            report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
             while report.ticks < scenario.ticks and not self._is_stopped():
                 await self._tick(world)
@@ -181,12 +208,12 @@ class ScenarioRunner:
         return _Person(handle, member, self._scenario)
 
     async def _tick(self, world: Orchestrator) -> None:
-        people = self._people
+        people, number = self._people, self._report.ticks
         views = await world.views_for([one.handle.agent_id for one in people])
         proposed = [
             (one, batch)
             for one, view in zip(people, views, strict=True)
-            if (batch := one.propose(view))
+            if (batch := one.propose(view, number))
         ]
         tickets = [one.handle.post(batch) for one, batch in proposed]
         await world.step(self._scenario.tick_s)
@@ -197,17 +224,26 @@ class ScenarioRunner:
 class _Person:
     """An agent of the scenario: its handle, and the policy that moves it."""
 
-    __slots__ = ("_member", "_policy", "_scenario", "handle")
+    __slots__ = ("_member", "_next", "_policy", "_scenario", "handle")
 
     def __init__(self, handle: AgentHandle, member: Member, scenario: Scenario) -> None:
         self.handle = handle
         self._member = member
         self._scenario = scenario
-        self._policy: ScriptedPolicy = make_policy(member, scenario, handle.intent)
+        self._next = 0
+        self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
 
-    def propose(self, view: View) -> list[Intent]:
+    def _intent(self, kind: str, /, **payload: Json) -> Intent:
+        """Make an intent; its req_id says at which tick, not in which process, it was made."""
+        intent = self.handle.intent(kind, **payload)
+        intent["req_id"] = f"run:{self._next}"
+        self._next += 1
+        return intent
+
+    def propose(self, view: View, tick: int) -> list[Intent]:
         """Look, and propose."""
         self.handle.view_seq = view.view_seq
+        self._next = tick * _TICK_REQ_IDS
         try:
             return list(self._policy.propose(view))
         except Exception as error:
@@ -226,7 +262,12 @@ def _domain_of(scenario: Scenario) -> Domain:
         raise ScenarioError(scenario.name, "settings", str(error)) from error
 
 
-def _config_of(scenario: Scenario, store: str, metrics_port: int | None) -> OrchestratorConfig:
+def ticks_at(scenario: Scenario, sim_time: float) -> int:
+    """Say how many ticks of a scenario have passed at a simulated time."""
+    return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
+
+
+def _config_of(scenario: Scenario, store: str) -> OrchestratorConfig:
     """Configure the world; its queue holds a batch of every agent: a tick posts them all."""
     limits, agents = Limits(), scenario.agents_count
     try:
@@ -239,7 +280,7 @@ def _config_of(scenario: Scenario, store: str, metrics_port: int | None) -> Orch
             mailbox_batches_max=max(limits.mailbox_batches_max, agents),
             mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
             world=scenario.name,
-            metrics_port=metrics_port,
+            origin={ORIGIN: as_text(scenario)},
         )
     except ValueError as error:
         raise ScenarioError(scenario.name, "", str(error)) from error

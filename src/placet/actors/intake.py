@@ -1,0 +1,287 @@
+"""The way in: the door, the structure stage, the queue, and who is turned away.
+
+All of it happens in the submitter's own turn. Under load a batch goes where the policy of the queue
+says (`queue.py`); what is refused for load is refused before it is checked wherever that can be
+known, for under overload refusing must be much cheaper than deciding.
+"""
+
+import asyncio
+from typing import Final
+
+from placet.actors.committer import Commit, Committer
+from placet.actors.door import DRAINING, TOLD_TIMES, Door, Load, shed, shed_for, unauthorized
+from placet.actors.mailbox import MailboxFull
+from placet.actors.ports import Clock, HostClock
+from placet.actors.queue import Backpressure, BatchQueue, Waiting
+from placet.actors.queue_shedding import SheddingQueue
+from placet.actors.queue_waiting import WaitingQueue
+from placet.actors.tally import Tally
+from placet.actors.turn import resolve
+from placet.kernel.kernel import Kernel
+from placet.kernel.order import priority_cap
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.errors import ClosedError
+from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.verdict import Verdict
+
+_MOMENT_NS: Final = 1_000_000
+
+
+class Intake:
+    """Takes batches in for the orchestrator, and answers those that it does not take.
+
+    Attributes:
+        mailbox: What the orchestrator decides next.
+        held: In a stepped world, what waits for the step.
+        is_closed: No more batches, ever.
+        is_draining: No more batches until `resume`.
+        woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        committer: Committer,
+        clock: Clock,
+        tally: Tally,
+        backpressure: Backpressure,
+    ) -> None:
+        self._kernel = kernel
+        self._committer = committer
+        self._clock = clock
+        self._tally = tally
+        self._limits = kernel.config.limits
+        self._door = Door(self._limits)
+        self.mailbox = self._make_queue(backpressure)
+        self.held = self._make_queue(backpressure)
+        self._is_stepped = isinstance(clock, HostClock)
+        self._told: _Told | None = None
+        self.is_closed = False
+        self.is_draining = False
+        self.woken_ns = 0
+
+    def post(
+        self,
+        raw: object,
+        submitter: str,
+        *,
+        dry_run: bool = False,
+        incarnation: int | None = None,
+    ) -> "asyncio.Future[Verdict]":
+        """Hand in a batch: door, structure, queue. The future resolves to its verdict.
+
+        Canceling the future withdraws a batch that is not decided yet. One that is decided stays
+        so, and its answer is had by `verdict_of`.
+
+        Args:
+            raw: The batch as it came.
+            submitter: For whom it speaks.
+            dry_run: Decide, and change nothing.
+            incarnation: Of the agent whose handle this is; None for the operator.
+
+        Raises:
+            ClosedError, StoreError: The world takes no more batches, or has failed.
+        """
+        self.check_open()
+        now_ns = self._clock.monotonic_ns()
+        queue = self.mailbox
+        if self._is_stepped and not dry_run and not _seems_prompt(raw):
+            queue = self.held
+        load = self._load(queue, now_ns)
+        reason: Load | None
+        if self.is_draining:
+            reason = Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
+        else:
+            reason = None if load is None else queue.turn_away(load, raw, submitter)
+        if reason is not None:
+            return self._turned_away(queue, reason, now_ns)
+        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        refusal = self._door.attempt(submitter, now_ns)
+        if refusal is not None:
+            reply.set_result(self.refuse(refusal))
+            return reply
+        if incarnation is not None and not self.may_speak(submitter, incarnation):
+            return self._answer(reply, self.refuse(unauthorized(submitter)))
+        checked = self._kernel.check(raw, submitter)
+        checked.dry_run = checked.dry_run or dry_run
+        if isinstance(checked, Verdict):
+            self._tally.count_refused(checked)
+            return self._answer(reply, checked)
+        if self._is_stepped:
+            queue = self.mailbox if self._is_prompt(checked) else self.held
+            load = self._load(queue, now_ns)
+        self._put(queue, Waiting(checked, reply, now_ns, incarnation), load)
+        return reply
+
+    def refuse(self, refusal: Refusal) -> Verdict:
+        """Answer at the door; leaves no trace but a count."""
+        kernel = self._kernel
+        verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
+        self._tally.count_turned_away(verdict)
+        return verdict
+
+    def may_speak(self, submitter: str, incarnation: int) -> bool:
+        """Tell whether a handle is of the agent as it is now."""
+        agent = self._kernel.ledger.agents.get(submitter)
+        return agent is not None and agent.incarnation == incarnation
+
+    def drain(self) -> None:
+        """Take no more batches until `resume`, and let go on what was paused."""
+        self.resume()
+        self.is_draining = True
+        self.mailbox.let_in()
+        self.mailbox.wake()
+
+    def resume(self) -> None:
+        """Take batches, and let go on what was paused."""
+        self.mailbox.is_paused = self.is_draining = False
+        self.woken_ns = 0  # a pause is no lag of the event loop's
+
+    def close(self) -> None:
+        """Take no more batches, ever."""
+        self.is_closed = True
+        self.mailbox.let_in()
+        self.mailbox.wake()
+
+    def shed(self, why: str) -> None:
+        """Answer everything that still waits without deciding it; after a failure, with that."""
+        failure = self._committer.failure
+        for queue in (self.held, self.mailbox):
+            for waiting in queue.take_all():
+                resolve(waiting.reply, failure or self.refuse(shed(why)))
+            while (message := queue.take_control()) is not None:
+                resolve(message.reply, failure or ClosedError(why))
+
+    def note_turn(self) -> None:
+        """Note how long the orchestrator waited for its turn since a batch woke it."""
+        if self.woken_ns:
+            now_ns = self._clock.monotonic_ns()
+            self._door.note_lag(now_ns - self.woken_ns, now_ns)
+            self.woken_ns = 0
+
+    def check_open(self) -> None:
+        """See that the world takes messages.
+
+        Raises:
+            ClosedError, StoreError: It has been closed, or has failed.
+        """
+        if self._committer.failure is not None:
+            raise self._committer.failure
+        if self.is_closed:
+            raise ClosedError("the world is closed and takes no more batches; open it again")
+
+    # taking in
+
+    def _load(self, queue: BatchQueue, now_ns: int) -> Load | None:
+        """Say what stands against one more batch in a queue."""
+        oldest = self.mailbox.oldest
+        return self._door.load(now_ns, len(queue), None if oldest is None else oldest.queued_ns)
+
+    def _judge(self, queue: BatchQueue) -> Load | None:
+        """Say the same to a line: once no others come, the moment no longer matters."""
+        is_last = self.is_closed or self.is_draining
+        return None if is_last else self._load(queue, self._clock.monotonic_ns())
+
+    def _turned_away(self, queue: BatchQueue, load: Load, now_ns: int) -> "asyncio.Future[Verdict]":
+        """Refuse for a load; a few in a row get the same answer, for it is of no batch.
+
+        Under overload this is what most of the time would go into.
+        """
+        told = self._told
+        if (
+            told is None
+            or not told.is_still(load, now_ns)
+            or told.verdict.current_seq != self._committer.durable_seq
+        ):
+            verdict = self.refuse(self._refusal(queue, load, now_ns))
+            self._told = told = _Told(load, verdict, now_ns)
+        else:
+            self._tally.count_turned_away(told.verdict)
+        return told.reply
+
+    def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
+        now_ns = waiting.since_ns
+        if load is None:
+            if queue is self.mailbox and not len(queue):
+                self.woken_ns = now_ns
+            try:
+                queue.post_nowait(waiting, len(waiting.batch.encoded))
+            except MailboxFull as full:
+                load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+            else:
+                return
+        reason = queue.place(waiting, load)
+        if reason is not None:
+            waiting.reply.set_result(self.refuse(self._refusal(queue, reason, now_ns)))
+
+    def _refusal(self, queue: BatchQueue, load: Load, now_ns: int) -> Refusal:
+        return self._door.refusal(load, now_ns, queue.received)
+
+    def _is_prompt(self, batch: CheckedBatch) -> bool:
+        """In a stepped world, dry runs and batches for later are answered at once."""
+        later = batch.sim_time_ns is not None and batch.sim_time_ns > self._clock.now_ns()
+        return batch.dry_run or later
+
+    def __len__(self) -> int:
+        queues = (self.mailbox, self.held)
+        return sum(len(queue) + queue.in_line for queue in queues)
+
+    def _answer(
+        self, reply: "asyncio.Future[Verdict]", verdict: Verdict
+    ) -> "asyncio.Future[Verdict]":
+        """Answer without a decision, once all that the answer could tell of is durable."""
+        waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
+        if waiting < limit:
+            self._committer.offer(Commit(None, [(reply, verdict)]))
+        else:
+            load = Load(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
+            now_ns = self._clock.monotonic_ns()
+            reply.set_result(self.refuse(self._refusal(self.mailbox, load, now_ns)))
+        return reply
+
+    # the policy
+
+    def _make_queue(self, backpressure: Backpressure) -> BatchQueue:
+        limits = self._limits
+        if backpressure == "wait":
+            return WaitingQueue(limits, self._clock, self._judge, self.refuse)
+        if backpressure == "shed_lowest":
+            return SheddingQueue(limits, self._priority_of, self._cap_of, self._shed)
+        return BatchQueue(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+
+    def _priority_of(self, batch: CheckedBatch) -> int:
+        """Give a batch its priority as the order does; naming others lends nobody their cap."""
+        names = (*batch.agents, batch.submitter)
+        return min(batch.priority, priority_cap(names, self._kernel.ledger))
+
+    def _cap_of(self, submitter: str) -> int:
+        return priority_cap((submitter,), self._kernel.ledger)
+
+    def _shed(self, waiting: Waiting, priority: int, load: Load) -> None:
+        if waiting.reply.done():  # withdrawn before
+            return
+        refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())
+        resolve(waiting.reply, self.refuse(shed_for(refusal, priority)))
+
+
+class _Told:
+    """An answer to whoever is turned away by the same load in the same moment."""
+
+    __slots__ = ("_left", "_load", "_until_ns", "reply", "verdict")
+
+    def __init__(self, load: Load, verdict: Verdict, now_ns: int) -> None:
+        self.verdict = verdict
+        self.reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self.reply.set_result(verdict)
+        self._load = load
+        self._left = TOLD_TIMES
+        self._until_ns = now_ns + _MOMENT_NS
+
+    def is_still(self, load: Load, now_ns: int) -> bool:
+        """Tell whether it may be told once more."""
+        self._left -= 1
+        return self._left > 0 and now_ns < self._until_ns and load == self._load
+
+
+def _seems_prompt(raw: object) -> bool:
+    return type(raw) is dict and bool(raw.get("dry_run") or raw.get("sim_time") is not None)

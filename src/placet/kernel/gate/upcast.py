@@ -1,0 +1,37 @@
+"""Payloads that are older than their kind, made today's before anything else looks at them."""
+
+from collections.abc import Mapping
+
+from placet.kernel.gate.context import GuestFault
+from placet.kernel.registry import Registry
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import freeze, thaw
+
+
+def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:
+    """Make the payloads of a batch today's; what is of today's version stays as it is.
+
+    Args:
+        batch: Read back from a record.
+        versions: Of its kinds, as they were then; a kind that is not there is of today's.
+        registry: Of today.
+
+    Raises:
+        GuestFault: An upcaster raised.
+    """
+    now = registry.versions
+    if all(now.get(name, version) == version for name, version in versions.items()):
+        return
+    intents = list(batch.intents)
+    for index, intent in enumerate(intents):
+        kind = registry.kinds.get(intent["kind"])
+        version = versions.get(intent["kind"])
+        if kind is None or version is None or version not in kind.upcasters:
+            continue
+        try:
+            payload = thaw(freeze(kind.upcasters[version](thaw(intent["payload"]))))
+        except Exception as error:
+            where = f"upcaster of {kind.name} from version {version}"
+            raise GuestFault(where, error, index) from error
+        intents[index] = {**intent, "payload": payload}
+    batch.intents = intents

@@ -1,0 +1,34 @@
+"""Batches that wait in the schedule, read back as the gate takes them up again."""
+
+from collections.abc import Iterable
+
+from placet.kernel.ledger import Ledger
+from placet.kernel.replay import recorded_batch
+from placet.schemas.batch import CheckedBatch
+
+
+def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
+    """Give what is due by now, in order of time. O(schedule) where something is."""
+    if not ledger.schedule or ledger.schedule[0][0] > now_ns:
+        return []
+    return _batches(ledger, [entry for entry in ledger.schedule if entry[0] <= now_ns])
+
+
+def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
+    """Give what waits for an agent, alone or with others, in order of time. O(schedule)."""
+    name = agent_id.encode()
+    entries = [
+        (record.due_ns, number)
+        for number, record in ledger.scheduled.items()
+        if name in record.encoded  # a quick look; the batch itself is asked below
+    ]
+    return [batch for batch in _batches(ledger, entries) if agent_id in batch.agents]
+
+
+def _batches(ledger: Ledger, entries: Iterable[tuple[int, int]]) -> list[CheckedBatch]:
+    batches = []
+    for due_ns, number in sorted(entries):
+        batch = recorded_batch(ledger.scheduled[number])
+        batch.due_of, batch.sim_time_ns = number, due_ns
+        batches.append(batch)
+    return batches

@@ -1,0 +1,96 @@
+"""`placet serve`: a world over HTTP and WebSocket."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from placet.runtime.cli.config import ConfigOption, SetOption, read_settings
+from placet.runtime.cli.domains import DomainOption
+from placet.runtime.cli.terminal import AsJson, CommandError, say_json
+from placet.runtime.collector_cpython import calm_collector
+from placet.runtime.credentials import Credentials
+from placet.runtime.http_api import create_app
+from placet.runtime.serve_config import ServeConfig
+from placet.runtime.settings import Settings
+
+
+def serve(  # noqa: PLR0917  # the command line has no positions
+    file: ConfigOption = None,
+    domain: Annotated[str | None, DomainOption] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the log is; memory:// keeps nothing."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; any but 127.0.0.1 needs tokens.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="0 is any free one.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Who may do what; `placet token new`.")
+    ] = None,
+    assignments: SetOption = None,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
+
+    Without tokens it listens on this machine only, and prints one for the operator. SIGTERM and
+    SIGINT end it: what is in flight is answered, and the world is closed.
+    """
+    settings = read_settings(
+        file,
+        assignments,
+        domain=domain,
+        store=store,
+        serve__host=host,
+        serve__port=port,
+        serve__tokens=tokens,
+    )
+    known = _credentials(settings.serve)
+    app = create_app(
+        settings.make_domain(), settings.world, credentials=known, serve=settings.serve
+    )
+    # After `create_app`, which says it better when the extra is missing.
+    from placet.runtime.http_api.server import listen, run_server, url_of  # noqa: PLC0415
+
+    listening = listen(settings.serve)
+    url = url_of(listening)
+
+    def tell() -> None:
+        _tell(settings, url, app.state.operator_token, as_json=as_json)
+
+    calm_collector()
+    with listening:
+        number = asyncio.run(run_server(app, settings.serve, listening, tell))
+    return 0 if number is None else 128 + number
+
+
+def _credentials(serve: ServeConfig) -> Credentials | None:
+    """Read the tokens; None lets the application make one, which is for this machine only.
+
+    Raises:
+        CommandError: There are none, and others could reach the server.
+    """
+    known = serve.credentials()
+    if len(known):
+        return known
+    if serve.is_loopback:
+        return None
+    raise CommandError(
+        f"{serve.host} can be reached from other machines, and no token is configured: "
+        "`placet token new --operator >> tokens.toml`, then --tokens tokens.toml"
+    )
+
+
+def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> None:
+    world, store = settings.world.world, settings.world.store
+    if as_json:
+        say_json({"url": url, "world": world, "store": store, "operator_token": token})
+        sys.stdout.flush()
+        return
+    sys.stderr.write(f"placet serve: world {world!r} of {settings.domain} at {url}, in {store}\n")
+    if token is not None:
+        sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
+    sys.stderr.flush()

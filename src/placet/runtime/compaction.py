@@ -1,0 +1,81 @@
+"""Cuts the beginning off a log that nobody writes, once two snapshots hold what it led to.
+
+First the snapshots are safe, then the groups go, slice by slice: whatever ends this half way leaves
+a log that opens. A running world does the same by itself (`snapshot_keeper`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from placet.actors.ports import EventLog
+from placet.runtime.log_file_sqlite import is_in_use, vacuum
+from placet.runtime.snapshot_files import Place, SnapshotFiles
+from placet.runtime.snapshot_taking import take_snapshot
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogStart
+
+_SLICE_GROUPS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compaction did.
+
+    Attributes:
+        seq: Where the log ends.
+        before: Where it began.
+        after: Where it begins now.
+    """
+
+    seq: int
+    before: LogStart
+    after: LogStart
+
+    @property
+    def removed_records(self) -> int:
+        """How many records went."""
+        return self.after.record - self.before.record
+
+
+def compact(log: EventLog, path: Path, files: SnapshotFiles, *, keep_seqs: int) -> Compaction:
+    """Remove what a log holds beyond its last seqs, and give the system back the space.
+
+    Takes two snapshots, at the cut and at the end, and the fence: the log must not be in use.
+
+    Args:
+        log: Which; opened and closed here.
+        path: Its file.
+        files: Where its snapshots are.
+        keep_seqs: How many seqs to keep at least, from 1 on.
+
+    Raises:
+        StoreError: The log is in use, cannot be written, or does not hold together.
+    """
+    log.count()  # what is no log at all is said in a reader's words
+    if is_in_use(path, log.url):
+        raise StoreError(
+            f"cannot compact {log.url}: another process has it open; stop that one, or let it "
+            "compact by itself (compact_log, --compact)",
+            store=log.url,
+        )
+    epoch = log.open()
+    try:
+        done = _cut(log, epoch, files, keep_seqs)
+    finally:
+        log.close()
+    if done.removed_records:
+        vacuum(path, log.url)
+    return done
+
+
+def _cut(log: EventLog, epoch: int, files: SnapshotFiles, keep_seqs: int) -> Compaction:
+    before = log.start()
+    newest = take_snapshot(log, files, kept=None)
+    to_seq = newest.seq - keep_seqs
+    if to_seq <= before.seq:
+        return Compaction(newest.seq, before, before)
+    older = take_snapshot(log, files, kept=None, to_seq=to_seq)
+    files.keep([Place(one.records, one.seq) for one in (older, newest)])
+    while log.compact(older.records - 1, epoch, groups_max=_SLICE_GROUPS):
+        pass
+    return Compaction(newest.seq, before, log.start())

@@ -1,0 +1,157 @@
+"""Who may do what over a wire: bearer tokens, of which only hashes are kept.
+
+A token is 256 random bits, so its plain SHA-256 is as good as a slow hash: there is no dictionary
+to try, and a slow hash would hand a stranger the processor. It speaks for the operator, or for one
+submitter: the agents of that name and of that owner. The gate checks that, as it checks a handle.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Final, NamedTuple
+
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import PlacetError
+from placet.schemas.identity import OPERATOR, RESERVED_IDS, is_identity
+
+PREFIX: Final = "placet_"
+"""Begins every token, so that scanners for leaked secrets know one."""
+
+_RANDOM_BYTES: Final = 32
+_HASH_CHARS: Final = 64
+_TOKEN_CHARS_MAX: Final = 256
+
+
+class CredentialsError(PlacetError):
+    """A file of tokens cannot be read, or does not say what a token may do."""
+
+
+class Principal(NamedTuple):
+    """Who asks.
+
+    Attributes:
+        submitter: The operator, or the name for whose agents the token speaks.
+    """
+
+    submitter: str
+
+    @property
+    def is_operator(self) -> bool:
+        """It may do everything."""
+        return self.submitter == OPERATOR
+
+
+class KnownToken(NamedTuple):
+    """A token as it is kept.
+
+    Attributes:
+        submitter: For whom it speaks.
+        sha256: Of the token's text, lower-case hexadecimal.
+    """
+
+    submitter: str
+    sha256: str
+
+
+def new_token() -> str:
+    """Draw a token. It is shown once and kept nowhere."""
+    return PREFIX + token_urlsafe(_RANDOM_BYTES)
+
+
+def hash_of(token: str) -> str:
+    """Give the hash by which a token is kept."""
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Credentials:
+    """The tokens that are known.
+
+    Args:
+        tokens: A submitter may have several, as one replaces another.
+
+    Raises:
+        CredentialsError: A hash is none, or one token would speak for two.
+    """
+
+    def __init__(self, tokens: Iterable[KnownToken] = ()) -> None:
+        self._known: dict[str, KnownToken] = {}
+        for token in tokens:
+            _check(token)
+            if self._known.setdefault(token.sha256[:32], token).submitter != token.submitter:
+                raise CredentialsError(
+                    f"one token would speak for {token.submitter!r} and for "
+                    f"{self._known[token.sha256[:32]].submitter!r}; make one for each"
+                )
+
+    def who(self, token: str) -> Principal | None:
+        """Tell who shows a token; None is a stranger. O(1).
+
+        The token is found by half of its hash and compared by all of it in constant time: how long
+        that takes tells nothing about a token, because nobody can choose the bits of a hash.
+        """
+        if len(token) > _TOKEN_CHARS_MAX:
+            return None
+        shown = hash_of(token)
+        known = self._known.get(shown[:32], _NOBODY)
+        return Principal(known.submitter) if compare_digest(known.sha256, shown) else None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+_NOBODY: Final = KnownToken("", "0" * _HASH_CHARS)
+
+
+def _check(token: KnownToken) -> None:
+    text = token.sha256
+    if len(text) != _HASH_CHARS or not set(text) <= set("0123456789abcdef"):
+        raise CredentialsError(
+            f"the sha256 of a token must be {_HASH_CHARS} lower-case hexadecimal digits, "
+            f"got {len(text)} characters for {token.submitter!r}; `placet token new` makes one"
+        )
+    if token.submitter != OPERATOR and (
+        not is_identity(token.submitter) or token.submitter in RESERVED_IDS
+    ):
+        raise CredentialsError(f"{token.submitter!r} cannot be the name of an agent")
+
+
+def read_tokens(path: Path) -> list[KnownToken]:
+    """Read a file of tokens.
+
+    Raises:
+        CredentialsError: It cannot be read, or an entry is not as it must be.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise CredentialsError(f"cannot read the tokens: {error}") from error
+    except ValueError as error:  # not UTF-8, not TOML
+        raise CredentialsError(f"{path} is not TOML: {error}") from error
+    entries = raw.pop("tokens", [])
+    if raw or not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise CredentialsError(f"{path} must hold [[tokens]] entries and nothing else")
+    return [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
+
+
+def _entry(path: Path, number: int, entry: Mapping[str, Json]) -> KnownToken:
+    keys, digest, agent = set(entry), entry.get("sha256"), entry.get("agent")
+    if keys == {"operator", "sha256"} and entry["operator"] is True and isinstance(digest, str):
+        return KnownToken(OPERATOR, digest)
+    # An agent that calls itself `operator` would be one.
+    is_name = isinstance(agent, str) and agent not in RESERVED_IDS
+    if keys == {"agent", "sha256"} and is_name and isinstance(digest, str):
+        return KnownToken(str(agent), digest)
+    raise CredentialsError(
+        f'entry {number} of {path} must be `agent = "name"` or `operator = true`, and '
+        f"`sha256 = ...`, got the keys {sorted(keys)}; `placet token new --agent NAME` makes one"
+    )
+
+
+def entry_text(token: KnownToken) -> str:
+    """Write the entry of a token as the file has it; TOML's strings are JSON's."""
+    name = to_json(token.submitter).decode()
+    who = "operator = true" if token.submitter == OPERATOR else f"agent = {name}"
+    return f'[[tokens]]\n{who}\nsha256 = "{token.sha256}"\n'

@@ -1,0 +1,33 @@
+"""What a world knows how to do, as plain JSON: for people, for tools, for other languages."""
+
+from collections.abc import Sequence
+
+from placet.kernel.domain import Domain
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json
+
+
+def describe(domains: Sequence[Domain]) -> list[dict[str, Json]]:
+    """Describe domains, each by itself: their kinds, with the JSON Schemas of the payloads."""
+    return [_described(domain) for domain in domains]
+
+
+def _described(domain: Domain) -> dict[str, Json]:
+    registry = Registry([domain])
+    schemas = registry.json_schemas()
+    return {
+        "name": domain.name,
+        "version": domain.version,
+        "fingerprint": registry.fingerprint,
+        "kinds": {
+            kind.name: {
+                "summary": kind.summary,
+                "version": kind.version,
+                "has_footprint": kind.reads is not None or kind.reads_own is not None,
+                "when_stale": kind.when_stale,
+                "effects": list(kind.effects),
+                "payload": schemas[kind.name],
+            }
+            for kind in registry
+        },
+    }

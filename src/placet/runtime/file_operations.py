@@ -1,0 +1,82 @@
+"""What a file is asked to do where its durability matters: few operations, each one call.
+
+One seam, so that a test can put a disk under it that loses power: what was not synced may be gone,
+whatever the operations before or after it.
+"""
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class FileOperations(Protocol):
+    """A disk. All of them raise `OSError` as the system does."""
+
+    def make_dir(self, folder: Path) -> None:
+        """Make a folder; harmless if it is there."""
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        """Make a file that is not there yet and write it. Not durable until `fsync`."""
+
+    def fsync(self, path: Path) -> None:
+        """Make what is in a file durable; its name is so after `sync_dir`."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file another name in the same folder, over what has that name."""
+
+    def sync_dir(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+
+    def list(self, folder: Path) -> list[str]:
+        """Name what is in a folder, in no order; nothing if there is no such folder."""
+
+    def read(self, path: Path) -> bytes:
+        """Read a whole file."""
+
+
+class Disk:
+    """The disk of the machine."""
+
+    def make_dir(self, folder: Path) -> None:
+        """Make a folder; harmless if it is there."""
+        folder.mkdir(exist_ok=True)
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        """Make a file that is not there yet and write it."""
+        with path.open("xb") as file:
+            file.write(data)
+
+    def fsync(self, path: Path) -> None:
+        """Make what is in a file durable."""
+        _fsync(path, os.O_RDWR)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file another name in the same folder, over what has that name."""
+        source.replace(target)
+
+    def sync_dir(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+        _fsync(folder, os.O_RDONLY)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def list(self, folder: Path) -> list[str]:
+        """Name what is in a folder, in no order; nothing if there is no such folder."""
+        return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+
+    def read(self, path: Path) -> bytes:
+        """Read a whole file."""
+        return path.read_bytes()
+
+
+def _fsync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

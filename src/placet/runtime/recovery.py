@@ -1,0 +1,177 @@
+"""From what is on a disk to the world as it was: the newest valid snapshot, and the log after it.
+
+A snapshot that cannot be trusted is skipped, and said to be; then an older one serves, or the whole
+log. Only where the log itself begins later (compaction) and no snapshot reaches into it is there
+nothing to begin from. The log decides: a snapshot that does not stand on a record of this very log,
+by its hash, is another log's, or of a future that was never durable.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel import snapshot as snapshots
+from placet.kernel.replay import Divergence, Replayer
+from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogStart, Record, decode_record, record_hash
+from placet.schemas.snapshot import Snapshot
+
+_LISTINGS_MAX: Final = 5
+"""How often the folder is listed anew where a file went before it was read."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """A world as it was, and what it took.
+
+    Attributes:
+        past: The fold; it holds the state and the books.
+        snapshot: The snapshot that it began from; None is the beginning of the log.
+        folded: How many records were folded after it.
+        start: Where the log began then.
+        skipped: Why each newer snapshot was not used, one sentence each.
+    """
+
+    past: Replayer
+    snapshot: Place | None = None
+    folded: int = 0
+    start: LogStart = field(default_factory=LogStart)
+    skipped: list[str] = field(default_factory=list)
+
+
+def recover(
+    log: EventLog, *, to_seq: int | None = None, files: SnapshotFiles | None = None
+) -> Recovery:
+    """Bring a world back from its log and the snapshots beside it. O(state + the log after).
+
+    Args:
+        log: Which; it is only read.
+        to_seq: Up to where: all records that end there or before. In the middle of a batch, the
+            batch is left out, for the world never was there. None is the end of the log.
+        files: Where the snapshots are; None is beside the log.
+
+    Raises:
+        StoreError: The log cannot be read, does not hold together, or was compacted beyond every
+            snapshot that can be trusted, or beyond `to_seq`.
+    """
+    recovery = _begun(log, to_seq, files or snapshots_of(log))
+    past = recovery.past
+    for _, data in log.read(past.journal.count):
+        if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
+            break
+        past.apply(data)
+        recovery.folded += 1
+    return recovery
+
+
+def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
+    """Say why a snapshot does not stand on a record of this log; None if it does.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    last = snapshot.records - 1
+    if snapshot.records > log.count():
+        return f"the log ends at record {log.count()}, before it"
+    ordinal, data = next(log.read(last), (-1, b""))
+    if ordinal != last:
+        return f"the log begins at record {log.start().record}, after it"
+    if record_hash(data) != snapshot.chain:
+        return f"record {last} of the log is another one: it was taken of another log"
+    return None
+
+
+def trusted(
+    log: EventLog, files: SnapshotFiles, *, to_seq: int | None = None, skipped: list[str]
+) -> Iterator[tuple[Place, Snapshot]]:
+    """Give the snapshots that are whole and stand on this log, newest first.
+
+    Args:
+        log: Which.
+        files: Where they are.
+        to_seq: Only those that reach no further.
+        skipped: Takes a sentence for each that cannot be trusted.
+
+    Raises:
+        StoreError: The log, or the snapshots' folder, cannot be read.
+        FileNotFoundError: One went while this was reading: list them again.
+    """
+    try:
+        places = files.places()
+    except OSError as error:
+        raise StoreError(f"cannot list {files.folder}: {error}", store=log.url) from error
+    for place in places:
+        if to_seq is not None and place.seq > to_seq:
+            continue
+        snapshot: Snapshot | None = None
+        try:
+            snapshot = files.read(place)
+            why = why_not(log, snapshot)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            why = str(error)
+        if snapshot is not None and why is None:
+            yield place, snapshot
+        else:
+            skipped.append(f"snapshot {files.folder / place.name} is not used: {why}")
+
+
+def decode(data: bytes, ordinal: int) -> Record:
+    """Read one record, or say which one cannot be read.
+
+    Raises:
+        Divergence: It is no record of a known format.
+    """
+    try:
+        return decode_record(data)
+    except ValueError as error:
+        raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
+
+
+def _begun(log: EventLog, to_seq: int | None, files: SnapshotFiles | None) -> Recovery:
+    """Find where to begin."""
+    for _ in range(_LISTINGS_MAX):
+        skipped: list[str] = []
+        try:
+            found = None if files is None else _newest(log, files, to_seq, skipped)
+        except FileNotFoundError:  # a newer one is there, or this one would not have gone
+            continue
+        start = log.start()
+        if found is not None:
+            place, past = found
+            return Recovery(past, place, start=start, skipped=skipped)
+        if start.record == 0:
+            return Recovery(Replayer(), skipped=skipped)
+        raise no_beginning(log, start, to_seq, skipped)
+    raise StoreError(f"the snapshots of {log.url} go while they are read", store=log.url)
+
+
+def _newest(
+    log: EventLog, files: SnapshotFiles, to_seq: int | None, skipped: list[str]
+) -> tuple[Place, Replayer] | None:
+    for place, snapshot in trusted(log, files, to_seq=to_seq, skipped=skipped):
+        try:
+            return place, snapshots.resume(snapshot)
+        except ValueError as error:
+            skipped.append(f"snapshot {files.folder / place.name} is not used: {error}")
+    return None
+
+
+def no_beginning(
+    log: EventLog, start: LogStart, to_seq: int | None, skipped: list[str]
+) -> StoreError:
+    """Make the error for a compacted log without a snapshot to begin from."""
+    cut = f"{log.url} was compacted up to seq {start.seq}"
+    if to_seq is not None and not skipped:
+        message = (
+            f"{cut}, and no snapshot that is kept is of seq {to_seq} or before; give a later seq"
+        )
+    else:
+        message = (
+            f"{cut}, and no snapshot can be trusted to begin from; bring back the folder of "
+            f"snapshots, or the log, from a copy. {' '.join(skipped) or 'There is none.'}"
+        )
+    return StoreError(message, store=log.url, seq=start.seq)

@@ -1,0 +1,57 @@
+"""A verdict as JSON, the same bytes wherever it leaves: `placet gate`, HTTP."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from placet.schemas.codec import Json, to_json
+from placet.schemas.verdict import Verdict
+
+
+def verdict_line(verdict: Verdict) -> bytes:
+    """Encode a verdict as it goes over the wire: the JSON of `verdict.as_dict()`, but faster."""
+    results = [
+        _ResultLine(req_id, admitted, seq, payload, [w.as_dict() for w in warnings] or ())
+        for req_id, admitted, seq, payload, warnings in verdict.results
+    ]
+    return to_json(
+        _VerdictLine(
+            verdict.batch_id,
+            verdict.admitted,
+            verdict.seq,
+            verdict.replayed,
+            verdict.dry_run,
+            verdict.scheduled,
+            results,
+            [refusal.as_dict() for refusal in verdict.refusals],
+            verdict.current_seq,
+            verdict.sim_time,
+            verdict.durability,
+        )
+    )
+
+
+class _ResultLine(msgspec.Struct, gc=False):
+    """`Result.as_dict()`, as the encoder likes it best: a third of the time."""
+
+    req_id: str
+    admitted: bool
+    seq: int | None
+    normalized: Json
+    warnings: Sequence[Json]
+
+
+class _VerdictLine(msgspec.Struct, gc=False):
+    """`Verdict.as_dict()`, likewise."""
+
+    batch_id: str
+    admitted: bool
+    seq: int | None
+    replayed: bool
+    dry_run: bool
+    scheduled: bool
+    results: list[_ResultLine]
+    refusals: list[Json]
+    current_seq: int
+    sim_time: float
+    durability: str

@@ -1,0 +1,375 @@
+"""`shed_lowest`: higher priority takes the place of lower; who is shed is told so."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.actors.door import Load
+from placet.actors.mailbox import MailboxFull
+from placet.actors.queue import Waiting
+from placet.actors.queue_shedding import SheddingQueue
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.refusal import RefusalCode
+from tests.actors.parts import add, intent, open_world
+from tests.actors.virtual_time import HandClock, in_virtual_time, turns
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from placet.schemas.verdict import Verdict
+
+MS = 1_000_000
+
+
+def shedding_world(**options: Any) -> Any:
+    """Open a world whose queue has three places, unless said otherwise."""
+    limits = {"mailbox_batches_max": 3, **options.pop("limits", {})}
+    return open_world(backpressure="shed_lowest", limits=limits, **options)
+
+
+def post(
+    world: OpenWorld, req_id: str, priority: int, agent_id: str = "alice"
+) -> "asyncio.Future[Verdict]":
+    batch = [add(req_id, agent_id=agent_id, priority=priority)]
+    return world.actor.post(batch, agent_id)
+
+
+def outcomes(answers: Sequence["asyncio.Future[Verdict]"]) -> list[str]:
+    """Say what became of each: `waits`, `admitted`, or the code of its refusal."""
+    return [
+        "waits"
+        if not answer.done()
+        else "admitted"
+        if answer.result().admitted
+        else answer.result().codes[0]
+        for answer in answers
+    ]
+
+
+# Who is shed, and what it is told
+
+
+@in_virtual_time
+async def test_the_lowest_priority_is_shed_and_told_why_and_when_to_come_again():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        answers = [post(world, f"r{priority}", priority) for priority in (50, 10, 30)]
+        high = post(world, "high", 40)
+        assert outcomes([*answers, high]) == ["waits", "shed", "waits", "waits"]
+        refusal = answers[1].result().refusals[0]
+        assert refusal.message == (
+            "the batch was shed: one of higher priority than its 10 came while mailbox_batches was "
+            "3, the limit is 3; retry in 0.05 s"
+        )
+        assert refusal.retry_after == 0.05
+        assert refusal.details == {
+            "signal": "mailbox_batches",
+            "value": 3,
+            "limit": 3,
+            "priority": 10,
+        }
+        await world.actor.resume()
+        await turns()
+        assert outcomes([*answers, high]) == ["admitted", "shed", "admitted", "admitted"]
+
+
+@in_virtual_time
+async def test_what_is_shed_leaves_no_trace_and_may_come_again_with_its_req_id():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        low = post(world, "low", 1)
+        others = [post(world, f"r{number}", 50) for number in range(3)]
+        assert outcomes([low, *others]) == ["shed", "waits", "waits", "waits"]
+        await world.actor.resume()
+        await turns()
+        assert not any(b"low" in record for _, record in world.log.read())
+        assert world.kernel.verdict_of("alice", "low") is None
+        assert world.counters.refusals["door", "shed"] == 1
+        again = await post(world, "low", 1)
+        assert (again.admitted, again.replayed) == (True, False)
+
+
+@in_virtual_time
+async def test_nothing_is_shed_for_an_equal_priority_the_newcomer_is_refused():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        answers = [post(world, f"r{number}", 20) for number in range(3)]
+        for priority in (20, 19):
+            refusal = post(world, "late", priority, "bob").result().refusals[0]
+            assert refusal.code == "queue_full"
+            assert refusal.details == {"signal": "mailbox_batches", "value": 3, "limit": 3}
+        assert outcomes(answers) == ["waits"] * 3
+
+
+@in_virtual_time
+async def test_of_equals_the_youngest_of_whoever_has_most_is_shed():
+    async with shedding_world(limits={"mailbox_batches_max": 5}) as world:
+        await world.actor.pause()
+        flood = [post(world, f"a{number}", 10) for number in range(3)]
+        modest = [post(world, f"b{number}", 10, "bob") for number in range(2)]
+        urgent = [post(world, f"u{number}", 90, "bob") for number in range(2)]
+        assert outcomes(flood) == ["waits", "waits", "shed"]
+        assert outcomes(modest) == ["waits", "shed"]  # both had two then, and alice just lost one
+        assert outcomes(urgent) == ["waits", "waits"]
+
+
+@in_virtual_time
+async def test_the_operators_batches_count_for_the_agents_that_it_speaks_for():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        names = ["alice", "alice", "bob"]
+        answers = [
+            world.actor.post([add(f"r{n}", agent_id=name)], OPERATOR)
+            for n, name in enumerate(names)
+        ]
+        post(world, "urgent", 80)
+        assert outcomes(answers) == ["waits", "shed", "waits"]
+
+
+@in_virtual_time
+async def test_an_agents_own_order_is_kept_by_what_remains():
+    limits = {"mailbox_batches_max": 8, "group_batches_max": 1}
+    async with shedding_world(limits=limits) as world:
+        answers = []
+        for number in range(60):
+            answers.append(post(world, f"r{number}", (number * 37) % 101))
+            if number % 7 == 0:
+                await turns(1)
+        await turns()
+        admitted = [answer.result().seq for answer in answers if answer.result().admitted]
+        assert admitted == sorted(admitted)  # type: ignore[type-var]
+        assert {"admitted", "shed", "queue_full"} == set(outcomes(answers))
+
+
+@in_virtual_time
+async def test_who_went_away_is_shed_without_a_word():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        gone = [post(world, f"r{number}", 5) for number in range(3)][-1]
+        gone.cancel()
+        assert outcomes([post(world, "high", 50)]) == ["waits"]
+        assert world.counters.refusals["door", "shed"] == 0
+
+
+# Priorities are those that the order goes by
+
+
+@in_virtual_time
+async def test_a_priority_beyond_the_agents_cap_sheds_nobody():
+    async with shedding_world(agents=()) as world:
+        for name, cap in (("alice", 20), ("bob", 100)):
+            await world.actor.command(
+                lambda kernel, name=name, cap=cap: kernel.register_agent(name, priority_max=cap)
+            )
+        await world.actor.pause()
+        answers = [post(world, f"r{number}", 20, "bob") for number in range(3)]
+        assert outcomes([post(world, "late", 100)]) == ["queue_full"]
+        for_alice = world.actor.post([add("late", priority=100)], OPERATOR)
+        assert outcomes([for_alice]) == ["queue_full"]
+        assert outcomes([post(world, "late", 100, "bob")]) == ["waits"]
+        assert outcomes(answers).count("shed") == 1
+
+
+@in_virtual_time
+async def test_naming_another_agent_lends_nobody_its_cap():
+    """The core would refuse it as not theirs; by then somebody would have lost a place."""
+    for limits in ({"mailbox_batches_max": 3}, {"mailbox_batches_max": 9, "mailbox_bytes_max": 80}):
+        async with shedding_world(agents=("bob",), limits=limits) as world:
+            await world.actor.command(
+                lambda kernel: kernel.register_agent("mallory", priority_max=5)
+            )
+            await world.actor.pause()
+            answers = [post(world, f"r{number}", 10, "bob") for number in range(3)]
+            forged = [add("forged", agent_id="bob", priority=100)]
+            assert outcomes([world.actor.post(forged, "mallory")]) == ["queue_full"]
+            assert outcomes(answers) == ["waits"] * 3
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        "text",
+        [],
+        [None],
+        [{"priority": "high"}],
+        [{"priority": True}],
+        [{}] * 600,
+        {"intents": 7},
+        {"intents": [{"priority": 1.5}]},
+        {"priority": 90},
+    ],
+    ids=repr,
+)
+@in_virtual_time
+async def test_whatever_comes_under_load_is_answered(raw):
+    async with shedding_world() as world:
+        await world.actor.pause()
+        for number in range(3):
+            post(world, f"r{number}", 10)
+        verdict = await world.actor.post(raw, "alice")
+        assert verdict.refusals[0].stage.value in {"door", "structure"}
+
+
+@in_virtual_time
+async def test_what_claims_no_more_than_the_lowest_is_refused_unseen():
+    async with shedding_world() as world:
+        await world.actor.pause()
+        for number in range(3):
+            post(world, f"r{number}", 10)
+        for raw in ([intent("Nonsense", priority=10)], {"intents": [intent("Nonsense")]}):
+            assert (await world.actor.post(raw, "alice")).codes == ("queue_full",)
+        raw = [intent("Nonsense", priority=11)]
+        assert (await world.actor.post(raw, "alice")).codes == ("kind_unknown",)
+
+
+# Each signal
+
+
+@in_virtual_time
+async def test_bytes_shed_as_many_as_are_needed_and_all_or_none():
+    limits = {"mailbox_bytes_max": 400, "mailbox_batches_max": 99}
+    async with shedding_world(limits=limits) as world:
+        await world.actor.pause()
+        low = [post(world, f"low-{number}" + "x" * 60, 10) for number in range(2)]
+        middle = [post(world, f"mid-{number}" + "x" * 60, 50) for number in range(2)]
+        wide = [add("wide", priority=40), add("wider" + "x" * 100, priority=0)]
+        asked = world.actor.post([*wide, add("y" * 110), add("z" * 110)], "alice")
+        refusal = asked.result().refusals[0]
+        assert (refusal.code, refusal.details["signal"]) == ("queue_full", "mailbox_bytes")
+        assert outcomes([*low, *middle]) == ["waits"] * 4  # even all of the lower are not enough
+        fits = world.actor.post([add("a" * 100, priority=40)], "alice")
+        assert outcomes([fits, *low, *middle]) == ["waits", "waits", "shed", "waits", "waits"]
+        above_all = [add(f"{n}" + "v" * 100, priority=60) for n in range(5)]
+        whole = world.actor.post(above_all, "alice")
+        assert outcomes([whole]) == ["waits"]  # alone, and so as large as it likes
+        assert len(world.actor) == 1
+
+
+@in_virtual_time
+async def test_an_old_queue_lets_in_who_is_higher_for_who_is_lower():
+    clock = HandClock(1)
+    limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 99}
+    async with shedding_world(time=clock, limits=limits) as world:
+        await world.actor.pause()
+        answers = [post(world, "old", 10), post(world, "young", 5)]
+        clock.forward(200 * MS)
+        high, low = post(world, "high", 50), post(world, "low", 5)
+        assert outcomes([*answers, high, low]) == ["waits", "shed", "waits", "overloaded"]
+        details = answers[1].result().refusals[0].details
+        assert (details["signal"], details["value"], details["limit"]) == (
+            "mailbox_age_ms",
+            200,
+            100,
+        )
+
+
+@in_virtual_time
+async def test_under_a_lag_with_nobody_to_shed_everybody_is_refused():
+    clock = HandClock(1)
+    async with shedding_world(time=clock) as world:
+        world.actor._intake._door.note_lag(2 * SECOND_NS, clock.monotonic_ns())
+        refusal = post(world, "high", 100).result().refusals[0]
+        assert (refusal.code, refusal.details["signal"]) == ("overloaded", "loop_lag_ms")
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_what_is_held_can_be_shed_and_the_step_has_the_rest():
+    async with shedding_world(clock="stepped") as world:
+        answers = [post(world, f"r{priority}", priority) for priority in (1, 2, 3, 4)]
+        assert outcomes(answers) == ["shed", "waits", "waits", "waits"]
+        dry = await world.actor.post([add("dry", priority=0)], "alice", dry_run=True)
+        assert dry.admitted  # it is not for the step, and takes no place from what is
+        assert len(await world.actor.step(1)) == 3
+
+
+# The queue by itself, against a list that is searched from end to end
+
+
+def waiting_of(number: int, owner: str, size: int, priority: int) -> Waiting:
+    batch = CheckedBatch()
+    batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
+    batch.priority = priority
+    reply: Any = number
+    return Waiting(batch, reply, number, None)
+
+
+POSTS = st.tuples(
+    st.just("post"), st.sampled_from("abc"), st.sampled_from([0, 1, 1, 2, 5]), st.integers(0, 3)
+)
+TAKES = st.tuples(st.just("take"), st.integers(0, 2), st.just(0), st.just(0))
+OPERATIONS = st.lists(st.one_of(POSTS, POSTS, POSTS, POSTS, TAKES), min_size=6, max_size=60)
+
+
+COUNT_MAX, BYTES_MAX = 6, 12
+
+
+def fits(new: Waiting, left: Sequence[Waiting]) -> bool:
+    size = sum(len(w.batch.encoded) for w in [*left, new])
+    return not left or (len(left) < COUNT_MAX and size <= BYTES_MAX)
+
+
+def is_rightly_shed(victim: Waiting, waiting: Sequence[Waiting]) -> bool:
+    """Say the rule as a search of the whole queue: lowest, of whoever has most, the youngest."""
+    lowest = min(w.batch.priority for w in waiting)
+    rank = [w for w in waiting if w.batch.priority == lowest]
+    own = [w for w in rank if w.batch.submitter == victim.batch.submitter]
+    most = max(Counter(w.batch.submitter for w in rank).values())
+    return victim is own[-1] and len(own) == most
+
+
+@given(OPERATIONS)
+def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
+    """Law: order of coming is kept; victims by the rule, no more than are needed, or none."""
+    shed: list[Waiting] = []
+    queue = SheddingQueue(
+        Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX),
+        lambda batch: batch.priority,
+        lambda submitter: 100,
+        lambda waiting, priority, load: shed.append(waiting),
+    )
+    model: list[Waiting] = []
+    for number, (what, argument, size, priority) in enumerate(operations):
+        if what == "take":
+            assert queue.take(argument) == model[:argument]
+            del model[:argument]
+        else:
+            shed.clear()
+            model = offered(queue, model, waiting_of(number, argument, size, priority), shed)
+        assert queue.replies() == [waiting.reply for waiting in model]
+        assert queue.oldest is (model[0] if model else None)
+        statistics = queue.statistics()
+        assert statistics.waiting_bytes == sum(len(w.batch.encoded) for w in model)
+        assert statistics.waiting == len(queue) == len(model)
+    assert queue.take_all() == model
+    assert not queue._ranks
+
+
+def offered(
+    queue: SheddingQueue, model: list[Waiting], new: Waiting, shed: list[Waiting]
+) -> list[Waiting]:
+    """Offer one more batch, check what happened, and give what waits then."""
+    try:
+        queue.post_nowait(new, len(new.batch.encoded))
+    except MailboxFull as full:
+        assert not fits(new, model)
+        load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+        if queue.place(new, load) is not None:
+            assert not shed
+            kept = [w for w in model if w.batch.priority >= new.batch.priority]
+            assert len(kept) == len(model) or not fits(new, kept)
+            return model
+        for victim in shed:
+            assert not fits(new, model)
+            assert victim.batch.priority < new.batch.priority
+            assert is_rightly_shed(victim, model)
+            model = [w for w in model if w is not victim]
+    assert fits(new, model)
+    return [*model, new]

@@ -1,0 +1,394 @@
+"""`wait`: first come, first in, within bounds; whoever leaves the line hands its turn on."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.errors import StoreError
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.verdict import Verdict
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import add, intent, open_world
+from tests.actors.virtual_time import HandClock, LoopClock, in_virtual_time, iterations, turns
+
+MS = 1_000_000
+
+
+def waiting_world(**options: Any) -> Any:
+    """Open a world whose queue has two places, unless said otherwise."""
+    limits = {"mailbox_batches_max": 2, **options.pop("limits", {})}
+    return open_world(backpressure="wait", limits=limits, **options)
+
+
+def post(
+    world: OpenWorld, req_id: str, agent_id: str = "alice", **options: object
+) -> "asyncio.Future[Verdict]":
+    batch = {"intents": [add(req_id, agent_id=agent_id)], **options}
+    return world.actor.post(batch, agent_id)
+
+
+def fill(world: OpenWorld, count: int = 2) -> list["asyncio.Future[Verdict]"]:
+    return [post(world, f"fill-{number}") for number in range(count)]
+
+
+def line_of(world: OpenWorld) -> tuple[int, int, dict[str, int]]:
+    """Tell what a line holds: how many, their bytes, and whose they are."""
+    queue: Any = world.actor._mailbox
+    assert (queue._timer is None) or queue._line
+    return len(queue._line), queue._line_bytes, dict(queue._shares)
+
+
+EMPTY: tuple[int, int, dict[str, int]] = (0, 0, {})
+
+
+# First come, first in
+
+
+@in_virtual_time
+async def test_who_comes_under_load_waits_and_is_decided_in_the_order_of_coming():
+    async with waiting_world(limits={"group_batches_max": 1}) as world:
+        answers = []
+        for number in range(40):
+            answers.append(post(world, f"r{number}", "alice" if number % 3 else "bob"))
+            if number % 4 == 0:
+                await turns(1)  # some room, and newcomers for it
+        assert world.actor._mailbox.in_line > 0
+        seqs = [(await answer).seq for answer in answers]
+        assert seqs == sorted(seqs, key=lambda seq: seq or 0)
+        assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_a_newcomer_does_not_overtake_those_in_line_though_there_is_room():
+    clock = HandClock(1)
+    limits = {"loop_lag_ms_max": 10, "group_batches_max": 1}
+    async with waiting_world(time=clock, limits=limits) as world:
+        late = post(world, "late")
+        clock.forward(20 * MS)  # the loop is busy elsewhere: a lag of 20 ms, believed for as long
+        await late
+        first = post(world, "first")
+        assert world.actor._mailbox.in_line == 1
+        clock.forward(30 * MS)  # the lag is over, the line's timer has not rung yet
+        second = post(world, "second", "bob")
+        assert world.actor._mailbox.in_line == 2
+        assert (await first).seq < (await second).seq  # type: ignore[operator]
+
+
+@in_virtual_time
+async def test_an_empty_queue_lets_in_when_the_lag_is_over_by_one_timer():
+    clock = LoopClock()
+    async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
+        world.actor._intake._door.note_lag(3 * SECOND_NS, clock.monotonic_ns())
+        answers = fill(world, 5)
+        await turns()
+        before = iterations()
+        await asyncio.sleep(2.9)
+        assert iterations() - before < 5  # no polling
+        assert not any(answer.done() for answer in answers)
+        await asyncio.sleep(0.2)
+        assert all(answer.result().admitted for answer in answers)
+
+
+@in_virtual_time
+async def test_time_in_the_line_is_not_held_against_the_queue():
+    """Else each batch from a long line would be over the age's limit, and let in only one."""
+    clock = HandClock(1)
+    limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 20}
+    async with waiting_world(time=clock, limits=limits) as world:
+        await world.actor.pause()
+        answers = fill(world, 60)
+        clock.forward(SECOND_NS)
+        await world.actor.resume()
+        await turns(8)
+        assert all(answer.done() for answer in answers)
+
+
+@in_virtual_time
+async def test_waiting_takes_no_task_and_no_rounds_of_the_loop():
+    limits = {"line_ms_max": 10**8}
+    async with waiting_world(time=HandClock(1), limits=limits) as world:
+        await world.actor.pause()
+        tasks = len(asyncio.all_tasks())
+        answers = fill(world, 500)
+        await turns()
+        assert len(asyncio.all_tasks()) == tasks
+        before = iterations()
+        await asyncio.sleep(3600)
+        assert iterations() - before <= 2
+        await world.actor.resume()
+        assert all([(await answer).admitted for answer in answers])
+
+
+# Its bounds
+
+
+@in_virtual_time
+async def test_who_waits_beyond_its_deadline_is_answered_then_and_leaves_no_trace():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world)
+        short, long = post(world, "short", valid_for_s=0.25), post(world, "long", valid_for_s=5.0)
+        await asyncio.sleep(0.24)
+        assert not short.done()
+        await asyncio.sleep(0.02)
+        refusal = short.result().refusals[0]
+        assert refusal.code == "timeout"
+        assert refusal.details["signal"] == "waited_s"
+        assert (refusal.details["value"], refusal.details["limit"]) == (0.25, 0.25)
+        assert not long.done()
+        assert line_of(world)[0] == 1
+        records = world.log.count()
+        await world.actor.resume()
+        assert (await long).admitted
+        assert world.log.count() == records + 3
+        assert not any(b"short" in record for _, record in world.log.read())
+        again = await post(world, "short")
+        assert (again.admitted, again.replayed) == (True, False)
+
+
+@in_virtual_time
+async def test_the_deadline_counts_from_the_submit_in_the_line_and_in_the_queue_together():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world)
+        late = post(world, "late", valid_for_s=2.0)
+        await asyncio.sleep(1.5)
+        queue = world.actor._mailbox
+        queue.is_paused = False
+        queue.take(2)
+        queue.pause()
+        assert (queue.in_line, len(queue)) == (0, 1)
+        await asyncio.sleep(1.0)
+        assert not late.done()  # in the queue, the drain looks at it
+        await world.actor.resume()
+        refusal = (await late).refusals[0]
+        assert (refusal.code, refusal.details["value"]) == ("timeout", 2.5)
+
+
+@in_virtual_time
+async def test_who_names_no_deadline_waits_no_longer_than_the_limit():
+    async with waiting_world(limits={"line_ms_max": 700}) as world:
+        await world.actor.pause()
+        fill(world)
+        patient = post(world, "patient")
+        await asyncio.sleep(0.69)
+        assert not patient.done()
+        await asyncio.sleep(0.02)
+        assert patient.result().codes == ("timeout",)
+        assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_the_line_is_bounded_by_count():
+    async with waiting_world(limits={"line_batches_max": 3}) as world:
+        for number in range(5):
+            world.actor.post([add(f"r{number}")], OPERATOR)
+        refusal = world.actor.post(["not looked at"], OPERATOR).result().refusals[0]
+        assert refusal.code == "queue_full"
+        assert refusal.details == {"signal": "line_batches", "value": 3, "limit": 3}
+        assert refusal.retry_after is not None
+        await turns()
+        assert (await post(world, "later")).admitted
+
+
+@in_virtual_time
+async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
+    async with waiting_world(limits={"line_bytes_max": 450}) as world:
+        await world.actor.pause()
+        fill(world)
+        waits = [post(world, f"{number}" + "x" * 100) for number in range(3)]
+        size = line_of(world)[1]
+        refusal = post(world, "3" + "x" * 100).result().refusals[0]
+        assert refusal.code == "queue_full"
+        assert refusal.details == {"signal": "line_bytes", "value": size // 3 * 4, "limit": 450}
+        waits[1].cancel()
+        await turns()
+        assert line_of(world)[1] == size // 3 * 2
+        again = post(world, "3" + "x" * 100)
+        assert line_of(world)[1] == size
+        await world.actor.resume()
+        assert (await again).admitted
+        assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_an_empty_line_takes_a_batch_larger_than_its_bound():
+    async with waiting_world(limits={"line_bytes_max": 50}) as world:
+        await world.actor.pause()
+        fill(world)
+        large = post(world, "x" * 100)
+        await world.actor.resume()
+        assert (await large).admitted
+
+
+@in_virtual_time
+async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
+    async with waiting_world(limits={"line_batches_max": 8}) as world:
+        await world.actor.pause()
+        answers = [post(world, f"flood-{number}") for number in range(20)]
+        assert line_of(world)[2] == {"alice": 4}
+        refusal = answers[-1].result().refusals[0]
+        assert refusal.code == "queue_full"
+        assert refusal.details == {
+            "signal": "line_batches_of_submitter",
+            "value": 4,
+            "limit": 4,
+        }
+        assert not post(world, "bob", "bob").done()
+        by_operator = [world.actor.post([add(f"o{n}")], OPERATOR) for n in range(3)]
+        assert not any(answer.done() for answer in by_operator)  # it speaks for all
+
+
+# Leaving it
+
+
+@in_virtual_time
+async def test_who_is_canceled_leaves_no_trace_and_hands_its_turn_on():
+    """The first in line is too large for what is left of the queue; the next is not."""
+    async with waiting_world(limits={"mailbox_bytes_max": 100, "mailbox_batches_max": 9}) as world:
+        await world.actor.pause()
+        post(world, "fill")
+        large = post(world, "x" * 100)
+        small = asyncio.ensure_future(world_submit(world, "small"))
+        await turns()
+        assert line_of(world)[0] == 2
+        large.cancel()
+        await turns()
+        assert line_of(world) == EMPTY
+        assert len(world.actor._mailbox) == 2
+        await world.actor.resume()
+        assert (await small).admitted
+        assert not any(b"xxx" in record for _, record in world.log.read())
+
+
+async def world_submit(world: OpenWorld, req_id: str) -> Verdict:
+    return await post(world, req_id)
+
+
+@in_virtual_time
+async def test_a_submit_that_is_canceled_in_line_is_withdrawn_at_once():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world)
+        submits = [asyncio.ensure_future(world_submit(world, f"r{n}")) for n in range(50)]
+        await turns()
+        for submit in submits[::2]:
+            submit.cancel()
+        await turns()
+        assert line_of(world)[0] == 25
+        await world.actor.resume()
+        await turns()
+        assert line_of(world) == EMPTY
+        kept = [world.kernel.verdict_of("alice", f"r{n}") is not None for n in range(50)]
+        assert kept == [bool(n % 2) for n in range(50)]
+
+
+@in_virtual_time
+async def test_who_is_canceled_in_the_moment_of_its_deadline_is_not_answered():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world)
+        submitted: list[asyncio.Future[Verdict]] = []
+        # Set before the deadline's own timer, so it rings before it.
+        asyncio.get_running_loop().call_later(0.5, lambda: [one.cancel() for one in submitted])
+        late = post(world, "late", valid_for_s=0.5)
+        submitted.append(late)
+        await asyncio.sleep(1)
+        assert late.cancelled()
+        assert world.counters.refusals["door", "timeout"] == 0
+        assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_who_is_canceled_in_the_moment_of_its_turn_takes_no_place():
+    async with waiting_world() as world:
+        fill(world)
+        gone, next_one = post(world, "gone"), post(world, "next")
+        gone.cancel()  # and the queue is drained before the loop tells anybody
+        world.actor._mailbox.take(2)
+        assert line_of(world) == EMPTY
+        assert world.actor._mailbox.oldest.reply is next_one
+
+
+@in_virtual_time
+async def test_closing_decides_those_in_line_too():
+    clock = HandClock(1)
+    async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
+        answers = fill(world, 9)
+        world.actor._intake._door.note_lag(10**12, clock.monotonic_ns())
+    assert all(answer.result().admitted for answer in answers)
+    assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_a_failing_world_tells_those_in_line_why():
+    log = SlowLog()
+    async with waiting_world(log=log) as world:
+        answers = fill(world, 9)
+        log.failure = OSError("the disk is full")
+        for answer in answers:
+            with pytest.raises(StoreError, match="the disk is full"):
+                await answer
+        assert line_of(world) == EMPTY
+
+
+# What never waits
+
+
+@in_virtual_time
+async def test_what_could_never_pass_does_not_wait():
+    limits = {"attempts_burst_max": 40, "attempts_per_second_max": 1}
+    async with waiting_world(limits=limits, time=HandClock(1)) as world:
+        await world.actor.pause()
+        fill(world, 10)
+        unsound = world.actor.post([intent("Unknown", {})], "alice")
+        stranger = world.actor.post([add("r")], "alice", incarnation=77)
+        await turns()
+        assert unsound.result().codes == ("kind_unknown",)
+        assert stranger.result().codes == ("unauthorized",)
+        codes = [answer.result().codes for answer in fill(world, 40) if answer.done()]
+        assert codes
+        assert set(codes) == {("attempts_exceeded",)}
+
+
+# The stepped world
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_who_waits_in_line_is_of_the_next_step():
+    async with waiting_world(clock="stepped") as world:
+        answers = fill(world, 5)
+        by_step = [[v.results[0].req_id for v in await world.actor.step(1)] for _ in range(4)]
+        assert by_step == [["fill-0", "fill-1"], ["fill-2", "fill-3"], ["fill-4"], []]
+        assert all(answer.result().admitted for answer in answers)
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_a_dry_run_does_not_wait_behind_what_is_held():
+    async with waiting_world(clock="stepped") as world:
+        fill(world, 5)
+        dry = await world.actor.post([add("dry")], "alice", dry_run=True)
+        assert dry.admitted
+        scheduled = await post(world, "later", sim_time=5.0)
+        assert scheduled.scheduled
+
+
+@in_virtual_time
+async def test_what_is_in_the_line_for_a_prompt_answer_has_it_before_the_step():
+    async with waiting_world(clock="stepped") as world:
+        answers = [post(world, f"later {number}", sim_time=0.5) for number in range(7)]
+        await world.actor.step(SECOND_NS)
+        assert all(answer.result().scheduled for answer in answers)
+        assert world.kernel.ledger.scheduled == {}
+
+
+@in_virtual_time
+async def test_gauges_count_those_in_line():
+    async with waiting_world() as world:
+        fill(world, 7)
+        assert len(world.actor) == 7
+        assert world.counters.gauges["mailbox_depth"]["orchestrator"]() == 7
+        assert world.statistics()["waiting"] == 7

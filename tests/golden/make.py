@@ -1,0 +1,184 @@
+"""Makes the golden logs of this release: `python -m tests.golden.make`.
+
+Small worlds that together have every type of record. They are made once for each release and kept:
+today's code must fold them to the digests that are written beside them, and decide them again.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel.replay import folded
+from placet.kernel.snapshot import world_digest
+from placet.runtime.event_log_url import open_event_log
+from placet.schemas.effect import Settlement
+from placet.schemas.limits import Limits
+from placet.schemas.record import LogGroup, decode_record, record_hash, record_type
+from tests.golden.post import Post, Watchman
+
+RELEASE = "0.1"
+GOLDEN = Path(__file__).parent
+DOMAINS: dict[str, Callable[[], Domain]] = {
+    "town": lambda: World(
+        objects={
+            "apple": {"position": [1, 1], "price": 2},
+            "lamp": {"position": [2, 1]},
+            "well": {"position": [3, 3, 0], "portable": False, "depth": [1, {"m": 2.5}]},
+        },
+        bounds=[[0, 0], [9, 9]],
+        max_step=4.0,
+        interaction_range=3,
+        inventory_max=1,
+        cooldowns={"Custom": 0.5},
+        teams=("red", "blue"),
+    ),
+    "post": lambda: Post(2),
+}
+
+
+def intent(agent_id: str, number: int, kind: str, payload: Any, **fields: Any) -> dict[str, Any]:
+    """Make an intent of the sequence form."""
+    return {
+        "kind": kind,
+        "payload": payload,
+        "agent_id": agent_id,
+        "req_id": f"{agent_id}:{number}",
+        "context_seq": 0,
+        "priority": 10,
+        "schema_version": "1.0.0",
+        **fields,
+    }
+
+
+def town(sink: list[bytes]) -> Kernel:
+    """People who walk, meet and talk: all of the world's kinds, quotas, staleness, conflicts."""
+    config = KernelConfig(
+        world="golden",
+        seed=11,
+        quotas={"Speak": {"rate": 1, "burst": 2}, "*": {"rate": 50, "burst": 60}},
+        world_quota={"rate": 900, "burst": 900},
+        limits=Limits(checkpoint_groups=5, window_ids_max=6),
+    )
+    kernel = Kernel(DOMAINS["town"](), config, sink=sink.append)
+    kernel.register_agent(
+        "ann", position=[1, 1], team="red", quotas={"Move": {"rate": 9, "burst": 9}}
+    )
+    kernel.register_agent("bob", position=[1, 1], team="blue", priority_max=50, owner="ann")
+    kernel.register_agent("cyd", position=[4, 4], permissions={"Move", "Speak", "Interact"})
+    fresh = {"context_seq": kernel.seq}
+    takes = {"target_id": "apple", "interaction_type": "pickup"}
+    kernel.decide_group(
+        [
+            [
+                intent("ann", 1, "Move", {"to": [2, 1]}, **fresh),
+                intent("ann", 2, "Speak", {"text": "good day"}, priority=50, **fresh),
+            ],
+            [intent("bob", 1, "Interact", takes, **fresh)],
+            [intent("cyd", 1, "Interact", {"target_id": "well"}, **fresh)],
+        ],
+        1.0,
+    )
+    lamp, fresh = {**takes, "target_id": "lamp"}, {"context_seq": kernel.seq}
+    kernel.decide_group(
+        [[intent(who, 9, "Interact", lamp, **fresh)] for who in ("ann", "bob")], 1.2
+    )
+    seq = kernel.seq
+    kernel.decide([intent("ann", 3, "Move", {"to": [3, 1]}, context_seq=seq)], 1.5)
+    give = {"target_id": "ann", "interaction_type": "give", "data": {"object_id": "apple"}}
+    stale = intent("bob", 2, "Interact", give, context_seq=seq)
+    kernel.decide([stale], 2.0)  # ann has moved since: refused, and tried again with a newer look
+    kernel.decide([{**stale, "context_seq": kernel.seq}], 2.0)
+    kernel.decide(
+        [intent("ann", 4, "Custom", {"action": "wave", "at": None}, schema_version="1.7.0")]
+    )
+    kernel.decide([intent("ann", 5, "Move", {"to": [9, 9, 0]}, context_seq=kernel.seq)])
+    kernel.decide(
+        [
+            intent("ann", 6, "Move", {"position": [2, 2]}, context_seq=kernel.seq),
+            intent("bob", 3, "Move", {"to": [2, 2.5]}, context_seq=kernel.seq),
+        ],
+        3.0,
+    )
+    later = [intent("ann", 7, "Speak", {"text": "noon"}), intent("ann", 8, "Move", {"to": [2, 3]})]
+    kernel.decide({"intents": later, "sim_time": 12}, 3.0)
+    kernel.decide({"intents": [intent("cyd", 2, "Speak", {"text": "jump"})], "sim_time": 12})
+    brief = intent("ann", 30, "Speak", {"text": "é"}, valid_until=5)
+    kernel.decide({"intents": [brief], "sim_time": 11})
+    kernel.decide({"intents": [intent("bob", 4, "Speak", {"text": "ho"})], "sim_time": 11})
+    kernel.decide([intent("ann", 31, "Custom", {"action": "wave"}, context_seq=kernel.seq)], 4.0)
+    kernel.decide([intent("ann", 32, "Custom", {"action": "wave"}, context_seq=kernel.seq)], 4.1)
+    kernel.set_agent_permissions("cyd", {"Move"})
+    kernel.change_agent("bob", "suspended")
+    kernel.step(10.0)
+    kernel.change_agent("bob", "resumed")
+    kernel.change_agent("bob", "removed")
+    kernel.register_agent("bob", position=[0, 0])
+    for number in range(10, 20):
+        kernel.decide(
+            [intent("bob", number, "Move", {"to": [number % 3, 0]}, context_seq=kernel.seq)]
+        )
+    whisper = {"text": "to you", "channel": "private", "target_id": "ann"}
+    kernel.decide([intent("bob", 20, "Speak", whisper, context_seq=kernel.seq)])
+    return kernel
+
+
+def post(sink: list[bytes]) -> Kernel:
+    """A post office: effects and what came of them, draws, warnings, an upgrade, a host's rule."""
+    config = KernelConfig(world="golden-post", seed=5, staleness_threshold=40)
+    kernel = Kernel(DOMAINS["post"](), config, effect_validator=Watchman(), sink=sink.append)
+    kernel.change_executor("mail", 9)
+    kernel.register_agent("ann")
+    kernel.register_agent("bob")
+    for number in range(4):
+        kernel.decide([intent("ann", number, "Send", {"to": "bob", "weight": number * 3})], number)
+    kernel.decide([intent("bob", 0, "Send", {"to": "mars", "weight": 1})])
+    kernel.decide([intent("bob", 1, "Send", {"to": "ann", "weight": 77})])
+    first, second, *_ = kernel.open_effects()
+    kernel.settle(Settlement(first.key, succeeded=True, output={"stamp": [1, "é"]}), 5.0)
+    kernel.settle(Settlement(second.key, succeeded=False, output="lost"), 6.0)
+    kernel.tick(7.0)
+    kernel.decide(
+        {"intents": [intent("ann", 9, "Send", {"to": "bob", "weight": 2})], "sim_time": 9}
+    )
+    upgraded = Kernel(Post(3), config, sink=sink.append, history=tuple(sink))
+    upgraded.decide([intent("ann", 10, "Send", {"to": "bob", "grams": 5})], 8.0)
+    upgraded.step(2.0)
+    upgraded.change_executor("mail", None)
+    upgraded.decide([intent("bob", 11, "Send", {"to": "ann", "grams": 5})])
+    return upgraded
+
+
+LIVES: dict[str, Callable[[list[bytes]], Kernel]] = {"town": town, "post": post}
+
+
+def make(folder: Path) -> None:
+    """Live the lives, write the logs, and what they come to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    digests: dict[str, Any] = {}
+    for name, live in LIVES.items():
+        records: list[bytes] = []
+        kernel = live(records)
+        path = folder / f"{name}.db"
+        path.unlink(missing_ok=True)
+        log = open_event_log(f"sqlite:///{path}")
+        log.append(LogGroup(0, 0, kernel.seq, tuple(records)), log.open())
+        log.close()
+        past = folded(records)
+        digests[name] = {
+            "records": len(records),
+            "seq": kernel.seq,
+            "chain": record_hash(records[-1]).hex(),
+            "state_digest": kernel.digest(),
+            "world_digest": world_digest(past.state, past.ledger).hex(),
+            "types": sorted({record_type(decode_record(data)) for data in records}),
+        }
+    text = json.dumps(digests, indent=2, sort_keys=True) + "\n"
+    (folder / "digests.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else GOLDEN / RELEASE)

@@ -1,0 +1,107 @@
+"""Logs of older releases are still read: the same digests, the same decisions (G22)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from placet.kernel import Domain
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import Replayer, folded
+from placet.kernel.snapshot import world_digest
+from placet.kernel.succession import Rules
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.plugins import remake
+from placet.runtime.redecision import redecide
+from placet.schemas.record import (
+    _TYPES,
+    Admitted,
+    Refused,
+    decode_record,
+    record_hash,
+    record_type,
+)
+from tests.golden.make import LIVES, RELEASE, make
+from tests.golden.post import Post, Watchman
+
+GOLDEN = Path(__file__).parent
+LOGS = sorted(GOLDEN.glob("*/*.db"))
+EACH_LOG = pytest.mark.parametrize("path", LOGS, ids=lambda p: f"{p.parent.name}/{p.stem}")
+
+
+def records_of(path: Path) -> list[bytes]:
+    return [data for _, data in open_event_log(f"sqlite:///{path}").read()]
+
+
+def expected_of(path: Path) -> dict[str, object]:
+    digests = json.loads((path.parent / "digests.json").read_text(encoding="utf-8"))
+    expected: dict[str, object] = digests[path.stem]
+    return expected
+
+
+def summary(past: Replayer) -> dict[str, object]:
+    return {
+        "records": past.journal.count,
+        "seq": past.ledger.seq,
+        "chain": past.journal.prev.hex(),
+        "state_digest": past.state.digest().hex(),
+        "world_digest": world_digest(past.state, past.ledger).hex(),
+    }
+
+
+def domains_of(rules: Rules) -> list[Domain]:
+    """Today's domains: the post in its newest form, whatever the log was made with."""
+    return [Post()] if rules.domains[0][0] == "post" else remake(rules)
+
+
+@EACH_LOG
+def test_an_old_log_is_folded_to_the_digests_that_it_had(path):
+    assert path.stat().st_size <= 60_000
+    expected = expected_of(path)
+    del expected["types"]
+    assert summary(folded(records_of(path))) == expected
+
+
+@EACH_LOG
+def test_an_old_log_is_decided_again_as_it_was(path):
+    log = open_event_log(f"sqlite:///{path}")
+    again = redecide(log, domains_of, validator=Watchman())
+    assert again.verification.first_divergence is None
+    assert (again.undecided, again.refused_by_host) == ((), 0)
+    batches = [r for r in map(decode_record, records_of(path)) if hasattr(r, "batch_id")]
+    assert again.batches == len(batches)
+
+
+@EACH_LOG
+def test_deciding_again_comes_to_the_same_books(path):
+    redecider = Redecider(domains_of, validator=Watchman())
+    for data in records_of(path):
+        redecider.apply(data)
+    expected = expected_of(path)
+    del expected["types"]
+    assert summary(redecider) == expected
+
+
+def test_the_golden_logs_have_every_type_of_record_and_many_a_refusal():
+    records = [decode_record(data) for path in LOGS for data in records_of(path)]
+    assert {record_type(record) for record in records} == set(_TYPES.values())
+    codes = {code for r in records if isinstance(r, Refused) for _, _, code, _ in r.refusals}
+    assert codes >= {
+        "conflict", "stale_context", "expired", "permission_denied", "agent_suspended",
+        "world.cooldown", "world.step_too_long", "post.refused", "post.unknown",
+        "tool_unregistered",
+    }  # fmt: skip
+    admitted = [record for record in records if isinstance(record, Admitted)]
+    for is_there in (
+        lambda r: r.normalized, lambda r: r.notices, lambda r: r.order, lambda r: r.effects,
+        lambda r: r.due_of, lambda r: len(r.contexts) > 1,
+    ):  # fmt: skip
+        assert any(map(is_there, admitted))
+
+
+def test_todays_code_makes_the_logs_of_this_release_byte_for_byte(tmp_path):
+    """Where this fails for a release that is out, the format has changed: make a new one."""
+    make(tmp_path)
+    for name in LIVES:
+        made = records_of(tmp_path / f"{name}.db")
+        assert record_hash(made[-1]) == record_hash(records_of(GOLDEN / RELEASE / f"{name}.db")[-1])

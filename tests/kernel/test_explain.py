@@ -1,0 +1,272 @@
+"""An explanation tells what each stage saw, at the state as it was when it was asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from placet.kernel import Domain
+from placet.kernel.explain import STAGES, explain_batch, explain_other
+from placet.kernel.redecide import Redecider
+from placet.schemas.effect import Settlement
+from placet.schemas.explanation import Explanation, StageReport
+from placet.schemas.record import Admitted, Refused, Scheduled, decode_record
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
+
+
+def told(
+    log: Sequence[bytes],
+    place: int = -1,
+    domains: Sequence[Domain] | None = None,
+    position: int = 0,
+) -> Explanation:
+    """Explain one record of a log: the last, if nothing else is said."""
+    place %= len(log)
+    past = Redecider([Lab(things=("cup",))] if domains is None else domains)
+    for data in log[:place]:
+        past.apply(data)
+    digest = past.state.digest()
+    record = decode_record(log[place])
+    if isinstance(record, Admitted | Refused | Scheduled):
+        explained = explain_batch(past, record, position)
+    else:
+        explained = explain_other(past, record)
+    assert past.state.digest() == digest  # nobody was moved by it
+    assert past.apply(log[place]) == record
+    return explained
+
+
+def stage(explained: Explanation, name: str) -> StageReport:
+    return next(stage for stage in explained.stages if stage.stage == name)
+
+
+def said(explained: Explanation) -> list[str]:
+    return [stage.said for stage in explained.stages]
+
+
+@pytest.fixture
+def log() -> list[bytes]:
+    return []
+
+
+@pytest.fixture
+def kernel(log):
+    quotas = {"Add": {"rate": 2, "burst": 4}, "*": {"rate": 1, "burst": 9}}
+    return kernel_of(
+        Lab(things=("cup",)), sink=log, quotas=quotas, world_quota={"rate": 5, "burst": 5}
+    )
+
+
+def test_all_seven_stages_are_told_in_order(kernel, log):
+    kernel.decide([add("p", 2)], 1.0)
+    explained = told(log)
+    assert [stage.stage for stage in explained.stages] == [stage.value for stage in STAGES]
+    assert said(explained) == ["passed"] * 7
+    assert (explained.answer, explained.agent_id, explained.req_id) == ("admitted", "alice", "p")
+    assert (explained.seq, explained.seq_before, explained.sim_time) == (5, 4, 1.0)
+    assert explained.is_known
+    assert explained.rules.startswith("lab 1 (")
+    assert explained.changes == (
+        {
+            "entity": f"{COUNTS}/alice",
+            "what": "changed",
+            "fields": {"count": {"before": 0, "after": 2}},
+            "seq": 5,
+            "by": "alice",
+        },
+    )
+    assert explained.as_dict()["stages"][0]["saw"][0]["intents"] == 1
+
+
+def test_quota_tells_what_was_there_and_what_is_left(kernel, log):
+    kernel.decide([add("p")], 1.0)
+    kernel.decide([add("q"), add("r")], 1.25)
+    of_kind, of_agent, of_world = stage(told(log), "quota").saw
+    assert of_kind == {
+        "agent_id": "alice", "kind": "Add", "rate": 2.0, "interval_s": 0.5, "burst": 4,
+        "before": 3.5, "charged": 2, "after": 1.5,
+    }  # fmt: skip
+    assert (of_agent["kind"], of_agent["before"], of_agent["after"]) == (None, 8.25, 6.25)
+    assert (of_world["agent_id"], of_world["before"], of_world["after"]) == (None, 5.0, 3.0)
+
+
+def test_a_stage_that_refused_ends_the_asking(kernel, log):
+    kernel.decide([intent("Look", {"thing": "cup"}, "p", context_seq=4)])
+    kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob", context_seq=5)])
+    kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=5)])
+    explained = told(log)
+    assert explained.answer == "refused"
+    assert explained.seq is None
+    assert said(explained) == ["passed", "passed", "passed", "refused", *["not asked"] * 3]
+    (saw,) = stage(explained, "staleness").saw
+    assert (saw["context_seq"], saw["seq"], saw["threshold"]) == (5, 6, None)
+    assert saw["reads"] == [
+        {"entity": f"{THINGS}/cup", "changed": 6, "by": "bob", "is_stale": True}
+    ]
+    (refusal,) = stage(explained, "staleness").refusals
+    assert refusal["code"] == "stale_context"
+    assert refusal["changed"][0]["by"] == "bob"
+    assert refusal["changed"][0]["now"] == {"value": 0, "holder": "bob"}
+    assert explained.changes == ()
+
+
+def test_a_new_try_says_what_was_answered_before(kernel, log):
+    kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
+    look = intent("Look", {"thing": "cup"}, "r")
+    kernel.decide([{**look, "context_seq": 2}])
+    kernel.decide([{**look, "context_seq": 5}])
+    (saw,) = stage(told(log), "dedup").saw
+    assert saw["answered_before"] == [{"req_id": "r", "codes": ["stale_context"]}]
+    assert saw["remembered"] == 1
+    (first,) = stage(told(log, -2), "dedup").saw
+    assert (first["answered_before"], first["remembered"]) == ([], 0)
+
+
+def test_a_repetition_of_what_was_admitted_is_told(kernel, log):
+    kernel.decide([add("p")])
+    past = Redecider([Lab(things=("cup",))])
+    for data in log:
+        past.apply(data)
+    record = decode_record(log[-1])
+    assert isinstance(record, Admitted)
+    (saw,) = stage(explain_batch(past, record, 0), "dedup").saw
+    assert saw["answered_before"] == [{"req_id": "p", "codes": []}]
+
+
+def test_the_agent_stage_tells_of_standing_and_permissions(kernel, log):
+    kernel.set_agent_permissions("bob", {"Add", "Grab"})
+    kernel.decide([add("p"), add("q", agent_id="bob")])
+    alice, bob = stage(told(log), "agent").saw
+    assert (alice["permissions"], alice["suspended"], alice["may_speak"]) == (None, False, True)
+    assert (bob["permissions"], bob["submitter"], bob["owner"]) == (
+        ["Add", "Grab"], "operator", "bob",
+    )  # fmt: skip
+
+
+def test_back_pressure_tells_what_waits(kernel, log):
+    kernel.decide([intent("Mail", {"count": 2}, "p")])
+    kernel.decide([intent("Mail", {"count": 1}, "q")])
+    explained = told(log)
+    (saw,) = stage(explained, "backpressure").saw
+    assert saw == {"executor": MAIL, "waiting": 2, "waiting_max": 1000}
+    assert explained.effects == (
+        {"key": "world/6/0", "kind": MAIL, "payload": {"number": 0, "to": "alice"}},
+    )
+
+
+def test_a_scheduled_batch_is_told_twice(kernel, log):
+    kernel.decide({"intents": [add("p")], "sim_time": 9})
+    explained = told(log)
+    assert (explained.answer, explained.seq) == ("scheduled", 5)
+    assert said(explained) == ["passed"] * 6 + ["not asked"]
+    assert stage(explained, "domain").saw == ({"due": 9.0},)
+    assert stage(explained, "backpressure").saw == ({"schedule": 0, "schedule_max": 10_000},)
+    kernel.change_agent("alice", "removed")
+    kernel.decide([], 10.0)
+    explained = told(log)
+    assert said(explained) == ["passed", "refused", *["not asked"] * 5]
+    (agent,) = stage(explained, "agent").saw
+    assert agent["registered"] is False
+
+
+def test_what_was_asked_on_arrival_is_not_asked_when_due(kernel, log):
+    kernel.decide({"intents": [add("p")], "sim_time": 9})
+    kernel.decide([], 10.0)
+    explained = told(log)
+    arrival = "passed on arrival"
+    assert said(explained) == [
+        "passed", "passed", arrival, "passed", arrival, arrival, "passed",
+    ]  # fmt: skip
+
+
+def test_a_conflict_names_its_winner(kernel, log):
+    kernel.decide_group(
+        [[intent("Grab", {"thing": "cup"}, agent_id=agent_id)] for agent_id in ("alice", "bob")]
+    )
+    first, second = map(decode_record, log[-2:])
+    assert isinstance(first, Admitted)
+    assert isinstance(second, Refused)
+    explained = told(log)
+    (refusal,) = stage(explained, "domain").refusals
+    assert refusal["code"] == "conflict"
+    assert refusal["details"]["winner"] == {"alice": "bob", "bob": "alice"}[explained.agent_id]
+
+
+def test_each_intent_of_a_batch_is_told_at_its_place(kernel, log):
+    kernel.decide([add("p"), add("q", priority=50), intent("Remake", {"thing": "cup"}, "r")])
+    explained = told(log, position=1)
+    assert (explained.req_id, explained.seq) == ("q", 5)
+    assert told(log, position=0).seq == 6
+    assert explained.batch is not None
+    assert explained.batch["position"] == 1
+    assert [saw["index"] for saw in stage(explained, "domain").saw] == [1, 0, 2]
+    remade = explained.changes[1]
+    assert (remade["entity"], remade["what"]) == (f"{THINGS}/cup", "changed")
+    assert remade["fields"]["value"] == {"before": 0, "after": None}
+
+
+def test_things_that_come_and_go_are_told_as_such(kernel, log):
+    kernel.decide([intent("Drop", {"thing": "cup"}, "p")])
+    assert told(log).changes[0]["what"] == "deleted"
+    kernel.decide([intent("Put", {"thing": "jug", "field": "x", "value": 1}, "q")])
+    (change,) = told(log).changes
+    assert (change["what"], change["fields"]["x"]) == ("created", {"before": None, "after": 1})
+
+
+def test_warnings_of_the_door_are_told(kernel, log):
+    kernel.decide([{**add("p"), "schema_version": "1.9.0"}])
+    (saw,) = stage(told(log), "structure").saw
+    assert saw["warnings"][0]["code"] == "version_unknown"
+
+
+def test_a_footprint_that_raises_is_no_obstacle(kernel, log):
+    kernel.decide([intent("Look", {"thing": "raise"}, "p")])
+    explained = told(log)
+    (saw,) = stage(explained, "staleness").saw
+    assert saw["reads"] is None
+
+
+def test_without_its_domain_a_batch_is_told_as_far_as_the_log_goes(kernel, log):
+    kernel.decide([intent("Grab", {"thing": "cup"}, "q", agent_id="bob")])
+    kernel.decide([intent("Look", {"thing": "cup"}, "r", context_seq=2)])
+    explained = told(log, domains=())
+    assert said(explained)[3] == "refused"
+    (saw,) = stage(explained, "staleness").saw
+    assert saw["reads"] is None
+    assert "changed" not in stage(explained, "staleness").refusals[0]
+    assert explained.notes == ("not decided again: no domain is given",)
+    admitted = told(log, -2, domains=())
+    assert stage(admitted, "domain").saw[0]["domain"] is None
+    assert admitted.changes[0]["fields"]["holder"] == {"before": None, "after": "bob"}
+
+
+def test_a_hosts_own_rule_is_named(log):
+    class Guard:
+        def validate_intent(self, given: Any, state: Any) -> bool:
+            return False
+
+    kernel_of(Lab(things=("cup",)), sink=log, validator=Guard()).decide([add("p")])
+    explained = told(log)
+    first, second = stage(explained, "domain").saw
+    assert first["validator"].endswith("Guard")
+    assert second["kind"] == "Add"
+    assert stage(explained, "domain").refusals[0]["code"] == "lab.refused"
+    assert "details" not in stage(explained, "domain").refusals[0]  # not refused again without it
+    assert "Guard is not at hand, and may be why" in explained.notes[0]
+
+
+def test_what_is_no_batch_is_told_by_what_it_changed(kernel, log):
+    kernel.decide([intent("Mail", {"count": 1}, "p")])
+    kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True, output="ok"))
+    settled = told(log)
+    assert (settled.answer, settled.agent_id, settled.seq) == ("settled", "system", 6)
+    assert settled.changes[0]["what"] == "created"
+    assert settled.batch is not None
+    assert settled.batch["output"] == "ok"
+    assert told(log, 3).answer == "registered"
+    assert told(log, 3).agent_id == "alice"
+    header = told(log, 0)
+    assert (header.answer, header.rules) == ("header", "")
+    assert header.changes[0]["entity"] == f"{THINGS}/cup"
+    assert told(log, 1).changes == ()

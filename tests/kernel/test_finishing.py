@@ -1,0 +1,142 @@
+"""`on_batch`: what belongs to a batch as a whole is written once, after its rules, or not."""
+
+from typing import Annotated
+
+import pytest
+from pydantic import AfterValidator
+from typing_extensions import TypedDict
+
+from placet.kernel import Domain, Kernel, Kind, refuse
+from tests.kernel.builders import intent
+
+NOTES = "book.notes"
+
+
+class Write(TypedDict):
+    to: str
+    text: str
+
+
+def write(draft, intent):
+    to, text = intent["payload"]["to"], intent["payload"]["text"]
+    if text == "never":
+        return refuse("never", "not this")
+    if text == "gone":
+        draft.delete(NOTES, to)
+    elif draft.exists(NOTES, to):
+        draft.put(NOTES, to, "text", text)
+    else:
+        draft.create(NOTES, to, {"text": text})
+    return None
+
+
+class Book(Domain):
+    """Counts its batches, and keeps what each replaced."""
+
+    name, version, kinds = "book", "1", [Kind("Write", Write, write)]
+
+    def __init__(self):
+        self.fails = False
+
+    def on_open(self, draft):
+        draft.create("book.about", "book", {"batches": 0, "replaced": ()})
+
+    def on_batch(self, draft):
+        replaced = tuple(step for step in draft.replaced())
+        draft.put("book.about", "book", "batches", draft.get("book.about", "book", "batches") + 1)
+        draft.put("book.about", "book", "replaced", replaced)
+        if self.fails:
+            raise ZeroDivisionError
+
+
+@pytest.fixture
+def book():
+    return Book()
+
+
+@pytest.fixture
+def kernel(book):
+    kernel = Kernel(book)
+    kernel.register_agent("alice")
+    return kernel
+
+
+def propose(kernel, *notes):
+    first = kernel.record_count
+    intents = [
+        intent("Write", {"to": to, "text": text}, f"r{first}.{n}")
+        for n, (to, text) in enumerate(notes)
+    ]
+    return kernel.decide(intents)
+
+
+def about(kernel):
+    return kernel.state["book.about"]["book"]
+
+
+def test_a_batch_is_finished_once_however_many_intents_it_has(kernel):
+    propose(kernel, ("a", "1"), ("b", "2"), ("a", "3"))
+    propose(kernel, ("a", "4"))
+    assert about(kernel)["batches"] == 2
+
+
+def test_what_was_replaced_is_told_in_order_without_creations_and_deletions(kernel):
+    propose(kernel, ("a", "1"), ("a", "2"), ("b", "3"), ("b", "gone"))
+    assert about(kernel)["replaced"] == ((NOTES, "a", "text", "1"),)
+    propose(kernel, ("a", "5"), ("a", "6"))
+    assert [old for *_, old in about(kernel)["replaced"]] == ["2", "5"]
+
+
+def test_a_field_that_is_new_replaces_nothing():
+    class Page(Book):
+        def on_batch(self, draft):
+            if draft.get("book.about", "book", "color") is None:
+                draft.put("book.about", "book", "color", "red")
+                [*_, last] = draft.replaced()
+                draft.put("book.about", "book", "replaced", last)
+
+    kernel = Kernel(Page())
+    kernel.register_agent("alice")
+    propose(kernel, ("a", "1"))
+    assert about(kernel)["replaced"] == ("book.about", "book", "color", None)
+
+
+def test_a_refused_batch_is_not_finished(kernel):
+    assert not propose(kernel, ("a", "1"), ("b", "never")).admitted
+    assert about(kernel)["batches"] == 0
+
+
+def test_a_hook_that_raises_refuses_its_batch_and_is_told_of(kernel, book):
+    faults = []
+    kernel.rules.on_fault = lambda where, error: faults.append((where, type(error).__name__))
+    book.fails = True
+    before = kernel.digest()
+    verdict = propose(kernel, ("a", "1"))
+    assert verdict.codes == ("rule_error",)
+    assert kernel.digest() == before
+    assert faults == [("on_batch of book", "ZeroDivisionError")]
+
+
+def test_a_domain_need_not_finish_anything():
+    class Plain(Domain):
+        name, version, kinds = "plain", "1", (Kind("Write", Write, write),)
+
+    kernel = Kernel(Plain())
+    assert kernel.registry.finishing == ()
+    Plain().on_batch(kernel._draft)
+
+
+def test_worlds_of_the_same_kinds_share_a_validator_and_of_others_do_not():
+    one, same = Kernel(Book()), Kernel(Book())
+    assert one._structure._validate == same._structure._validate
+
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+    class Odd(Domain):
+        name, version = "odd", "1"
+        kinds = (Kind("Write", Annotated[Write, Unhashable(), AfterValidator(dict)], write),)
+
+    odd = Kernel(Odd())
+    odd.register_agent("alice")
+    assert propose(odd, ("a", "1")).admitted

@@ -1,0 +1,523 @@
+"""Laws of deciding a log again: it comes out the same, and where it does not, the rule is named."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+
+from placet.kernel import Domain, Kind
+from placet.kernel.difference import Difference, OtherDecision, difference_of_records
+from placet.kernel.draft import Draft
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import Divergence, Replayer, folded
+from placet.kernel.snapshot import resume, take, world_digest
+from placet.schemas.codec import canonical
+from placet.schemas.effect import Settlement
+from placet.schemas.errors import StoreError
+from placet.schemas.intent import Intent
+from placet.schemas.record import (
+    Admitted,
+    AgentChanged,
+    Changes,
+    Checkpoint,
+    Configured,
+    EntityChange,
+    Header,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+    Tick,
+    decode_record,
+    encode_record,
+    record_body,
+    record_hash,
+)
+from tests.kernel.builders import add, intent, kernel_of, reused
+from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
+from tests.kernel.lives import LIVES, SETTINGS, live, long_life
+
+EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
+
+
+def decided(log: Sequence[bytes], domains: Any = None, **options: Any) -> Redecider:
+    """Decide a whole log again, by the lab if nothing else is said."""
+    again = Redecider([Lab()] if domains is None else domains, **options)
+    for data in log:
+        again.apply(data)
+    return again
+
+
+def difference(log: Sequence[bytes], domains: Any = None, **options: Any) -> Difference:
+    """Decide a log again that must come out otherwise."""
+    with pytest.raises(OtherDecision) as raised:
+        decided(log, domains, **options)
+    return raised.value.difference
+
+
+def rechained(log: Sequence[bytes], place: int, alter: Callable[[Any], Any]) -> list[bytes]:
+    """Alter one record, and hash all after it anew: what no chain can show."""
+    forged: list[bytes] = list(log[:place])
+    for ordinal in range(place, len(log)):
+        record: Any = decode_record(log[ordinal])
+        record = alter(record) if ordinal == place else record
+        prev = record_hash(forged[-1]) if forged else record.prev
+        forged.append(encode_record(msgspec.structs.replace(record, prev=prev)))
+    return forged
+
+
+def place_of(log: Sequence[bytes], kind: type) -> int:
+    return next(n for n, data in enumerate(log) if isinstance(decode_record(data), kind))
+
+
+def replaced(**fields: Any) -> Callable[[Any], Any]:
+    return lambda record: msgspec.structs.replace(record, **fields)
+
+
+# it comes out the same
+
+
+@EACH_SETTING
+@settings(max_examples=8)
+@given(life=LIVES)
+@example(life=long_life(1))
+@example(life=long_life(2))
+@example(life=long_life(3))
+def test_a_log_decided_again_is_the_world_there_was(setting, life):
+    """decide(inputs of the log) = the log: records, state and books."""
+    kernel, log = reused(**SETTINGS[setting])
+    live(kernel, life)
+    again = decided(log, SETTINGS[setting]["domain"])
+    assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
+    assert (again.journal.prev, again.journal.count) == (record_hash(log[-1]), len(log))
+    plain = folded(log)
+    for name in Replayer.__slots__:
+        if name not in {"state", "ledger", "journal"}:
+            assert getattr(again, name) == getattr(plain, name), name
+    batches = [r for r in map(decode_record, log) if isinstance(r, Admitted | Refused | Scheduled)]
+    assert again.batches == len(batches)
+    assert again.intents == sum(len(batch.contexts) for batch in batches)
+    assert again.undecided == []
+
+
+@EACH_SETTING
+def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
+    kernel, log = reused(**SETTINGS[setting])
+    live(kernel, long_life(7))
+    domains = SETTINGS[setting]["domain"]
+    for middle in (len(log) // 3, len(log) - 9):
+        past = resume(take(folded(log[:middle])))
+        again = Redecider(domains, past=past)
+        for data in log[middle:]:
+            again.apply(data)
+        assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
+        switched = Redecider(domains)
+        for ordinal, data in enumerate(log):
+            switched.is_folding = ordinal < middle
+            switched.apply(data)
+        assert switched.batches == again.batches
+        assert switched.state.digest().hex() == kernel.digest()
+
+
+def test_claims_of_a_group_stand_as_they_stood():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
+    kernel.decide_group([
+        [intent("Grab", {"thing": "cup"}, agent_id=agent_id)]
+        for agent_id in ("alice", "bob", "carol")
+    ])  # fmt: skip
+    kernel.decide([intent("Grab", {"thing": "cup"}, "later")])
+    again = decided(log)
+    assert again.batches == 4
+    assert sum(isinstance(decode_record(data), Refused) for data in log) == 2
+    # Taken apart into groups of their own, nobody was there first.
+    second = place_of(log, Refused)
+    seq = decode_record(log[second]).seq
+    assert difference(rechained(log, second, replaced(group_seq=seq))).what == "the verdict"
+
+
+# it does not come out the same
+
+
+def tamper_changes(record: Admitted) -> Any:
+    (first, *others) = record.changes.entities
+    fields = {**(first.fields or {}), "count": 7}
+    forged = msgspec.structs.replace(first, fields=fields)
+    return msgspec.structs.replace(record, changes=Changes([forged, *others]))
+
+
+def test_changes_that_no_rule_made_are_found_though_the_chain_holds():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide([add("p", 3), add("q", 4, agent_id="bob")])
+    forged = rechained(log, place_of(log, Admitted), tamper_changes)
+    folded(forged)  # holds, as far as a chain can tell
+    found = difference(forged)
+    assert found.record == place_of(log, Admitted)
+    assert found.what == f"{COUNTS}/alice count"
+    assert (found.recorded, found.decided) == (7, 3)
+    assert (found.batch_id, found.agent_id, found.req_id) == ("b1", "alice", "p")
+    assert found.rule == "Add of lab 1"
+    assert found.seq == 4
+    assert "decided again, lab.counts/alice count is 3, recorded is 7" in found.why
+
+
+class Moody(Domain):
+    """Reads what is not of the world."""
+
+    name, version = "moody", "3"
+    told: ClassVar[list[int]] = []
+
+    def __init__(self) -> None:
+        self.kinds = (Kind("Say", Amount, self.say), Kind("Roll", Amount, self.roll))
+
+    def say(self, draft: Draft, given: Intent) -> None:
+        if not draft.exists("moody.all", "it"):
+            draft.create("moody.all", "it")
+        self.told.append(len(self.told))
+        draft.put("moody.all", "it", given["agent_id"], len(self.told))
+
+    def roll(self, draft: Draft, given: Intent) -> None:
+        self.say(draft, given)
+        draft.put("moody.all", "it", "roll", [draft.draw("dice"), draft.draw_below(6, "die")])
+
+
+def test_a_rule_that_reads_a_global_is_named_with_what_it_drew():
+    log: list[bytes] = []
+    kernel = kernel_of(Moody(), sink=log)
+    kernel.decide([intent("Say", req_id="p", agent_id="bob")])
+    kernel.decide([intent("Roll", req_id="q")])
+    found = difference(log, [Moody()])
+    assert found.rule == "Say of moody 3"
+    assert (found.agent_id, found.req_id) == ("bob", "p")
+    log.clear()
+    Moody.told.clear()
+    kernel = kernel_of(Moody(), sink=log)
+    kernel.decide([intent("Roll", req_id="q")])
+    found = difference(log, [Moody()])
+    assert found.rule == "Roll of moody 3"
+    assert [draw.purpose for draw in found.draws] == ["dice", "die"]
+    assert all(draw.seq == 5 and draw.agent_id == "alice" for draw in found.draws)
+    assert "it drew 'dice' for alice at seq 5 gave" in found.why
+    assert found.as_dict()["draws"][1]["value"] == found.draws[1].value
+
+
+def lived() -> list[bytes]:
+    """A log with a record of every type."""
+    log: list[bytes] = []
+    kernel = kernel_of(Lab(things=("a",)), sink=log, limits={"checkpoint_groups": 3})
+    kernel.decide([add("p"), intent("Clamp", {"amount": 99}, "q", priority=50)])
+    kernel.decide([intent("Take", {"amount": 50}, "r")])
+    kernel.decide([intent("Mail", {"count": 2}, "s")])
+    kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True, output=["ok"]))
+    kernel.decide({"intents": [add("t")], "sim_time": 5})
+    kernel.step(6)
+    kernel.change_agent("bob", "suspended")
+    kernel.change_agent("bob", "removed")
+    kernel.register_agent("carol", quotas={"Add": {"rate": 3, "burst": 2}}, count=2)
+    kernel.decide([intent("Remake", {"thing": "a"}, "u"), intent("Remake", {"thing": "c"}, "v")])
+    return log
+
+
+def effect_of_another_number(record: Admitted) -> Any:
+    (seq, kind, payload, agent_id), *others = record.effects
+    return msgspec.structs.replace(
+        record, effects=[(seq, kind, {**payload, "number": 9}, agent_id), *others]
+    )
+
+
+def change(**fields: Any) -> Callable[[Any], Any]:
+    """Alter the first change of a record."""
+
+    def alter(record: Any) -> Any:
+        first, *others = record.changes.entities
+        forged = msgspec.structs.replace(first, **fields)
+        return msgspec.structs.replace(
+            record, changes=Changes([forged, *others], record.changes.collections)
+        )
+
+    return alter
+
+
+def other_way_round(record: Any) -> Any:
+    entities = record.changes.entities
+    changes = Changes([*reversed(entities)], record.changes.collections)
+    return msgspec.structs.replace(record, changes=changes)
+
+
+def other_stamp(record: Any) -> Any:
+    (stamp, *others) = record.changes.collections
+    forged = msgspec.structs.replace(stamp, by="nobody")
+    return msgspec.structs.replace(
+        record, changes=Changes(record.changes.entities, [forged, *others])
+    )
+
+
+def one_more(record: Any) -> Any:
+    more = EntityChange(THINGS, "new", {"x": 1}, True, record.seq, "alice", 0)
+    return msgspec.structs.replace(
+        record, changes=Changes([*record.changes.entities, more], record.changes.collections)
+    )
+
+
+A_BATCH, MAILED, REMADE = (Admitted, 0), (Admitted, 1), (Admitted, 3)
+FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
+    (A_BATCH, replaced(normalized=None), "the normalized payload", "Clamp of lab 1"),
+    (A_BATCH, replaced(notices=None), "a warning", "Clamp of lab 1"),
+    (A_BATCH, replaced(notices=[(1, [("odd", "", ""), ("clamped", "other words", "/amount")])]),
+     "a warning", "Clamp of lab 1"),
+    (A_BATCH, replaced(order=None), "the order of its intents", "the kernel's order"),
+    (A_BATCH, change(foreign_seq=1), f"{COUNTS}/alice (foreign_seq)", "Add of lab 1"),
+    (A_BATCH, change(fields={}), f"{COUNTS}/alice count", "Add of lab 1"),
+    (A_BATCH, change(fields={"count": 10.0}), f"{COUNTS}/alice count", "Add of lab 1"),
+    (A_BATCH, change(fields={"count": 11, "x": 1}), f"{COUNTS}/alice x", "Add of lab 1"),
+    (A_BATCH, one_more, f"{THINGS}/new", "Add of lab 1"),
+    (MAILED, effect_of_another_number, "an effect", "Mail of lab 1"),
+    (REMADE, change(fields=None), f"{THINGS}/a", "Remake of lab 1"),
+    (REMADE, other_way_round, "the order of changes", "Remake of lab 1"),
+    (REMADE, other_stamp, "the stamps of collections", "Remake of lab 1"),
+    ((Refused, 0), replaced(refusals=[(0, "domain", "lab.other", "")]), "a refusal",
+     "Take of lab 1"),
+    ((Refused, 0), replaced(refusals=[(0, "staleness", "stale_context", "")]), "the verdict",
+     "the stage staleness, for Take of lab 1"),
+    ((Registered, 2), change(fields={"count": 3}), f"{COUNTS}/carol count", "on_register of lab 1"),
+    ((AgentChanged, 1), replaced(changes=Changes()), f"{COUNTS}/bob", "on_remove of lab 1"),
+    ((Tick, 0), change(fields={"time": 1.0}), f"{COUNTS}/clock draw", "on_tick of lab 1"),
+    ((Settled, 0), replaced(changes=Changes()), "lab.letters/world/7/0", "on_settle of lab 1"),
+    ((Settled, 0), replaced(k=7), "the outcome", "on_settle of lab 1"),
+    ((Header, 0), replaced(changes=Changes()), f"{THINGS}/a", "on_open of lab 1"),
+    (A_BATCH, replaced(encoded=canonical([["alice", i, "Nope", {}, 1] for i in "pq"])),
+     "the verdict", "Nope, which is no kind of these domains"),
+    ((Scheduled, 0), replaced(number=8), "its entry in the schedule", "the kernel's schedule"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "alter", "what", "rule"), FORGERIES)
+def test_a_forged_record_is_named_with_what_and_the_rule(where, alter, what, rule):
+    log = lived()
+    kind, nth = where
+    place = [n for n, d in enumerate(log) if isinstance(decode_record(d), kind)][nth]
+    found = difference(rechained(log, place, alter), [Lab(things=("a",))])
+    assert (found.record, found.what, found.rule) == (place, what, rule)
+    assert found.as_dict()["why"] == found.why
+
+
+def test_the_lived_log_has_a_record_of_every_type_and_comes_out_the_same():
+    log = lived()
+    again = decided(log, [Lab(things=("a",))])
+    assert {type(decode_record(data)).__name__ for data in log} == {
+        "Header", "Configured", "ExecutorChanged", "Registered", "Admitted", "Refused", "Settled",
+        "Scheduled", "Tick", "AgentChanged", "Checkpoint",
+    }  # fmt: skip
+    assert (again.batches, again.hooks) == (6, 7)
+
+
+def test_a_refusal_that_leaves_no_trace_has_none():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide([intent("Take", {"amount": 50})])
+    place = place_of(log, Refused)
+    forged = rechained(log, place, replaced(submitter="carol"))
+    found = difference(forged)
+    assert found.what == "the verdict"
+    assert found.decided == "refused at agent, agent_not_yours"
+    same = replaced(submitter="carol", refusals=[(0, "agent", "agent_not_yours", "")])
+    found = difference(rechained(log, place, same))
+    assert (found.what, found.decided) == ("the outcome", "nothing is recorded")
+
+
+def test_an_admitted_batch_that_was_admitted_before_is_found():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide([add("p")])
+    twice = [*log, b""]
+    record: Any = decode_record(log[-1])
+    record = msgspec.structs.replace(record, prev=record_hash(log[-1]), seq=record.seq + 1)
+    twice[-1] = encode_record(record)
+    found = difference(twice)
+    assert (found.recorded, found.decided) == ("admitted", "answered before")
+
+
+def test_words_may_be_other_words():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide([intent("Take", {"amount": 50})])
+    kernel.decide([intent("Clamp", {"amount": 50}, "q", schema_version="1.9.0")])
+
+    def reworded(record: Any) -> Any:
+        refusals = [(index, stage, code, "!") for index, stage, code, _ in record.refusals]
+        return msgspec.structs.replace(record, refusals=refusals)
+
+    assert decided(rechained(log, place_of(log, Refused), reworded)).batches == 2
+
+
+def test_a_hook_that_refuses_where_it_did_not_is_found():
+    log: list[bytes] = []
+    kernel_of(sink=log).register_agent("carol", count=2)
+    forged = rechained(log, len(log) - 1, replaced(placing={"count": -1}))
+    found = difference(forged)
+    assert found.what == "the outcome"
+    assert "count must not be negative" in str(found.decided)
+    assert found.agent_id == "carol"
+
+
+def test_damage_is_still_found():
+    log = lived()
+    with pytest.raises(Divergence, match="the chain is broken"):
+        decided([*log[:5], log[6]], [Lab(things=("a",))])
+    place = place_of(log, Checkpoint)
+    with pytest.raises(Divergence, match="state digest"):
+        decided(rechained(log, place, replaced(state_digest=b"x" * 16)), [Lab(things=("a",))])
+
+
+# other rules
+
+
+def test_rules_that_are_not_the_ones_decide_nothing_and_say_so():
+    log = lived()
+
+    class Later(Lab):
+        version = "2"
+
+    again = decided(log, [Later(things=("a",))])
+    assert (again.batches, again.hooks) == (0, 0)
+    assert again.state.digest() == folded(log).state.digest()
+    (undecided,) = again.undecided
+    first, last = undecided.first_record, undecided.last_record
+    assert (first, last) == (place_of(log, Registered), len(log) - 1)
+    assert "it was decided by lab 1 (" in undecided.why
+    assert "lab 2 (" in undecided.why
+    assert decided(log, ()).undecided[0].why == "no domain is given"
+
+
+def test_a_domain_of_which_the_log_has_other_settings_decides_nothing():
+    class Set(Lab):
+        def __init__(self, step: int = 1) -> None:
+            super().__init__()
+            self.step = step
+
+        def settings(self) -> dict[str, Any]:
+            return {"step": self.step}
+
+    log: list[bytes] = []
+    kernel_of(Set(2), sink=log).decide([add("p")])
+    assert decided(log, [Set(2)]).batches == 1
+    why = decided(log, [Set(3)]).undecided[0].why
+    assert why == "the settings of lab were {'step': 2} and are {'step': 3}"
+    made = decided(log, lambda rules: [Set(**rules.settings["lab"])])
+    assert made.batches == 1
+
+
+def test_payloads_that_changed_without_their_version_are_named():
+    class Wider(Lab):
+        kinds = (*Lab.kinds, Kind("More", Amount, lambda draft, given: None))
+
+    log: list[bytes] = []
+    kernel_of(sink=log).decide([add("p")])
+    why = decided(log, [Wider()]).undecided[0].why
+    assert "the payloads differ, though the versions are the same" in why
+
+
+def test_what_cannot_be_made_again_is_not_decided():
+    def cannot(rules: Any) -> Any:
+        raise StoreError("it is gone")
+
+    assert decided(lived(), cannot).undecided[0].why == "it is gone"
+
+
+# a host's own rule
+
+
+class Guard:
+    """Refuses more than it was told to let pass."""
+
+    def __init__(self, most: int = 5) -> None:
+        self.most = most
+        self.told: dict[str, set[str]] = {}
+
+    def set_agent_permissions(self, agent_id: str, kinds: set[str]) -> None:
+        self.told[agent_id] = kinds
+
+    def validate_intent(self, given: Any, world_state: Any) -> bool:
+        return bool(given["kind"] in self.told[given["agent_id"]]) and (
+            given["payload"].get("amount", 0) <= self.most
+        )
+
+
+def guarded() -> list[bytes]:
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log, validator=Guard())
+    kernel.decide([add("p", 9)])
+    kernel.decide([add("q", 2)])
+    kernel.decide([intent("Take", {"amount": 4}, "r")])
+    kernel.set_agent_permissions("bob", {"Add"})
+    kernel.decide([add("s", 9, agent_id="bob")])
+    kernel.tick(1.0)
+    kernel.change_agent("bob", "removed")
+    return log
+
+
+def test_what_the_host_refused_is_not_held_against_the_domain():
+    again = decided(guarded())
+    assert (again.batches, again.refused_by_host) == (4, 2)
+
+
+def test_a_host_that_is_given_is_asked_again():
+    again = decided(guarded(), validator=Guard())
+    assert (again.batches, again.refused_by_host) == (4, 0)
+    found = difference(guarded(), validator=Guard(10))
+    assert (found.recorded, found.decided) == ("refused at domain, lab.refused", "admitted")
+
+
+def test_another_host_is_not_asked():
+    class Other(Guard):
+        pass
+
+    assert decided(guarded(), validator=Other()).refused_by_host == 2
+
+
+# reading what a record is
+
+
+def test_the_body_of_a_record_is_all_but_the_hash_before_it():
+    long, short = lived()[-1], lived()[-2]
+    assert decode_record(long).__struct_fields__ != decode_record(short).__struct_fields__
+    for data in lived():
+        record: Any = decode_record(data)
+        moved = encode_record(msgspec.structs.replace(record, prev=b"y" * 16))
+        assert moved != data
+        assert record_body(moved) == record_body(data)
+        later = encode_record(msgspec.structs.replace(record, now_ns=record.now_ns + 1))
+        assert record_body(later) != record_body(data)
+
+
+def test_two_records_are_told_apart_by_what_comes_first():
+    records: dict[type, Any] = {type(r): r for r in map(decode_record, lived())}
+    admitted, refused = records[Admitted], records[Refused]
+    replace = msgspec.structs.replace
+    assert difference_of_records(admitted, records[Tick]).what == "what happened"
+    assert difference_of_records(admitted, refused).what == "what was proposed"
+    failed = replace(
+        refused, **{name: getattr(admitted, name) for name in ("encoded", "contexts", "submitter")}
+    )
+    part = difference_of_records(admitted, failed)
+    assert (part.what, part.recorded) == ("the verdict", "admitted")
+    assert (
+        difference_of_records(admitted, other_stamp(admitted)).what == "the stamps of collections"
+    )
+    registered = records[Registered]
+    other = replace(registered, agent_id="zoe")
+    assert difference_of_records(registered, other).what == "its agent_id"
+    scheduled = records[Scheduled]
+    assert difference_of_records(scheduled, replace(scheduled, due_ns=9)).what == "its due_ns"
+    configured = records[Configured]
+    part = difference_of_records(configured, replace(configured, staleness_threshold=1))
+    assert part.what == "its staleness_threshold"
+    later = replace(configured, now_ns=5)
+    assert difference_of_records(configured, later).what == "when it was decided"
+
+
+def test_mail_is_a_kind_with_an_effect():
+    assert next(kind for kind in Lab.kinds if kind.name == "Mail").effects == (MAIL,)

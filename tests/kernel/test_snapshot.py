@@ -1,0 +1,119 @@
+"""Laws of snapshots: a world that goes on from one is the world that went on."""
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+
+from placet.kernel import snapshot as snapshots
+from placet.kernel.replay import Replayer, folded
+from placet.schemas.record import Checkpoint, decode_record
+from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from tests.kernel.builders import add, kernel_of, reused
+from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+
+EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
+
+
+def through_bytes(past: Replayer) -> Replayer:
+    """Take a snapshot, write it, read it, and go on from it."""
+    return snapshots.resume(decode_snapshot(encode_snapshot(snapshots.take(past))))
+
+
+def facts(past: Replayer) -> list[object]:
+    """Say all that a fold knows."""
+    return [snapshots.take(past), past.header, past.journal.count, past.ledger.policy]
+
+
+@EACH_SETTING
+@settings(max_examples=20)
+@given(before=LIVES, after=LIVES)
+@example(before=long_life(4), after=long_life(5))
+@example(before=long_life(6), after=long_life(7))
+def test_a_fold_that_goes_on_from_a_snapshot_is_the_fold(setting, before, after):
+    """fold(log) = fold(tail, snapshot(fold(head)))."""
+    kernel, log = reused(**SETTINGS[setting])
+    live(kernel, before)
+    past = through_bytes(folded(log))
+    assert facts(past) == facts(folded(log))
+    length = len(log)
+    live(kernel, after, time_of(before))
+    for data in log[length:]:
+        past.apply(data)
+    assert facts(past) == facts(folded(log))
+
+
+@EACH_SETTING
+@settings(max_examples=5)
+@given(before=LIVES, after=LIVES)
+@example(before=long_life(4), after=long_life(5))
+@example(before=long_life(8), after=long_life(9))
+def test_a_world_opened_from_a_snapshot_writes_the_records_it_would_have(setting, before, after):
+    """Kernel(snapshot) and Kernel(log) write the same bytes from there on."""
+    kernel, log = reused(**SETTINGS[setting])
+    live(kernel, before)
+    by_log, by_snapshot = list[bytes](), list[bytes]()
+    one = kernel_of(history=log, sink=by_log, **SETTINGS[setting])
+    other = kernel_of(history=through_bytes(folded(log)), sink=by_snapshot, **SETTINGS[setting])
+    now = time_of(before)
+    assert live(one, after, now) == live(other, after, now)
+    assert by_snapshot == by_log
+
+
+def test_checkpoints_come_where_they_would_have_come_without_the_interruption():
+    limits = {"checkpoint_groups": 3}
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log, limits=limits)
+    for number in range(11):
+        kernel.decide(add(f"r{number}"))
+    types = [type(decode_record(data)) for data in log]
+    assert types.count(Checkpoint) == 3
+    begun = 5  # header, policy, executor, two agents
+    for cut in range(begun, len(log)):
+        if types[cut] is Checkpoint:  # it is of one group with the batch before it
+            continue
+        head = log[:cut]
+        again = kernel_of(history=through_bytes(folded(head)), sink=head, limits=limits)
+        for number in range(11):
+            again.decide(add(f"r{number}"))  # the first of them are remembered, and leave no record
+        assert [type(decode_record(data)) for data in head] == types
+
+
+def a_snapshot() -> Snapshot:
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide(add("r"))
+    return snapshots.take(folded(log))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"header": b"\x01"},
+        {"world": b"\x90"},
+        {"world": b"nonsense"},
+        {"seq": 99},
+        {"now_ns": 99},
+        {"state_digest": bytes(16)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_contradicts_itself_is_refused(change):
+    with pytest.raises(ValueError, match=r"no world of a known form|not the one that it tells of"):
+        snapshots.resume(msgspec.structs.replace(a_snapshot(), **change))
+
+
+def test_a_record_of_another_kind_does_not_pass_for_header_or_policy():
+    one = a_snapshot()
+    assert one.configured is not None
+    for change in ({"header": one.configured}, {"configured": one.header}):
+        with pytest.raises(ValueError, match="names another record"):
+            snapshots.resume(msgspec.structs.replace(one, **change))
+
+
+def test_a_snapshot_before_the_first_policy_is_one():
+    log: list[bytes] = []
+    kernel_of(sink=log, agents=())
+    past = through_bytes(folded(log[:1]))
+    assert (past.configured_data, past.journal.count) == (None, 1)
+    past.apply(log[1])
+    assert past.configured_data == log[1]

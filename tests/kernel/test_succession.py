@@ -1,0 +1,251 @@
+"""Other rules take over a log: what they may, what they say, and what becomes of old payloads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from typing_extensions import TypedDict
+
+from placet.kernel import Domain, Kernel, KernelConfig, Kind
+from placet.kernel.domain import Upcaster
+from placet.kernel.draft import Draft
+from placet.kernel.redecide import Maker, Redecider
+from placet.kernel.replay import folded
+from placet.kernel.snapshot import resume, take
+from placet.kernel.succession import rules_in
+from placet.schemas.errors import StoreError
+from placet.schemas.intent import Intent
+from placet.schemas.record import Admitted, Refused, RulesChanged, Scheduled, decode_record
+from tests.kernel.builders import intent
+
+TANK = "tank.tanks"
+
+
+class Liters(TypedDict):
+    liters: int
+
+
+class Milliliters(TypedDict):
+    milliliters: int
+
+
+def pour(draft: Draft, given: Intent) -> None:
+    payload = given["payload"]
+    amount = payload["liters"] * 1000 if "liters" in payload else payload["milliliters"]
+    if not draft.exists(TANK, "it"):
+        draft.create(TANK, "it", {"ml": 0})
+    draft.put(TANK, "it", "ml", draft.get(TANK, "it", "ml") + amount)
+
+
+class Tank(Domain):
+    """Counted in liters at first, in milliliters since."""
+
+    name = "tank"
+
+    def __init__(self, kinds: Sequence[Kind], version: str = "1") -> None:
+        self.kinds = kinds
+        self.version = version
+
+
+def in_milliliters(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"milliliters": payload["liters"] * 1000}
+
+
+def tank_1() -> Tank:
+    return Tank([Kind("Pour", Liters, pour)])
+
+
+def tank_2(upcaster: Upcaster | None = in_milliliters) -> Tank:
+    upcasters = {} if upcaster is None else {"1": upcaster}
+    return Tank([Kind("Pour", Milliliters, pour, version="2", upcasters=upcasters)])
+
+
+def life_of(domain: Domain, log: list[bytes], **options: Any) -> Kernel:
+    return Kernel(domain, KernelConfig(), sink=log.append, history=tuple(log), **options)
+
+
+def decided(log: list[bytes], domain: Tank | Maker) -> Redecider:
+    again = Redecider([domain] if isinstance(domain, Tank) else domain)
+    for data in log:
+        again.apply(data)
+    return again
+
+
+def poured_in_liters() -> list[bytes]:
+    """Two liters poured, and one more to come at second 9."""
+    log: list[bytes] = []
+    kernel = life_of(tank_1(), log)
+    kernel.register_agent("alice")
+    kernel.decide([intent("Pour", {"liters": 2}, "p")], 1.0)
+    kernel.decide({"intents": [intent("Pour", {"liters": 1}, "q")], "sim_time": 9}, 1.0)
+    return log
+
+
+def test_a_log_of_a_version_that_nothing_reads_is_not_opened():
+    log = poured_in_liters()
+    with pytest.raises(StoreError) as raised:
+        life_of(tank_2(None), log)
+    assert str(raised.value) == (
+        "the log holds Pour of version 1, the world is opened with version 2, which has no "
+        "upcaster from it (it has none); give the kind upcasters={'1': ...}, or open the log with "
+        "the version it is of"
+    )
+    assert len(log) == len(poured_in_liters())
+
+
+def test_a_newer_version_takes_over_and_says_so():
+    log = poured_in_liters()
+    before = list(log)
+    kernel = life_of(tank_2(), log)
+    (changed,) = map(decode_record, log[len(before) :])
+    assert log[: len(before)] == before  # nothing is rewritten
+    assert isinstance(changed, RulesChanged)
+    assert (changed.seq, changed.kinds) == (kernel.seq, {"Pour": "2"})
+    assert changed.fingerprint == kernel.registry.fingerprint
+    again = list(log)
+    life_of(tank_2(), again)
+    assert again == log  # it is news once
+    life_of(tank_2(), log)
+
+
+def test_an_older_version_does_not_take_over_from_a_newer_one():
+    log = poured_in_liters()
+    life_of(tank_2(), log)
+    with pytest.raises(StoreError, match=r"holds Pour of version 2, .* opened with version 1"):
+        life_of(tank_1(), log)
+
+
+def test_a_batch_scheduled_before_an_upgrade_is_made_todays_when_it_is_due():
+    log = poured_in_liters()
+    kernel = life_of(tank_2(), log)
+    kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
+    kernel.decide([], 10.0)
+    due = [r for r in map(decode_record, log) if isinstance(r, Admitted)][-1]
+    assert due.due_of == 1
+    assert kernel.tree.get(TANK, "it", "ml") == 3001
+
+
+@pytest.mark.parametrize("upcaster", [lambda payload: payload["gallons"], lambda payload: object()])
+def test_an_upcaster_that_fails_refuses_its_batch_and_the_world_lives(upcaster):
+    log = poured_in_liters()
+    kernel = life_of(tank_2(upcaster), log)
+    told: list[str] = []
+    kernel.rules.on_fault = lambda where, error: told.append(where)
+    kernel.decide([], 10.0)
+    refused = decode_record(log[-1])
+    assert isinstance(refused, Refused)
+    assert [code for _, _, code, _ in refused.refusals] == ["rule_error"]
+    assert told == ["upcaster of Pour from version 1"]
+    assert kernel.decide([intent("Pour", {"milliliters": 1}, "r")]).admitted
+
+
+def test_a_whole_log_is_decided_again_by_its_newer_rules():
+    log = poured_in_liters()
+    kernel = life_of(tank_2(), log)
+    kernel.decide([intent("Pour", {"milliliters": 1}, "r")], 2.0)
+    kernel.decide([], 10.0)
+    again = decided(log, tank_2())
+    assert (again.batches, again.undecided) == (4, [])
+    assert again.state.digest().hex() == kernel.digest()
+
+
+def test_only_the_kinds_that_changed_are_made_todays():
+    def two(*kinds: Kind) -> Tank:
+        return Tank([*kinds, Kind("Fill", Liters, pour)])
+
+    log: list[bytes] = []
+    kernel = life_of(two(*tank_1().kinds), log)
+    kernel.register_agent("alice")
+    batch = [intent("Pour", {"liters": 2}, "p"), intent("Fill", {"liters": 1}, "q")]
+    kernel.decide({"intents": batch, "sim_time": 9})
+    kernel = life_of(two(*tank_2().kinds), log)
+    kernel.decide([], 10.0)
+    assert kernel.tree.get(TANK, "it", "ml") == 3000
+
+
+def test_an_upcaster_that_does_not_mean_the_same_is_found():
+    log = poured_in_liters()
+    with pytest.raises(StoreError, match=r"tank\.tanks/it ml is 2, recorded is 2000"):
+        decided(log, tank_2(lambda payload: {"milliliters": payload["liters"]}))
+
+
+def test_an_upcaster_that_raises_is_a_divergence():
+    log = poured_in_liters()
+    with pytest.raises(StoreError, match="upcaster of Pour from version 1 raised KeyError"):
+        decided(log, tank_2(lambda payload: {"milliliters": payload["gallons"]}))
+
+
+def test_what_is_decided_by_rules_that_are_gone_is_folded_and_named():
+    log = poured_in_liters()
+    other = Tank([Kind("Pour", Liters, pour)], version="2")
+    kernel = life_of(other, log)
+    kernel.decide([intent("Pour", {"liters": 3}, "r")], 2.0)
+    again = decided(log, other)
+    assert again.batches == 1
+    (undecided,) = again.undecided
+    assert (undecided.first_record, undecided.last_record) == (2, 4)
+    assert "decided by tank 1 (" in undecided.why
+    both = decided(log, lambda rules: [tank_1() if rules.domains == [("tank", "1")] else other])
+    assert (both.batches, both.undecided) == (3, [])
+
+
+def test_a_kind_that_is_not_read_any_more_is_not_decided():
+    log = poured_in_liters()
+    again = decided(log, tank_2(None))
+    assert again.undecided[0].why == "Pour was of version 1, and is 2 with no upcaster from it"
+    gone = decided(log, Tank([Kind("Drain", Liters, pour)]))
+    assert "is not there with no upcaster" in gone.undecided[0].why
+
+
+def test_a_kind_may_go_and_what_was_scheduled_of_it_is_refused():
+    log = poured_in_liters()
+    kernel = life_of(Tank([Kind("Drain", Liters, pour)]), log)
+    kernel.decide([], 10.0)
+    refused = decode_record(log[-1])
+    assert isinstance(refused, Refused)
+    assert refused.refusals[0][2] == "kind_unknown"
+
+
+class Watchman:
+    def validate_intent(self, given: object, world_state: object) -> bool:
+        return True
+
+
+def test_a_host_that_brings_a_rule_of_its_own_says_so():
+    log = poured_in_liters()
+    life_of(tank_1(), log, effect_validator=Watchman())
+    changed = decode_record(log[-1])
+    assert isinstance(changed, RulesChanged)
+    assert changed.validator == f"{__name__}:Watchman"
+    assert str(rules_in(changed)).endswith(f", with the validator {__name__}:Watchman")
+
+
+def test_rules_in_force_survive_a_snapshot():
+    log = poured_in_liters()
+    life_of(tank_2(), log)
+    past = resume(take(folded(log)))
+    assert past.header is not None
+    assert rules_in(past.header) == rules_in(decode_record(log[-1]))  # type: ignore[arg-type]  # it is
+    taken: list[bytes] = []
+    Kernel(tank_2(), KernelConfig(), sink=taken.append, history=past)
+    assert taken == []
+
+
+def test_a_scheduled_batch_says_of_which_versions_it_is():
+    scheduled = decode_record(poured_in_liters()[-1])
+    assert isinstance(scheduled, Scheduled)
+    assert scheduled.versions == {"Pour": "1"}
+
+
+def test_a_kind_has_no_upcaster_from_itself():
+    with pytest.raises(ValueError, match="which is its own version"):
+        Kind("Pour", Liters, pour, upcasters={"1": in_milliliters})
+
+
+def test_settings_must_be_plain():
+    class Odd(Tank):
+        def settings(self) -> dict[str, Any]:
+            return {"size": object()}
+
+    with pytest.raises(ValueError, match="the settings of domain 'tank' must be plain JSON"):
+        Kernel(Odd(tank_1().kinds))

@@ -1,0 +1,56 @@
+"""Logs for the tests of recovery, written group by group, and snapshots beside them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from placet.kernel import snapshot as snapshots
+from placet.kernel.replay import Replayer
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.schemas.record import LogGroup
+from tests.kernel.builders import add, kernel_of
+
+
+def records_of_adds(count: int) -> list[bytes]:
+    """Give the log of a lab in which alice adds so many times; each is one record and one seq."""
+    records: list[bytes] = []
+    kernel = kernel_of(sink=records, limits={"checkpoint_groups": 1_000_000})
+    for number in range(count):
+        kernel.decide(add(f"r:{number}"))
+    return records
+
+
+def write_log(path: Path, records: Sequence[bytes], *, to: int | None = None) -> SqliteEventLog:
+    """Write records, one to a group, after what is there, and close the log."""
+    log = SqliteEventLog(path, synchronous="off")
+    epoch = log.open()
+    past = Replayer()
+    for ordinal, data in enumerate(records[:to]):
+        before = past.ledger.seq
+        past.apply(data)
+        if ordinal >= log.count():
+            log.append(LogGroup(ordinal, before, past.ledger.seq, [data]), epoch)
+    log.close()
+    return log
+
+
+def files_of(log: SqliteEventLog) -> SnapshotFiles:
+    files = snapshots_of(log)
+    assert files is not None
+    return files
+
+
+def snapshot_at(log: SqliteEventLog, records: Sequence[bytes], at: int) -> Place:
+    """Write the snapshot of a log's first records beside it."""
+    past = Replayer()
+    for data in records[:at]:
+        past.apply(data)
+    files_of(log).write(snapshots.take(past))
+    return Place(at, past.ledger.seq)
+
+
+def cut_at(log: SqliteEventLog, before_record: int) -> None:
+    """Compact a log that nobody writes."""
+    epoch = log.open()
+    log.compact(before_record, epoch, groups_max=1_000_000)
+    log.close()

@@ -1,0 +1,176 @@
+"""`placet compact`: what it leaves, what it says, and when it refuses."""
+
+import pytest
+
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import fold, verify
+from placet.runtime.snapshot_files import snapshots_of
+from placet.schemas.errors import StoreError
+from tests.runtime.command_line import TOWN
+from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
+from tests.runtime.test_event_log_sqlite import corrupt_index, error_of, execute, read_all
+
+
+@pytest.fixture
+def town(placet):
+    """A log of a few hundred records, and what it says before it is compacted."""
+    return placet("run", *TOWN, "--json").json()
+
+
+def test_a_compacted_log_is_the_same_world_with_a_shorter_past(placet, town):
+    size = (placet.folder / "town.db").stat().st_size
+    done = placet("compact", "town.db", "--keep", "20", "--json").json()
+    assert done["seq"] == town["seq"]
+    assert 0 < done["removed_records"] == done["first_record"]
+    assert town["seq"] - 40 < done["after_seq"] <= town["seq"] - 20
+    assert done["file_bytes"] == {
+        "before": size,
+        "after": (placet.folder / "town.db").stat().st_size,
+    }
+    assert done["file_bytes"]["after"] < size
+    assert placet("replay", "town.db", "--json").json()["digest"] == town["digest"]
+    report = placet("verify", "town.db", "--json").json()
+    assert (report["ok"], report["snapshots"]) == (True, 2)
+    assert report["compacted"] == {
+        "first_record": done["first_record"],
+        "after_seq": done["after_seq"],
+    }
+    assert len(list((placet.folder / "town.db.snapshots").iterdir())) == 2
+    assert not (placet.folder / "town.db-wal").exists()
+
+
+def test_what_is_gone_is_said_to_be(placet, town):
+    before = placet("replay", "town.db", "--to", str(town["seq"] - 5), "--json").json()
+    outcome = placet("compact", "town.db", "--keep", "20")
+    assert outcome.code == 0
+    assert "town.db begins at record" in outcome.out
+    assert "town.db.snapshots: it belongs to the log" in outcome.out
+    gone = placet("replay", "town.db", "--to", "3")
+    assert gone.code == 1
+    assert "was compacted up to seq" in gone.err
+    assert "give a later seq" in gone.err
+    first = placet("log", "town.db", "--json").json()[0]
+    assert first["seq"] > 3
+    assert "compacted: the records up to seq" in placet("log", "town.db").out
+    assert "compacted" not in placet("log", "town.db", "--from", str(town["seq"])).out
+    assert placet("replay", "town.db", "--to", str(town["seq"] - 5), "--json").json() == before
+
+
+def test_compacting_again_removes_only_what_is_new(placet, town):
+    placet("compact", "town.db", "--keep", "20")
+    again = placet("compact", "town.db", "--keep", "20")
+    assert again.code == 0
+    assert "nothing to remove" in again.out
+    last = placet("compact", "town.db", "--keep", "1", "--json").json()
+    assert last["removed_records"] > 0
+    assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
+
+
+def test_a_log_that_is_shorter_than_what_stays_is_left_alone(placet, town):
+    outcome = placet("compact", "town.db")
+    assert (outcome.code, town["seq"] < 10_000) == (0, True)
+    assert "nothing to remove; it reaches from seq 0" in outcome.out
+    assert "10 000 seqs stay" in outcome.out
+
+
+def test_a_log_that_is_in_use_is_refused(placet, town):
+    with_writer = SqliteEventLog("town.db")
+    epoch = with_writer.open()
+    outcome = placet("compact", "town.db")
+    assert outcome.code == 1
+    assert "another process has it open" in outcome.err
+    assert not (placet.folder / "town.db.snapshots").exists()
+    assert epoch == 2
+    with_writer.compact(0, epoch, groups_max=1)  # it was not fenced
+    with_writer.close()
+    assert placet("compact", "town.db").code == 0
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [("gone.db", "there is no file"), ("memory://", "a log in memory ends with its process")],
+)
+def test_what_is_no_log_is_said_in_one_line(placet, store, said):
+    outcome = placet("compact", store)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert said in outcome.err
+    assert list(placet.folder.iterdir()) == []
+
+
+def test_a_log_is_never_compacted_without_its_snapshots(tmp_path, monkeypatch):
+    """Whatever ends a compaction half way, what is left opens."""
+    from placet.runtime import compaction
+
+    records = records_of_adds(30)
+    log = write_log(tmp_path / "a.db", records)
+    whole = fold(log).state.digest()
+    monkeypatch.setattr(compaction, "_SLICE_GROUPS", 4)
+    for stop_at in range(12):
+        calls = 0
+
+        class Stopping(SqliteEventLog):
+            def compact(self, *arguments, **options):
+                nonlocal calls
+                calls += 1
+                if calls > stop_at:  # noqa: B023  # called within the round
+                    raise StoreError("the power went")
+                return super().compact(*arguments, **options)
+
+        files = snapshots_of(log)
+        assert files is not None
+        try:
+            compaction.compact(Stopping(tmp_path / "a.db"), tmp_path / "a.db", files, keep_seqs=5)
+        except StoreError as error:
+            assert "the power went" in str(error)  # noqa: PT017  # or it was done
+        assert fold(log).state.digest() == whole
+        assert verify(log).is_ok
+
+
+# what is damaged
+
+
+@pytest.fixture
+def compacted(tmp_path):
+    records = records_of_adds(10)
+    log = write_log(tmp_path / "a.db", records)
+    for at in (8, 12):
+        snapshot_at(log, records, at)
+    cut_at(log, 7)
+    return tmp_path / "a.db"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM groups WHERE first_record = 7", "begin at record 7, and its first group be"),
+        ("DELETE FROM groups WHERE first_record = 9", "the group at record 9 is missing"),
+        ("UPDATE meta SET first_record = 8", "begin at record 8, and its first group begins at 7"),
+        ("UPDATE meta SET first_record = 0", "begin at record 0, and its first group begins at 7"),
+        ("DELETE FROM groups", "begin at record 7, and its first group begins at None"),
+    ],
+)
+def test_a_group_lost_from_a_compacted_log_is_seen(compacted, statement, said):
+    execute(compacted, statement)
+    assert said in error_of(read_all, compacted)
+
+
+def test_a_group_lost_at_the_end_of_a_compacted_log_is_seen(compacted):
+    corrupt_index(compacted, "DELETE FROM groups WHERE first_record = 14")
+    assert "13 by its table and at 14 by its index" in error_of(read_all, compacted)
+
+
+def test_no_flipped_byte_of_a_snapshot_is_silent(compacted):
+    log = SqliteEventLog(compacted)
+    whole = fold(log).state.digest()
+    files = files_of(log)
+    for place in files.places():
+        path = files.folder / place.name
+        sound = path.read_bytes()
+        for at in range(0, len(sound), 29):
+            damaged = bytearray(sound)
+            damaged[at] ^= 0x55
+            path.write_bytes(damaged)
+            assert verify(log).warnings
+            assert fold(log).state.digest() == whole  # the other one serves
+        path.write_bytes(sound)

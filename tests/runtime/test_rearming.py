@@ -1,0 +1,280 @@
+"""What a world that is opened again takes up where it was: each thing by what it does.
+
+Every test is run with the whole log, with a snapshot at the end, and with one in the middle of it.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet import Limits, Orchestrator, OrchestratorConfig
+from placet.runtime import facade
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import fold
+from placet.runtime.recovery import recover
+from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.snapshot_taking import take_snapshot
+from placet.schemas.effect import Effect
+from placet.schemas.verdict import Verdict
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import COUNTS, Lab
+
+
+class Life:
+    """A world that is opened, left, and opened again."""
+
+    def __init__(self, folder: Path, snapshot: str) -> None:
+        self.store = f"sqlite:///{folder}/w.db?synchronous=off"
+        self._snapshot = snapshot
+        self._is_begun = False
+
+    @asynccontextmanager
+    async def open(self, **config: Any) -> AsyncIterator[Orchestrator]:
+        if self._is_begun:
+            self._take()
+        options = {"clock": "stepped", "snapshot_every_seqs": None, **config}
+        async with Orchestrator(Lab(), OrchestratorConfig(store=self.store, **options)) as world:
+            self._is_begun = True
+            yield world
+
+    def _take(self) -> None:
+        """Leave a snapshot beside the log, where this test wants one."""
+        log = open_event_log(self.store)
+        files = snapshots_of(log)
+        assert files is not None
+        end = recover(log).past.ledger.seq
+        if self._snapshot == "in the middle":
+            take_snapshot(log, files, to_seq=end // 2)
+        elif self._snapshot == "at the end":
+            take_snapshot(log, files)
+
+
+@pytest.fixture(params=["without", "in the middle", "at the end"])
+def life(request, tmp_path):
+    return Life(tmp_path, request.param)
+
+
+async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[Verdict]:
+    """Post batches, step, and give their verdicts."""
+    tickets = [world.post(batch) for batch in batches]
+    await world.step(dt)
+    return [await ticket for ticket in tickets]
+
+
+async def test_agents_their_permissions_and_their_standing(life):
+    async with life.open() as world:
+        await world.register_agent("alice", permissions={"Take"})
+        await world.register_agent("bob")
+        await world.register_agent("carol")
+        await world.suspend_agent("bob")
+        await world.remove_agent("carol")
+    async with life.open() as world:
+        answers = await decided(
+            world, *([add("r", agent_id=name)] for name in ("alice", "bob", "carol"))
+        )
+        assert [answer.codes for answer in answers] == [
+            ("permission_denied",),
+            ("agent_suspended",),
+            ("agent_unknown",),
+        ]
+        assert (await world.register_agent("carol")).incarnation == 2
+
+
+async def test_answers_that_were_given_are_given_again(life):
+    drop = intent("Drop", {"thing": "x"}, "gone")
+    async with life.open() as world:
+        await world.register_agent("alice")
+        before = await decided(world, [add("r:1", 5)], [drop])
+    async with life.open() as world:
+        after = await decided(world, [add("r:1", 5)], [drop], [add("r:1", 6)])
+        assert [answer.replayed for answer in after] == [True, True, False]
+        assert after[2].codes == ("req_id_reused",)
+        assert [(a.admitted, a.seq, a.codes) for a in after[:2]] == [
+            (b.admitted, b.seq, b.codes) for b in before
+        ]
+        assert await world.state(f"{COUNTS}/alice/count") == 5
+
+
+async def test_windows_that_have_forgotten_have_still_forgotten(life):
+    small = Limits(window_ids_max=2)
+    async with life.open(limits=small) as world:
+        await world.register_agent("alice")
+        for number in range(6):
+            await decided(world, [add(f"r:{number}")])
+    async with life.open(limits=small) as world:
+        (answer,) = await decided(world, [add("r:0")])
+        assert answer.codes == ("req_id_too_old",)
+
+
+async def test_quotas_that_were_spent_are_still_spent(life):
+    quotas = {"Add": {"rate": 0.1, "burst": 2}}
+    async with life.open(quotas=quotas) as world:
+        await world.register_agent("alice")
+        spent = await decided(world, [add("a")], [add("b")])
+        assert all(answer.admitted for answer in spent)
+    async with life.open(quotas=quotas) as world:
+        (refused,) = await decided(world, [add("c")])
+        assert refused.codes == ("quota_exceeded",)
+        (passed,) = await decided(world, [add("c")], dt=refused.refusals[0].retry_after or 0)
+        assert passed.admitted
+
+
+async def test_staleness_is_judged_by_changes_of_the_earlier_life(life):
+    async with life.open() as world:
+        for name in ("alice", "bob"):
+            await world.register_agent(name)
+        put = intent("Put", {"thing": "a", "field": "x", "value": 1}, "p", agent_id="bob")
+        (changed,) = await decided(world, [put])
+        assert changed.seq is not None
+        seen = changed.seq - 1
+    async with life.open() as world:
+        look = intent("Look", {"thing": "a"}, "l", context_seq=seen)
+        (stale,) = await decided(world, [look])
+        assert stale.codes == ("stale_context",)
+        assert stale.refusals[0].changed[0]["by"] == "bob"
+
+
+async def test_a_batch_for_later_is_run_when_it_is_due(life):
+    async with life.open() as world:
+        await world.register_agent("alice")
+        ticket = world.post({"intents": [add("later", 7)], "sim_time": 10.0})
+        await world.step(1.0)
+        assert (await ticket).scheduled
+    async with life.open() as world:
+        assert world.sim_time == 1.0
+        await world.step(8.0)
+        answer = await world.verdict_of("alice", "later")
+        assert answer is not None
+        assert answer.scheduled
+        await world.step(1.0)
+        final = await world.verdict_of("alice", "later")
+        assert final is not None
+        assert (final.admitted, final.scheduled) == (True, False)
+        assert await world.state(f"{COUNTS}/alice/count") == 7
+
+
+async def test_a_batch_for_later_is_run_when_it_is_due_by_the_clock_itself(life):
+    """In real time nobody steps: the alarm is set again as the world opens."""
+    async with life.open(clock="realtime") as world:
+        await world.register_agent("alice")
+        await world.submit({"intents": [add("later", 7)], "sim_time": world.sim_time + 0.2})
+    async with life.open(clock="realtime") as world:
+        async for event in world.events(since=world.seq):
+            assert event.type == "batch"
+            break
+        assert await world.state(f"{COUNTS}/alice/count") == 7
+
+
+async def test_effects_that_are_open_are_run_when_their_executor_comes_and_others_are_not(life):
+    ran: list[tuple[int, int]] = []
+
+    async def send(effect: Effect) -> dict[str, Any]:
+        ran.append((effect.key.seq, effect.key.k))
+        return {"sent": effect.payload["number"]}
+
+    async def hang(effect: Effect) -> dict[str, Any]:
+        raise RuntimeError("not now")
+
+    async with life.open(log_level="critical") as world:
+        await world.register_executor("mail", hang)
+        await world.register_agent("alice")
+        (failed,) = await decided(world, [intent("Mail", {"count": 1}, "m:1")])
+        await world.settle()
+        executor = world._open.executors.pop("mail")  # from here on nobody takes them up
+        assert executor is not None
+        (left,) = await decided(world, [intent("Mail", {"count": 2}, "m:2")])
+        assert world.statistics()["outbox"] == 2
+    async with life.open() as world:
+        assert world.statistics()["outbox"] == 2
+        await world.register_executor("mail", send)
+        await world.settle()
+        assert sorted(ran) == [(left.seq, 0), (left.seq, 1)]
+        assert world.statistics()["outbox"] == 0
+        letters = await world.state("lab.letters")
+        assert letters[f"world/{left.seq}/1"] == {"output": {"sent": 1}}
+        assert failed.seq is not None
+    async with life.open() as world:
+        ran.clear()
+        await world.register_executor("mail", send)
+        await world.settle()
+        assert ran == []
+
+
+async def test_time_goes_on_from_the_logs_and_never_back(life):
+    async with life.open() as world:
+        await world.register_agent("alice")
+        await decided(world, [add("a")], dt=2.5)
+    async with life.open() as world:
+        assert world.sim_time == 2.5
+        await world.step(0.5)
+        assert world.sim_time == 3.0
+    async with life.open(clock="realtime") as world:
+        assert world.sim_time >= 3.0
+
+
+async def test_what_follows_is_what_would_have_followed(life, tmp_path):
+    """The log of a life with a break is that of one without, byte for byte."""
+
+    async def first(world: Orchestrator) -> None:
+        for name in ("alice", "bob"):
+            await world.register_agent(name)
+        for number in range(5):
+            grab = {"thing": "apple"}
+            await decided(
+                world,
+                *([intent("Grab", grab, f"g:{number}", agent_id=n)] for n in ("alice", "bob")),
+                [add(f"a:{number}")],
+            )
+
+    async def second(world: Orchestrator) -> None:
+        for number in range(5, 9):
+            await decided(world, [add(f"a:{number}")], [add(f"a:{number}", agent_id="bob")])
+
+    options = {"seed": 5, "limits": Limits(checkpoint_groups=2)}
+    async with life.open(**options) as world:
+        await first(world)
+    async with life.open(**options) as world:
+        await second(world)
+    (tmp_path / "whole").mkdir()
+    whole = Life(tmp_path / "whole", "without")
+    async with whole.open(**options) as world:
+        await first(world)
+        await second(world)
+    logs = [[data for _, data in open_event_log(one.store).read()] for one in (life, whole)]
+    assert logs[0] == logs[1]
+
+
+async def test_a_world_remembers_what_began_it(life):
+    origin = {"program": "mine", "arguments": [1, {"two": None}]}
+    async with life.open(origin=origin) as world:
+        await world.register_agent("alice")
+    async with life.open(origin={"program": "another"}):
+        pass
+    past = fold(open_event_log(life.store))
+    assert past.header is not None
+    assert past.header.origin == origin
+
+
+def test_facade_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
+    """Else a record that an earlier writer appends in between would be missed."""
+    calls: list[str] = []
+    world = Orchestrator(Lab(), OrchestratorConfig(store=f"{tmp_path}/w.db"))
+    log = open_event_log(f"{tmp_path}/w.db")
+    genuine = log.open
+
+    def note_open() -> int:
+        calls.append("open")
+        return genuine()
+
+    def note_recover(one: Any) -> Any:
+        calls.append("recover")
+        return recover(one)
+
+    monkeypatch.setattr(log, "open", note_open)
+    monkeypatch.setattr(facade, "recover", note_recover)
+    world._load(log, [])
+    log.close()
+    assert calls == ["open", "recover"]

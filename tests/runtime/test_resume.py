@@ -1,0 +1,250 @@
+"""A run that was killed goes on where it was, and ends as it would have."""
+
+import asyncio
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from placet.kernel.snapshot import world_digest
+from placet.runtime import open_world
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import fold, verify
+from placet.runtime.scenarios import load
+from placet.runtime.scenarios.loading import as_text, from_text
+from placet.runtime.scenarios.resuming import begun_run
+from placet.runtime.scenarios.runner import ScenarioRunner
+from placet.runtime.scenarios.scenario import ScenarioError
+from tests.runtime.command_line import run_process
+from tests.runtime.test_snapshots import InThisProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AGENTS, TICKS = 24, 12
+SCENARIO = load("town", overrides=[f"ticks={TICKS}"]).with_agents(AGENTS)
+
+MORTAL = """
+ticks = 8
+[agents.walker]
+count = 5
+policy = "mortals:Walker"
+[quotas]
+Move = { rate = 0.8, burst = 3 }
+"""
+MORTALS = """
+import os, signal
+
+def die_at(moment):
+    if os.environ.get("DIE_AT") == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Walker:
+    def __init__(self, member, scenario, intent):
+        self.intent, self.name = intent, member.agent_id
+        die_at(f"welcome {self.name}")
+
+    def propose(self, view):
+        die_at(f"{view.sim_time:g} {self.name}")
+        x, y, z = view.state["world.agents"][self.name]["position"]
+        return [self.intent("Move", to=[x + 1, y, z])]
+"""
+
+
+def whole_digest(store: str) -> tuple[bytes, bytes]:
+    """Give the digest of the state, and that of state and books."""
+    past = fold(open_event_log(store))
+    return past.state.digest(), world_digest(past.state, past.ledger)
+
+
+async def run(store: str, **options: Any) -> str:
+    return (await ScenarioRunner(SCENARIO, store=store, **options).run()).digest
+
+
+@pytest.fixture(params=[False, True], ids=["log alone", "snapshots and compaction"])
+async def crashes(request, tmp_path, monkeypatch):
+    """What was on the disk after every group of a run, as a crash there would have left it."""
+    options: dict[str, Any] = {}
+    if request.param:
+        monkeypatch.setattr(open_world, "SnapshotProcess", InThisProcess)
+        options = {"snapshot_every_seqs": 30, "compact_log": True}
+    (tmp_path / "live").mkdir()
+    store = f"sqlite:///{tmp_path}/live/t.db?synchronous=off"
+    images: list[Path] = []
+    genuine = open_world.OpenWorld._on_durable
+
+    def photographed(world: Any, commit: Any) -> None:
+        genuine(world, commit)
+        if commit.group is not None:
+            image = tmp_path / f"crash{len(images)}"
+            while True:
+                try:
+                    shutil.copytree(tmp_path / "live", image)
+                except shutil.Error:  # a snapshot went meanwhile: no crash would see half of that
+                    shutil.rmtree(image)
+                else:
+                    break
+            images.append(image / "t.db")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_world.OpenWorld, "_on_durable", photographed)
+        await run(store, **options)
+    return images, store, options
+
+
+async def test_wherever_it_is_cut_it_ends_as_it_would_have(crashes):
+    images, store, options = crashes
+    whole = whole_digest(store)
+    assert len(images) > TICKS
+    resumed_at = set()
+    for image in images:
+        begun = begun_run(open_event_log(str(image)))
+        assert begun is not None
+        assert begun.scenario == SCENARIO
+        resumed_at.add(begun.ticks)
+        digest = await run(f"sqlite:///{image}?synchronous=off", is_resumed=True, **options)
+        assert digest == whole[0].hex()
+        assert whole_digest(str(image)) == whole
+        assert verify(open_event_log(str(image))).is_ok
+    assert resumed_at == set(range(TICKS + 1))
+
+
+async def test_a_run_that_is_cut_again_and_again_ends_as_it_would_have(tmp_path):
+    store = f"sqlite:///{tmp_path}/t.db?synchronous=off"
+    whole = await run(f"sqlite:///{tmp_path}/whole.db?synchronous=off")
+    reports = []
+    for turn in range(TICKS + 2):
+        asked = iter([False, False, True] if turn else [False, True])
+        runner = ScenarioRunner(
+            SCENARIO,
+            store=store,
+            is_resumed=turn > 0,
+            is_stopped=lambda asked=asked: next(asked, True),  # type: ignore[misc]
+        )
+        reports.append(await runner.run())
+        if not reports[-1].is_stopped:
+            break
+    assert [report.resumed_at for report in reports[:3]] == [None, 0, 1]
+    assert reports[-1].digest == whole
+    assert (await ScenarioRunner(SCENARIO, store=store, is_resumed=True).run()).digest == whole
+
+
+def test_a_scenario_is_read_back_as_it_was_groups_in_order_and_all():
+    text = as_text(SCENARIO)
+    again = from_text("here", text)
+    assert again == SCENARIO
+    assert list(again.agents) == list(SCENARIO.agents)
+    assert list(again.members()) == list(SCENARIO.members())
+
+
+def test_a_scenario_of_another_release_is_said_to_be(monkeypatch):
+    with pytest.raises(ScenarioError, match=r"here: wings: there is no such key"):
+        from_text("here", as_text(SCENARIO)[:-1] + ', "wings": 2}')
+
+
+# as a command
+
+
+@pytest.fixture
+def mortals(tmp_path):
+    (tmp_path / "mortal.toml").write_text(MORTAL)
+    (tmp_path / "mortals.py").write_text(MORTALS)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moments", "resumed_at"),
+    [
+        (["welcome walker_3"], 0),
+        (["0 walker_1"], 0),
+        (["3 walker_5"], 3),
+        (["7 walker_1"], 7),
+        (["welcome walker_1", "2 walker_4", "2 walker_4", "6 walker_2"], 6),
+    ],
+    ids=["registering", "first tick", "a tick", "last tick", "again and again"],
+)
+@pytest.mark.parametrize("options", [(), ("--snapshot-every", "9", "--compact")], ids=["", "snap"])
+def test_a_run_that_is_killed_is_gone_on_with_by_its_store(mortals, moments, resumed_at, options):
+    run_process("run", "mortal.toml", "--store", "whole.db", folder=mortals)
+    arguments = ["run", "mortal.toml", "--store", "m.db", *options]
+    for moment in moments:
+        killed = run_process(*arguments, folder=mortals, DIE_AT=moment)
+        assert killed.code == -signal.SIGKILL
+        arguments = ["run", "--resume", "m.db", *options]
+    outcome = run_process(*arguments, "--json", folder=mortals)
+    assert (outcome.code, outcome.err) == (0, "")
+    report = outcome.json()
+    assert (report["resumed_at"], report["ticks"], report["verified"]) == (resumed_at, 8, True)
+    assert whole_digest(f"{mortals}/m.db") == whole_digest(f"{mortals}/whole.db")
+    assert report["digest"] == whole_digest(f"{mortals}/whole.db")[0].hex()
+
+
+def stopped_town(placet) -> None:
+    """Leave a run that somebody stopped after its second tick."""
+    asked = iter([False] * 3)
+    runner = ScenarioRunner(
+        load("town", overrides=["ticks=5"]).with_agents(20),
+        store="town.db",
+        is_stopped=lambda: next(asked, True),
+    )
+    asyncio.run(runner.run())
+
+
+def test_a_store_that_holds_an_unfinished_run_says_how_to_go_on(placet):
+    stopped_town(placet)
+    refused = placet("run", "town", "--store", "town.db")
+    assert refused.code == 1
+    assert "holds an unfinished run of town, at tick 2 of 5" in refused.err
+    assert "placet run --resume town.db" in refused.err
+    outcome = placet("run", "--resume", "town.db")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "gone on with at tick 2 of 5" in outcome.out
+    assert "20 agents, 3 ticks (3 s of their time)" in outcome.out
+    whole = placet("run", "town", "--agents", "20", "--ticks", "5", "--json").json()
+    assert whole["digest"] in outcome.out
+    assert whole["store"] == "sqlite:///town-2.db"
+
+
+def test_a_finished_run_is_gone_on_with_to_no_effect(placet):
+    whole = placet("run", "town", "--agents", "5", "--ticks", "2", "--json").json()
+    again = placet("run", "--resume", "town.db", "--json").json()
+    assert (again["digest"], again["seq"]) == (whole["digest"], whole["seq"])
+    assert (again["resumed_at"], again["ticks"], again["batches"]) == (2, 2, 0)
+
+
+def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
+    run_process("gate", "--store", "g.db", folder=placet.folder, stdin=b'{"register":"ann"}\n')
+    outcome = placet("run", "--resume", "g.db")
+    assert outcome.code == 1
+    assert "holds no run to go on with" in outcome.err
+    assert placet("run", "town", "--store", "g.db").code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "expected a SCENARIO such as town, or --resume STORE"),
+        (("town", "--resume", "a.db"), "takes no SCENARIO"),
+        (("--resume", "a.db", "--seed", "3"), "--seed"),
+        (("--resume", "a.db", "--set", "seed=3"), "or --set"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(placet, arguments, said):
+    outcome = placet("run", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_a_store_that_is_not_there_is_not_gone_on_with(placet):
+    outcome = placet("run", "--resume", "gone.db")
+    assert outcome.code == 1
+    assert "there is no file" in outcome.err
+    assert list(placet.folder.iterdir()) == []
+
+
+def test_a_fresh_store_leaves_the_snapshots_of_another_alone(placet):
+    (placet.folder / "town.db.snapshots").mkdir()
+    report = placet("run", "town", "--agents", "2", "--ticks", "1", "--json").json()
+    assert report["store"] == "sqlite:///town-2.db"

@@ -1,0 +1,128 @@
+"""Snapshots as files: there whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.file_operations import Disk
+from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.schemas.snapshot import Snapshot
+
+
+def a_snapshot(records: int, seq: int) -> Snapshot:
+    return Snapshot(
+        version=1,
+        header=b"h",
+        configured=None,
+        records=records,
+        seq=seq,
+        now_ns=0,
+        chain=b"c",
+        batches_seen=0,
+        groups=0,
+        group_seq=-1,
+        state_digest=b"d",
+        world=b"w",
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+    return SnapshotFiles(tmp_path / "a.db.snapshots")
+
+
+class Noted(Disk):
+    """A disk that notes what it is asked, and fails at one of it."""
+
+    def __init__(self, failing: str = "") -> None:
+        self.asked: list[str] = []
+        self._failing = failing
+
+    def _note(self, what: str, path: Path) -> None:
+        self.asked.append(f"{what} {path.suffix or path.name}")
+        if what == self._failing:
+            raise OSError(28, "No space left on device")
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        self._note("write", path)
+        super().write_new(path, data)
+
+    def fsync(self, path: Path) -> None:
+        self._note("fsync", path)
+        super().fsync(path)
+
+    def replace(self, source: Path, target: Path) -> None:
+        self._note("replace", target)
+        super().replace(source, target)
+
+    def sync_dir(self, folder: Path) -> None:
+        self._note("sync_dir", folder)
+        super().sync_dir(folder)
+
+
+def test_what_is_written_is_listed_newest_first_and_read_back(files):
+    assert files.places() == []
+    for records, seq in ((9, 5), (10, 5), (1_000_000_000_000, 7)):
+        files.write(a_snapshot(records, seq))
+    places = [Place(1_000_000_000_000, 7), Place(10, 5), Place(9, 5)]
+    assert files.places() == places
+    assert [files.read(place) for place in places] == [a_snapshot(*place) for place in places]
+
+
+def test_it_is_synced_before_it_is_named_and_its_folder_after(tmp_path):
+    disk = Noted()
+    SnapshotFiles(tmp_path / "x.snapshots", disk).write(a_snapshot(1, 1))
+    assert disk.asked == [
+        f"sync_dir {tmp_path.name}",
+        "write .tmp",
+        "fsync .tmp",
+        "replace .snapshot",
+        "sync_dir .snapshots",
+    ]
+
+
+@pytest.mark.parametrize("failing", ["write", "fsync", "replace"])
+def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, failing):
+    files = SnapshotFiles(tmp_path / "x.snapshots", Noted(failing))
+    with pytest.raises(OSError, match="No space left"):
+        files.write(a_snapshot(1, 1))
+    assert list(files.folder.iterdir()) == []
+
+
+def test_a_file_is_what_its_name_says_or_is_none(files):
+    files.write(a_snapshot(1, 1))
+    there = files.folder / Place(1, 1).name
+    there.rename(files.folder / Place(2, 1).name)
+    with pytest.raises(ValueError, match="stands at record 1 and seq 1, not where its name says"):
+        files.read(Place(2, 1))
+    with pytest.raises(FileNotFoundError):
+        files.read(Place(1, 1))
+
+
+def test_others_are_removed_and_strangers_are_left_alone(files):
+    for records in (1, 2, 3):
+        files.write(a_snapshot(records, 1))
+    (files.folder / f"{Place(4, 1).name}.77-0.tmp").write_bytes(b"half")
+    (files.folder / "notes.txt").write_text("mine")
+    files.keep([Place(3, 1), Place(2, 1)])
+    left = {entry.name for entry in files.folder.iterdir()}
+    assert left == {"notes.txt", Place(2, 1).name, Place(3, 1).name}
+    assert files.places() == [Place(3, 1), Place(2, 1)]
+
+
+def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
+    files.write(a_snapshot(1, 1))
+    listed = [Place(2, 1).name, Place(1, 1).name]
+    monkeypatch.setattr(Disk, "list", lambda _self, _folder: listed)
+    files.keep([Place(1, 1)])
+    assert files.read(Place(1, 1)) == a_snapshot(1, 1)
+
+
+def test_snapshots_lie_beside_their_log():
+    log = open_event_log("sqlite:///some%20where/a.db?synchronous=off")
+    files = snapshots_of(log)
+    assert files is not None
+    assert files.folder == Path("some where/a.db.snapshots")
+    assert snapshots_of(MemoryEventLog()) is None

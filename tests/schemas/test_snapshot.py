@@ -1,0 +1,52 @@
+"""A snapshot proves itself, or is none."""
+
+import msgspec
+import pytest
+
+from placet.schemas.snapshot import MAGIC, Snapshot, decode_snapshot, encode_snapshot
+
+SOME = Snapshot(
+    version=1,
+    header=b"header",
+    configured=None,
+    records=7,
+    seq=5,
+    now_ns=3,
+    chain=b"c" * 16,
+    batches_seen=4,
+    groups=2,
+    group_seq=4,
+    state_digest=b"d" * 16,
+    world=b"world" * 20,
+)
+
+
+def test_a_snapshot_is_read_as_it_was_written():
+    assert decode_snapshot(encode_snapshot(SOME)) == SOME
+    assert len(SOME.world_digest) == 16
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+def test_no_flipped_byte_is_silent(mask):
+    sound = encode_snapshot(SOME)
+    for place in range(len(sound)):
+        damaged = bytearray(sound)
+        damaged[place] ^= mask
+        with pytest.raises(ValueError, match=r"does not begin as|fails its checksum"):
+            decode_snapshot(bytes(damaged))
+
+
+def test_no_cut_is_silent():
+    sound = encode_snapshot(SOME)
+    for length in range(len(sound)):
+        with pytest.raises(ValueError, match=r"does not begin as|fails its checksum"):
+            decode_snapshot(sound[:length])
+    with pytest.raises(ValueError, match="checksum"):
+        decode_snapshot(sound + b"\0")
+
+
+def test_a_snapshot_of_another_version_is_named_before_it_is_read():
+    newer = encode_snapshot(msgspec.structs.replace(SOME, version=2))
+    with pytest.raises(ValueError, match="version 2 is unknown, expected 1"):
+        decode_snapshot(newer)
+    assert newer.startswith(MAGIC)
