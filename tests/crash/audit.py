@@ -1,0 +1,163 @@
+"""What must be true of a store after any crash, whatever was told before it.
+
+The checker of all crash tests. It reads the log alone and gives complaints in words; none is good.
+Each complaint is seen at least once: the tests plant the bug that it is for (`plants.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.replay import Replayer, folded
+from placet.kernel.snapshot import world_digest
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.recovery import recover
+from placet.schemas.errors import StoreError
+from placet.schemas.record import Admitted, Record, Settled, decode_record, intents_of
+from tests.crash.story import answer_of
+from tests.crash.zygote import Told
+from tests.kernel.domains import COUNTS, Lab
+
+UNTOLD: Final = "an answer that a client got is not in the log"
+CHANGED: Final = "an answer is another one than the client got"
+TWICE: Final = "an intent is in the log twice"
+SUM: Final = "the state is not the sum of what was admitted"
+DISORDER: Final = "an agent's batches are not in the order in which it sent them"
+EARLY: Final = "an effect was begun that is not in the log"
+RESETTLED: Final = "an effect was settled twice"
+BROKEN: Final = "the log does not hold together"
+GHOST: Final = "a batch whose writer was fenced is in the log"
+LOST_EFFECT: Final = "an effect was settled that no handler ran"
+ENDED_OTHERWISE: Final = "the life that went on did not end as the one without a crash"
+
+
+def audit(store: str, config: KernelConfig, told: Sequence[Told]) -> list[str]:
+    """Check a log, without opening it for writing, against all that was told on it so far.
+
+    Of a log that was compacted, the front can no longer be checked by itself.
+
+    Args:
+        store: Of a world of the `Lab`, where `Add` is the only kind that adds to a count.
+        config: By which the world was decided.
+        told: By all lives on this store, in order.
+    """
+    log = open_event_log(store)
+    try:
+        encoded = [data for _, data in log.read()]
+        is_whole = log.start().record == 0
+    except StoreError as error:
+        # Before the first open was done there is no log yet, and nothing can have been told.
+        is_unborn = not any(line["what"] == "answer" for line in told)
+        return [] if is_unborn else [f"{BROKEN}: {error}"]
+    records = [decode_record(data) for data in encoded]
+    complaints = [*_once(records), *_order(records)]
+    complaints += _effects(records, told) if is_whole else []
+    if not records:  # opened, and nothing yet decided
+        return [f"{UNTOLD}: {line['ids']}" for line in told if line["what"] == "answer"]
+    try:
+        kernel = _kernel_of(config, recover(log).past)
+    except StoreError as error:
+        return [*complaints, f"{BROKEN}: {error}"]
+    complaints += _answers(kernel, told)
+    if is_whole:
+        complaints += [*_sums(kernel, records), *_fold(kernel, encoded)]
+    return complaints
+
+
+_KERNELS: Final[dict[str, Kernel]] = {}
+
+
+def _kernel_of(config: KernelConfig, past: Replayer) -> Kernel:
+    """Give a kernel that knows a past; made once, for compiling its rules takes longest."""
+    key = repr(config)
+    if key not in _KERNELS:
+        _KERNELS[key] = Kernel(Lab(), config)
+    _KERNELS[key]._take_over(past.state, past.ledger, past.journal)
+    return _KERNELS[key]
+
+
+def _fold(kernel: Kernel, encoded: Sequence[bytes]) -> Iterable[str]:
+    """A world that began from a snapshot is the one that its whole log tells of."""
+    alone = folded(encoded)
+    if world_digest(alone.state, alone.ledger).hex() != kernel.world_digest():
+        yield f"{BROKEN}: from its snapshot the world is another one"
+
+
+def _answers(kernel: Kernel, told: Sequence[Told]) -> Iterable[str]:
+    for line in told:
+        if line["what"] != "answer" or not line["is_kept"]:
+            continue
+        for agent_id, req_id in line["ids"]:
+            found = kernel.verdict_of(agent_id, req_id)
+            if found is None:
+                yield f"{UNTOLD}: {req_id}"
+            elif not line["answer"]["scheduled"] and answer_of(found) != line["answer"]:
+                yield f"{CHANGED}: {req_id}"
+
+
+def _admitted(records: Iterable[Record]) -> Iterable[tuple[Admitted, dict[str, Any]]]:
+    for record in records:
+        if isinstance(record, Admitted):
+            for one in intents_of(record):
+                yield record, one
+
+
+def _once(records: Sequence[Record]) -> Iterable[str]:
+    times = Counter((one["agent_id"], one["req_id"]) for _, one in _admitted(records))
+    yield from (f"{TWICE}: {req_id}" for (_, req_id), count in times.items() if count > 1)
+
+
+def _sums(kernel: Kernel, records: Sequence[Record]) -> Iterable[str]:
+    """Add up anew, from ids: what is there twice counts once."""
+    amounts: dict[tuple[str, str], int] = {
+        (one["agent_id"], one["req_id"]): one["payload"]["amount"]
+        for _, one in _admitted(records)
+        if one["kind"] == "Add"
+    }
+    for agent_id in kernel.ledger.agents:
+        expected = sum(amount for (owner, _), amount in amounts.items() if owner == agent_id)
+        if (count := kernel.tree.get(COUNTS, agent_id, "count")) != expected:
+            yield f"{SUM}: {agent_id} has {count}, not {expected}"
+
+
+def _order(records: Sequence[Record]) -> Iterable[str]:
+    """Ids that are numbers in a sequence rise, for what was not scheduled."""
+    latest: dict[str, int] = {}
+    for record, one in _admitted(records):
+        sequence, _, number = one["req_id"].partition(":")
+        if record.due_of is None:
+            if int(number) < latest.get(sequence, 0):
+                yield f"{DISORDER}: {one['req_id']}"
+            latest[sequence] = int(number)
+
+
+def _effects(records: Sequence[Record], told: Sequence[Told]) -> Iterable[str]:
+    """At least once run, exactly once settled, and only after its batch was durable."""
+    declared = {
+        (seq, k)
+        for record in records
+        if isinstance(record, Admitted)
+        for k, (seq, *_) in enumerate(record.effects)
+    }
+    settled = [(record.effect_seq, record.k) for record in records if isinstance(record, Settled)]
+    run = {tuple(line["key"]) for line in told if line["what"] == "effect"}
+    yield from (f"{EARLY}: {key}" for key in sorted(run - declared))
+    yield from (f"{LOST_EFFECT}: {key}" for key in sorted(set(settled) - run))
+    yield from (f"{RESETTLED}: {key}" for key, count in Counter(settled).items() if count > 1)
+
+
+def ghosts(store: str, told: Sequence[Told]) -> list[str]:
+    """Find what is in the log although its client was told that the store had failed.
+
+    That it is not there is promised to a writer that was fenced; a disk that fails may have kept
+    what it could not acknowledge.
+    """
+    there = {
+        one["req_id"]
+        for _, data in open_event_log(store).read()
+        if isinstance(record := decode_record(data), Admitted)
+        for one in intents_of(record)
+    }
+    failed = {req_id for line in told if line["what"] == "unanswered" for _, req_id in line["ids"]}
+    return [f"{GHOST}: {req_id}" for req_id in sorted(there & failed)]

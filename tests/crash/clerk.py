@@ -1,0 +1,117 @@
+"""One client of one world that keeps going until the store fails, and tells what it got.
+
+For the tests in which the disk is full, a folder is closed, or another writer has come.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+from typing import Any, Final
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.schemas.errors import StoreError
+from tests.crash import plants
+from tests.crash.compiled import use_compiled_lab
+from tests.crash.story import answer_of, ids_of
+from tests.crash.zygote import Report
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import Lab
+
+PAUSE_SECONDS: Final = 0.002
+LIFE_SECONDS_MAX: Final = 60
+
+
+def config_of(store: str) -> OrchestratorConfig:
+    return OrchestratorConfig(store=store, log_level="critical")
+
+
+class Clerk:
+    """Submits one batch after another in a world, each of an id of its own.
+
+    Attributes:
+        last: Number of the batch that was submitted last.
+    """
+
+    def __init__(self, world: Orchestrator, report: Report, name: str) -> None:
+        self._world = world
+        self._report = report
+        self._name = name
+        self.last = 0
+
+    async def work(self, *, batches: int | None = None, bytes_each: int = 0) -> None:
+        """Submit so many batches, or until the store fails.
+
+        Raises:
+            StoreError: It has.
+        """
+        while batches is None or self.last < batches:
+            self.last += 1
+            batch = self.batch_of(self.last, bytes_each)
+            try:
+                await self.submit(batch)
+            except StoreError:
+                self._report.tell("unanswered", ids=ids_of(batch))
+                raise
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def batch_of(self, number: int, bytes_each: int = 0) -> list[dict[str, Any]]:
+        batch = [add(f"{self._name}:{number}", number)]
+        if bytes_each:
+            padding = {"thing": "t", "field": "f", "value": "x" * bytes_each}
+            batch.append(intent("Put", padding, f"{self._name}-padding:{number}"))
+        return batch
+
+    async def submit(self, batch: list[dict[str, Any]]) -> None:
+        verdict = await self._world.submit(batch)
+        is_kept = verdict.durability != "none"
+        self._report.tell("answer", ids=ids_of(batch), answer=answer_of(verdict), is_kept=is_kept)
+
+
+def live(
+    report: Report,
+    *,
+    store: str,
+    name: str,
+    plant: str | None = None,
+    file_bytes_max: int | None = None,
+    user: int | None = None,
+    bytes_each: int = 0,
+    batches: int | None = None,
+) -> None:
+    """Work in a child until killed, or until the store fails; then ask what is still answered."""
+    use_compiled_lab()
+    if plant is not None:
+        plants.PLANTS[plant]()
+    if file_bytes_max is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+    if user is not None:
+        os.setuid(user)
+    try:
+        asyncio.run(_live(report, store, name, bytes_each, batches))
+    except StoreError as error:
+        report.tell("failed", message=str(error), store=error.store)
+
+
+async def _live(
+    report: Report, store: str, name: str, bytes_each: int, batches: int | None
+) -> None:
+    async with Orchestrator(Lab(), config_of(store)) as world:
+        await world.register_agent("alice")
+        clerk = Clerk(world, report, name)
+        report.tell("opened")
+        try:
+            await clerk.work(batches=batches, bytes_each=bytes_each)
+            await asyncio.sleep(LIFE_SECONDS_MAX)
+        except StoreError as first:
+            # Nothing is answered any more, not even what was answered before.
+            for again in (clerk.last, 1, clerk.last + 1):
+                try:
+                    await clerk.submit(clerk.batch_of(again))
+                except StoreError as error:
+                    assert str(error) == str(first)  # noqa: PT017  # in a child
+                else:
+                    report.tell("answered after the failure")
+            raise
+    raise AssertionError("a clerk works until it is killed, or the store fails")

@@ -1,0 +1,32 @@
+"""Fixtures of the crash tests."""
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.crash.zygote import Zygote
+
+_MEMORY: Final = Path("/dev/shm")  # a folder of the system's, in memory
+_ROLES: Final = ["tests.crash.story", "tests.crash.load", "tests.crash.clerk"]
+# Loaded late in a life, and by a child that may have become a user who may not read them.
+_LATE: Final = ["anyio._backends._asyncio", "placet.runtime.reports_structlog"]
+
+
+@pytest.fixture(scope="session")
+def zygote():
+    """A process with the package imported, from which lives are forked."""
+    with Zygote([*_ROLES, *_LATE]) as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def folder():
+    """A folder in memory, where there is one.
+
+    A killed process loses nothing that it gave to the system, whatever it is stored on; so the
+    disk would only make these tests wait.
+    """
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as name:
+        yield Path(name)

@@ -1,0 +1,252 @@
+"""Bugs, planted into a child on purpose: the checkers of this folder must complain of each.
+
+A plant is made in a process that dies with it, so nothing is ever undone.
+"""
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+from placet.actors.committer import Commit, Committer
+from placet.actors.executor import Executor
+from placet.kernel import booking, kernel, replay
+from placet.kernel.kernel import Kernel
+from placet.kernel.transaction import Transaction
+from placet.runtime import event_log_sqlite, snapshot_taking
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.snapshot_files import SnapshotFiles
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.record import Changes, LogGroup, decode_record
+from placet.schemas.snapshot import Snapshot
+
+_DISK_SECONDS: Final = 0.02
+
+Plant = Callable[[], None]
+
+
+def _replace(owner: object, name: str, make: Callable[[Any], Any]) -> None:
+    """Put what `make` makes of something in its place."""
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def _slow_append() -> None:
+    """Make the disk slow, so that what is told too early is also heard."""
+
+    def slowly(append: Any) -> Any:
+        def append_slowly(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+            time.sleep(_DISK_SECONDS)
+            append(log, group, epoch)
+
+        return append_slowly
+
+    _replace(SqliteEventLog, "append", slowly)
+
+
+def tell_before_append() -> None:
+    """The committer tells what it is about to write."""
+
+    def early(write: Any) -> Any:
+        async def write_late(committer: Committer, commits: list[Commit]) -> None:
+            for commit in commits:
+                for future, result in commit.replies:
+                    if not (future.done() or isinstance(result, BaseException)):
+                        future.set_result(result)
+            await write(committer, commits)
+
+        return write_late
+
+    _replace(Committer, "_write", early)
+    _slow_append()
+
+
+def dispatch_before_append() -> None:
+    """Effects are begun before their batch is durable."""
+
+    def early(offer: Any) -> Any:
+        def offer_late(committer: Committer, commit: Commit) -> None:
+            committer._on_durable(Commit(None, (), commit.effects))
+            offer(committer, commit)
+
+        return offer_late
+
+    _replace(Committer, "offer", early)
+    _slow_append()
+
+
+def write_behind() -> None:
+    """The store acknowledges a group, and writes it with the next one."""
+    kept: list[LogGroup] = []
+
+    def behind(append: Any) -> Any:
+        def append_previous(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+            if kept:
+                append(log, kept.pop(), epoch)
+            kept.append(group)
+
+        return append_previous
+
+    _replace(SqliteEventLog, "append", behind)
+
+
+def write_unfenced() -> None:
+    """The store does not ask whether another writer has come."""
+    _replace(event_log_sqlite, "require_epoch", lambda _: lambda epoch, *, latest, store: None)
+
+
+def write_record_by_record() -> None:
+    """The store commits each record of a group by itself."""
+
+    def split(append: Any) -> Any:
+        def append_each(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+            before = group.seq_before
+            for ordinal, record in enumerate(group.records, group.first_record):
+                seq = decode_record(record).seq
+                append(log, LogGroup(ordinal, before, seq, [record]), epoch)
+                before = seq
+
+        return append_each
+
+    _replace(SqliteEventLog, "append", split)
+
+
+def damage_a_record() -> None:
+    """The store keeps another byte than it was given."""
+
+    def damaging(append: Any) -> Any:
+        def append_damaged(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
+            first, *rest = group.records
+            damaged = [first.replace(b"alice", b"Alice", 1), *rest]
+            append(log, group._replace(records=damaged), epoch)
+
+        return append_damaged
+
+    _replace(SqliteEventLog, "append", damaging)
+
+
+def remove_snapshots_first() -> None:
+    """The old snapshots go before the new one is there."""
+
+    def early(write: Any) -> Any:
+        def remove_and_write(files: SnapshotFiles, snapshot: Snapshot) -> int:
+            for place in files.places():
+                (files.folder / place.name).unlink()
+            size_bytes: int = write(files, snapshot)
+            return size_bytes
+
+        return remove_and_write
+
+    _replace(SnapshotFiles, "write", early)
+    _replace(snapshot_taking, "KEPT_MIN", lambda _: 1)
+
+
+def _after_recovery(forget: Callable[[Kernel], None]) -> None:
+    def forgetful(begin: Any) -> Any:
+        def begin_and_forget(world: Kernel, *arguments: Any, **options: Any) -> None:
+            begin(world, *arguments, **options)
+            forget(world)
+
+        return begin_and_forget
+
+    _replace(Kernel, "__init__", forgetful)
+
+
+def forget_windows() -> None:
+    """A recovered world does not know what it has answered."""
+
+    def forget(world: Kernel) -> None:
+        for agent in world.ledger.agents.values():
+            agent.window = None
+
+    _after_recovery(forget)
+
+
+def forget_outbox() -> None:
+    """A recovered world does not know which effects are open."""
+    _after_recovery(lambda world: world.ledger.outbox.clear())
+
+
+def forget_schedule() -> None:
+    """A recovered world does not know what is still to come."""
+    _after_recovery(lambda world: world.ledger.schedule.clear())
+
+
+def forget_settlements() -> None:
+    """A recovered world runs again what is settled."""
+    books = {name: getattr(booking, name) for name in dir(booking)}
+    books["book_settled"] = lambda *_: None
+    _replace(replay, "booking", lambda _: SimpleNamespace(**books))
+
+
+def settle_unrun() -> None:
+    """An executor reports what it has not done."""
+
+    async def attempt(executor: Executor, effect: Effect) -> Settlement:
+        return Settlement(effect.key, succeeded=True, output="posted")
+
+    _replace(Executor, "_attempt", lambda _: attempt)
+
+
+def answer_otherwise() -> None:
+    """A verdict says another seq than its record."""
+
+    def otherwise(decide: Any) -> Any:
+        def decide_batch(*arguments: Any) -> Any:
+            verdict = decide(*arguments)
+            if verdict.seq is not None:
+                verdict.seq += 1
+            return verdict
+
+        return decide_batch
+
+    _replace(kernel, "decide_batch", otherwise)
+
+
+def decide_backwards() -> None:
+    """An agent's later batch is decided before its earlier one."""
+    _replace(kernel, "in_order", lambda order: lambda *given: list(reversed(order(*given))))
+
+
+def order_by_hash() -> None:
+    """The order of a group is that of a set."""
+
+    def by_hash(order: Any) -> Any:
+        return lambda *given: sorted(order(*given), key=lambda batch: hash(batch.batch_id))
+
+    _replace(kernel, "in_order", by_hash)
+
+
+def record_half() -> None:
+    """A record does not say all that its batch did."""
+
+    def halved(changes: Any) -> Any:
+        def half(draft: Transaction) -> Changes:
+            whole = changes(draft)
+            return Changes(whole.entities[:-1], whole.collections)
+
+        return half
+
+    _replace(Transaction, "changes", halved)
+
+
+PLANTS: Final[dict[str, Plant]] = {
+    plant.__name__: plant
+    for plant in (
+        tell_before_append,
+        dispatch_before_append,
+        write_behind,
+        write_record_by_record,
+        damage_a_record,
+        forget_windows,
+        forget_outbox,
+        forget_schedule,
+        forget_settlements,
+        settle_unrun,
+        answer_otherwise,
+        decide_backwards,
+        record_half,
+        order_by_hash,
+        write_unfenced,
+        remove_snapshots_first,
+    )
+}

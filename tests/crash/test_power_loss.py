@@ -1,0 +1,188 @@
+"""The power goes between any two operations on snapshot files, and the world is found again (G19).
+
+The log is on a store that keeps what it acknowledged; the snapshots beside it are on a disk that
+keeps only what it was made to (`lossy_disk.py`). In every state that may be left, opening gives the
+very world that the log tells of: from a snapshot that is whole, or from the log. Where the log was
+compacted there is always such a snapshot.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.snapshot import world_digest
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.recovery import recover
+from placet.runtime.snapshot_files import SnapshotFiles
+from placet.runtime.snapshot_taking import take_snapshot
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+from tests.crash.lossy_disk import LossyDisk
+from tests.kernel.builders import add
+from tests.kernel.domains import Lab
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = Path("/disk/town.db.snapshots")
+ROUNDS = 5
+
+
+class World:
+    """A world that keeps house: a log, the snapshots beside it, and what they should come to.
+
+    Args:
+        disk: What the snapshots are on in the end.
+        files: The snapshots.
+    """
+
+    def __init__(self, disk: LossyDisk, files: SnapshotFiles) -> None:
+        self.disk = disk
+        self.files = files
+        self.log = MemoryEventLog()
+        self._epoch = self.log.open()
+        self._records: list[bytes] = []
+        self.kernel = Kernel(Lab(), KernelConfig(), sink=self._records.append)
+        self.kernel.register_agent("alice")
+        self._handed_on = (0, 0)
+
+    def live(self) -> None:
+        """Decide something, keep it, take a snapshot, compact."""
+        self.kernel.decide([add(f"r:{self.kernel.seq}", self.kernel.seq)])
+        seq, count = self._handed_on
+        group = LogGroup(count, seq, self.kernel.seq, tuple(self._records))
+        self.log.append(group, self._epoch)
+        self._handed_on = (group.seq, count + len(group.records))
+        self._records.clear()
+        taken = take_snapshot(self.log, self.files)
+        while self.log.compact(taken.compact_before, self._epoch, groups_max=1):
+            pass
+
+    def what_is_wrong(self) -> str:
+        """Take the power away, in every way, and recover."""
+        for remains in self.disk.after_power_loss():
+            left = remains.list(FOLDER)
+            try:
+                past = recover(self.log, files=SnapshotFiles(FOLDER, remains)).past
+            except StoreError as error:
+                return f"after {self.disk.history[-1]}, with {left}: {error}"
+            if world_digest(past.state, past.ledger).hex() != self.kernel.world_digest():
+                return f"after {self.disk.history[-1]}, with {left}: another world"
+        return ""
+
+
+class Watched:
+    """A disk that is looked at before each operation: what if this one is never begun?"""
+
+    def __init__(self, disk: LossyDisk) -> None:
+        self._disk = disk
+        self.look: Callable[[], None] = lambda: None
+
+    def __getattr__(self, name: str) -> object:
+        self.look()
+        return getattr(self._disk, name)
+
+
+class FoundWrongError(Exception):
+    """What is wrong at some moment; ends the search."""
+
+
+def moments_of(files_class: type[SnapshotFiles] = SnapshotFiles, from_record: int = 0) -> int:
+    """Live some rounds, look at each moment at which something has changed, and count them.
+
+    Args:
+        files_class: With the bug to be found.
+        from_record: Look only when the log has been compacted so far.
+
+    Raises:
+        FoundWrongError: At the first at which a loss of power would do harm.
+    """
+    disk = LossyDisk()
+    watched = Watched(disk)
+    world = World(disk, files_class(FOLDER, watched))  # type: ignore[arg-type]
+    seen: set[tuple[int, int, int]] = set()
+
+    def look() -> None:
+        moment = (len(disk.history), world.log.count(), world.log.start().record)
+        if moment not in seen and world.log.count() and moment[-1] >= from_record:
+            seen.add(moment)
+            if what := world.what_is_wrong():
+                raise FoundWrongError(what)
+
+    watched.look = look
+    for _ in range(ROUNDS):
+        world.live()
+        look()
+    return len(seen)
+
+
+def test_a_loss_of_power_at_any_moment_is_recovered_from():
+    assert moments_of() > 25
+
+
+def test_the_disk_keeps_what_it_must_and_nothing_more():
+    disk, draft, target = LossyDisk(), FOLDER / "draft", FOLDER / "target"
+
+    def remains() -> set[frozenset[tuple[str, bytes]]]:
+        return {
+            frozenset((name, left.read(FOLDER / name)) for name in left.list(FOLDER))
+            for left in disk.after_power_loss()
+        }
+
+    disk.write_new(draft, b"1234")
+    lost = {frozenset({("draft", data)}) for data in (b"1234", b"12", b"", bytes(4))}
+    assert remains() == {frozenset(), *lost}
+    disk.fsync(draft)
+    assert remains() == {frozenset(), frozenset({("draft", b"1234")})}
+    disk.replace(draft, target)
+    renamed = frozenset({("target", b"1234")})
+    assert remains() == {frozenset(), frozenset({("draft", b"1234")}), renamed}
+    disk.sync_dir(FOLDER)
+    assert remains() == {renamed}
+    disk.remove(target)
+    assert remains() == {renamed, frozenset()}
+
+
+class Unsynced(SnapshotFiles):
+    """Renames a file that is not durable yet."""
+
+    def __init__(self, folder, disk):
+        super().__init__(folder, Without(disk, "fsync"))
+
+
+class Unlisted(SnapshotFiles):
+    """Does not make the new name durable."""
+
+    def __init__(self, folder, disk):
+        super().__init__(folder, Without(disk, "sync_dir"))
+
+
+class Without:
+    """A disk on which one operation does nothing."""
+
+    def __init__(self, disk, operation):
+        self._disk = disk
+        self._operation = operation
+
+    def __getattr__(self, name):
+        there = getattr(self._disk, name)
+        return (lambda *_: None) if name == self._operation else there
+
+
+class TooEarly(SnapshotFiles):
+    """Removes the old snapshots, on which a compacted log relies, before it writes the new one."""
+
+    def write(self, snapshot):
+        is_relied_on = snapshot.seq > ROUNDS
+        for place in self.places() if is_relied_on else []:
+            self._disk.remove(self.folder / place.name)
+        return super().write(snapshot)
+
+
+@pytest.mark.parametrize("files", [Unsynced, Unlisted, TooEarly])
+def test_a_barrier_that_is_left_out_is_found(files):
+    """The control."""
+    with pytest.raises(FoundWrongError, match="no snapshot can be trusted"):
+        moments_of(files, from_record=1)

@@ -1,0 +1,153 @@
+"""A world under load is killed at random moments, again and again (G1 to G5, G17, G19).
+
+The crash points of `test_crash_points.py` are those that somebody thought of. These moments are
+nobody's: also inside a system call of the committer's thread, and while the log is being recovered.
+The folder is on a disk, so most kills find a write under way.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from tests.crash import audit
+from tests.crash.load import config_of
+from tests.crash.zygote import Life, Told, Zygote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
+KILLS_PER_STORE: Final = 10
+LIFE_SECONDS_MAX: Final = 0.15
+RIPENING_SECONDS: Final = 0.02
+RIPE_ANSWERS: Final = 20
+
+
+def has_answered(life: Life) -> bool:
+    answers = [line for line in life.told if line["what"] == "answer"]
+    return len(answers) >= RIPE_ANSWERS
+
+
+class Killer:
+    """Kills lives on one store, each a random while after it was forked."""
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        store: str,
+        seed: int,
+        *,
+        has_ripened: Callable[[Life], bool] = has_answered,
+        **how: object,
+    ) -> None:
+        self._zygote = zygote
+        self._store = store
+        self._seed = seed
+        self._has_ripened = has_ripened
+        self._how = how
+        self._rng = Random(seed)
+        self.told: list[Told] = []
+        self.begin: dict[str, int] = {}
+
+    def kill_one(self) -> list[str]:
+        """Fork a life, listen, kill it, and check the log that it left."""
+        life = self._zygote.fork(
+            "tests.crash.load:live",
+            store=self._store,
+            seed=self._seed,
+            begin=self.begin,
+            **self._how,
+        )
+        # Half of the lives are killed in any case, half only when they have come to something.
+        if self._rng.random() < 0.5:
+            while not (life.is_over or self._has_ripened(life)):
+                life.listen_for(RIPENING_SECONDS)
+        life.listen_for(self._rng.random() * LIFE_SECONDS_MAX)
+        assert not life.is_over, f"a life ended by itself: {life.told[-1]}"
+        told = life.kill()
+        self.told += told
+        for line in told:
+            if line["what"] == "answer":
+                self.begin[line["by"]] = line["n"] + 1
+        config = config_of(self._store).kernel_config()
+        return audit.audit(self._store, config, self.told)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_kill_loses_an_answer_or_does_a_thing_twice(zygote, tmp_path):
+    answers = intents = 0
+    for seed in range(-(-KILLS // KILLS_PER_STORE)):
+        killer = Killer(zygote, f"sqlite:///{tmp_path}/{seed}.db", seed)
+        for kill in range(KILLS_PER_STORE):
+            assert killer.kill_one() == [], f"seed {seed}, kill {kill}"
+        told = [line for line in killer.told if line["what"] == "answer"]
+        answers += len(told)
+        intents += sum(len(line["ids"]) for line in told)
+    sys.stdout.write(f"{KILLS} kills, {answers} answers of {intents} intents\n")
+    assert answers > RIPE_ANSWERS // 4 * KILLS
+
+
+class NewSnapshot:
+    """Watches a folder of snapshots."""
+
+    def __init__(self, folder: "Path") -> None:
+        self._folder = folder
+        self._seen: set[str] = set()
+
+    def since_asked(self, _: Life) -> bool:
+        """Tell whether one has come since this was asked last."""
+        there = {path.name for path in self._folder.glob("*.snapshot")}
+        news = there - self._seen
+        self._seen |= news
+        return bool(news)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_kill_harms_a_world_that_keeps_house(zygote, tmp_path):
+    """Snapshots by its own process, and compaction behind them, while it is killed.
+
+    Half of the lives are killed when a snapshot has come since the last kill: about when the log is
+    being compacted.
+    """
+    is_compacted = False
+    for seed in range(2):
+        path = tmp_path / f"{seed}.db"
+        has_come = NewSnapshot(tmp_path / f"{seed}.db.snapshots")
+        killer = Killer(
+            zygote, f"sqlite:///{path}", seed, has_ripened=has_come.since_asked, keeps_house=True
+        )
+        for kill in range(KILLS_PER_STORE):
+            assert killer.kill_one() == [], f"seed {seed}, kill {kill}"
+        is_compacted = is_compacted or SqliteEventLog(path).start().record > 0
+    assert is_compacted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "complaint"),
+    [
+        ("tell_before_append", audit.UNTOLD),
+        ("write_behind", audit.UNTOLD),
+        ("dispatch_before_append", audit.EARLY),
+        ("forget_windows", audit.TWICE),
+        ("forget_settlements", audit.RESETTLED),
+    ],
+)
+def test_random_kills_find_a_planted_bug(zygote, tmp_path, plant, complaint):
+    """The control."""
+    for seed in range(10):
+        killer = Killer(zygote, f"sqlite:///{tmp_path}/{seed}.db", seed, plant=plant)
+        for _ in range(KILLS_PER_STORE):
+            complaints = killer.kill_one()
+            if any(one.startswith(complaint) for one in complaints):
+                return
+            if complaints:
+                break
+    pytest.fail(f"{plant} was not found")

@@ -1,0 +1,117 @@
+"""Every byte of a snapshot is flipped, and none of it makes another world (G15, G19).
+
+A damaged snapshot is left aside, with a reason; then an older one serves, or the whole log. Where
+the log was compacted and nothing is left to begin from, opening fails and says so.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.snapshot import take, world_digest
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.recovery import recover
+from placet.runtime.snapshot_files import SnapshotFiles
+from placet.schemas import snapshot as schema
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+from tests.crash.lossy_disk import Remains
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import MAIL, Lab
+
+FOLDER = Path("/disk/a.db.snapshots")
+
+
+class Town:
+    """A log of some groups, and the bytes of a snapshot at its end and of an older one."""
+
+    def __init__(self) -> None:
+        self.log = MemoryEventLog()
+        self.epoch = self.log.open()
+        self._records: list[bytes] = []
+        self.kernel = Kernel(Lab(), KernelConfig(), sink=self._records.append)
+        self._seq = self._count = 0
+        self.kernel.change_executor(MAIL, 9)
+        self.kernel.register_agent("alice")
+        self.kernel.decide([add("r:1"), intent("Mail", {"count": 1}, "r:2")])
+        self._keep()
+        self.older = self._snapshot()
+        self.kernel.decide({"intents": [add("r:3", 7)], "sim_time": 50})
+        self.kernel.decide([intent("Take", {"amount": 99}, "r:4")])
+        self._keep()
+        self.newest = self._snapshot()
+
+    def _keep(self) -> None:
+        group = LogGroup(self._count, self._seq, self.kernel.seq, tuple(self._records))
+        self.log.append(group, self.epoch)
+        self._seq, self._count = group.seq, group.first_record + len(group.records)
+        self._records.clear()
+
+    def _snapshot(self) -> tuple[str, bytes]:
+        disk = Remains({})
+        SnapshotFiles(FOLDER, disk).write(take(recover(self.log).past))
+        (name,) = disk.list(FOLDER)
+        return name, disk.read(FOLDER / name)
+
+    def recovered(self, newest: bytes) -> tuple[str, bool]:
+        """Recover with other bytes in the newest snapshot; give the world, and if it was used."""
+        files = {FOLDER / self.older[0]: self.older[1], FOLDER / self.newest[0]: newest}
+        recovery = recover(self.log, files=SnapshotFiles(FOLDER, Remains(files)))
+        is_used = recovery.snapshot is not None and recovery.snapshot.name == self.newest[0]
+        assert is_used or self.newest[0] in recovery.skipped[0]
+        past = recovery.past
+        return world_digest(past.state, past.ledger).hex(), is_used
+
+    def flipped(self, step: int = 1) -> tuple[list[int], int]:
+        """Flip bytes; give where that made another world, and how many were left aside."""
+        _, sound = self.newest
+        silent, aside = [], 0
+        for place in range(0, len(sound), step):
+            damaged = bytearray(sound)
+            damaged[place] ^= 1 << place * 5 % 8
+            digest, is_used = self.recovered(bytes(damaged))
+            aside += not is_used
+            if digest != self.kernel.world_digest():
+                silent.append(place)
+        return silent, aside
+
+
+@pytest.fixture(scope="module")
+def town():
+    return Town()
+
+
+def test_no_flipped_byte_of_a_snapshot_is_silent(town):
+    silent, aside = town.flipped()
+    assert silent == []
+    assert aside == len(town.newest[1])
+
+
+def test_a_snapshot_cut_short_is_left_aside(town):
+    _, sound = town.newest
+    assert town.recovered(sound) == (town.kernel.world_digest(), True)
+    for length in range(len(sound)):
+        assert town.recovered(sound[:length]) == (town.kernel.world_digest(), False)
+
+
+def test_a_compacted_log_without_a_sound_snapshot_says_so(town):
+    log = MemoryEventLog()
+    epoch = log.open()
+    groups = [[data] for _, data in town.log.read()]
+    for number, group in enumerate(groups):
+        log.append(LogGroup(number, number, number + 1, group), epoch)
+    log.compact(3, epoch, groups_max=99)
+    name, sound = town.newest
+    damaged = Remains({FOLDER / name: sound[:-1]})
+    with pytest.raises(StoreError, match="no snapshot can be trusted") as caught:
+        recover(log, files=SnapshotFiles(FOLDER, damaged))
+    assert name in str(caught.value)
+
+
+def test_flips_find_a_snapshot_that_is_read_unchecked(town, monkeypatch):
+    """The control: without the checksum, some flips make another world."""
+    body = town.newest[1][len(schema.MAGIC) :]
+    monkeypatch.setattr(schema, "_checksum", lambda _: body[: schema.CHECKSUM_BYTES])
+    silent, _ = town.flipped(step=3)
+    assert silent

@@ -1,0 +1,116 @@
+"""The files of a log are cut short at every length, and only the tail is missing (G3, G19).
+
+What a crash of the machine leaves of a `-wal` is some beginning of it. What can be proven then:
+just those groups are there whose last frame is within the cut, each of them whole, none from the
+middle is missing, what is there holds together, and the world goes on from it. That groups are
+missing cannot be seen; with `synchronous=full` none of them was acknowledged, because each was
+synced first. A database file that is cut has lost a page of its middle, and says so.
+"""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.schemas.record import LogGroup, decode_record
+from tests.crash import plants
+from tests.crash.left_behind import (
+    LeftBehind,
+    leave,
+    shown_by_opening,
+    shown_by_reading,
+    wal_of,
+)
+
+HEADER_BYTES = 32
+FRAME_BYTES = 24 + 4096
+
+
+@pytest.fixture(scope="module")
+def records(zygote, tmp_path_factory):
+    """The first records of the story."""
+    path = tmp_path_factory.mktemp("story") / "a.db"
+    zygote.fork("tests.crash.story:live", store=f"sqlite:///{path}").wait()
+    return [data for _, data in SqliteEventLog(path).read()][:30]
+
+
+def commit_ends(wal: bytes) -> list[int]:
+    """Give the offsets at which the transactions in a `-wal` end."""
+    frames = range(HEADER_BYTES, len(wal), FRAME_BYTES)
+    return [
+        offset + FRAME_BYTES for offset in frames if struct.unpack_from(">6I", wal, offset)[1] != 0
+    ]
+
+
+def cuts_of(size: int, step: int) -> list[int]:
+    """Give every so many lengths, and those about each border of a frame."""
+    near = {
+        border + beside
+        for border in range(HEADER_BYTES, size + 1, FRAME_BYTES)
+        for beside in (-1, 0, 1, 23, 24, 25)
+    }
+    return sorted({*near, *range(0, size, step), 1, HEADER_BYTES - 1} & set(range(size + 1)))
+
+
+def what_is_wrong(left: LeftBehind, path: Path, cut: int) -> str:
+    """Cut the `-wal` there, read it, open it, and compare with the groups that must be there."""
+    left.put(path)
+    wal_of(path).write_bytes(left.wal[:cut])
+    ends = commit_ends(left.wal)
+    before = len(ends) - len(left.groups)  # making the tables, taking the fence
+    committed = sum(end <= cut for end in ends)
+    there = left.groups[: max(0, committed - before)]
+    expected = [record for group in there for record in group]
+    shown = shown_by_reading(path)
+    if committed < before and isinstance(shown, str):
+        return ""  # not yet a log, and called that
+    if shown != expected:
+        return f"cut at {cut}: read {len(shown)} records, not {len(expected)}"
+    if shown_by_opening(path) != expected:
+        return f"cut at {cut}: opened other records than were read"
+    return ""
+
+
+@pytest.mark.slow
+def test_a_wal_cut_anywhere_lacks_whole_groups_of_its_tail(records, folder):
+    left = leave(folder / "made.db", records, is_clean=False)
+    cuts = cuts_of(len(left.wal), step=331)
+    wrong = [what for cut in cuts if (what := what_is_wrong(left, folder / "a.db", cut))]
+    assert wrong == []
+    assert len(cuts) > 400
+
+
+def test_a_world_goes_on_from_a_torn_tail(records, folder):
+    left = leave(folder / "made.db", records, is_clean=False)
+    path = folder / "a.db"
+    left.put(path)
+    wal_of(path).write_bytes(left.wal[: commit_ends(left.wal)[-1] - 1])
+    kept = left.records[: -len(left.groups[-1])]
+    log = SqliteEventLog(path)
+    epoch = log.open()
+    seq = decode_record(kept[-1]).seq
+    after = decode_record(left.records[-1]).seq
+    log.append(LogGroup(len(kept), seq, after, left.groups[-1]), epoch)
+    log.close()
+    assert shown_by_reading(path) == left.records
+
+
+def test_cuts_find_a_store_that_splits_groups(records, folder, monkeypatch):
+    """The control: a group that is not one transaction can be half there."""
+    monkeypatch.setattr(SqliteEventLog, "append", SqliteEventLog.append)  # to be undone
+    plants.write_record_by_record()
+    left = leave(folder / "made.db", records, is_clean=False)
+    cuts = cuts_of(len(left.wal), step=10**6)
+    assert any(what_is_wrong(left, folder / "a.db", cut) for cut in cuts)
+
+
+@pytest.mark.slow
+def test_a_database_cut_anywhere_is_damaged_or_whole(records, folder):
+    left = leave(folder / "made.db", records, is_clean=True)
+    path = folder / "a.db"
+    for cut in range(2, len(left.database), 101):  # none and one byte are an empty file to SQLite
+        left.put(path)
+        path.write_bytes(left.database[:cut])
+        for shown in (shown_by_reading(path), shown_by_opening(path)):
+            assert isinstance(shown, str) or shown == left.records, f"silently cut at {cut}"
