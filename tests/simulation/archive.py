@@ -1,0 +1,170 @@
+"""What the disk says: each group is read as it is kept, folded, and held to what it must be.
+
+It knows nothing of the processes. Coins are counted a second time from the intents alone, so that
+what a record says it changed is held against what its batch asked for.
+"""
+
+from collections import Counter
+from typing import Any
+
+from placet.kernel.replay import Divergence, Replayer
+from placet.schemas.record import (
+    Admitted,
+    AgentChanged,
+    LogGroup,
+    Record,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+    intents_of,
+)
+from tests.kernel.fairground import BANK, COINS, EARNED_MAX, PURSES
+
+Key = tuple[str, str]
+"""Agent and req_id."""
+
+
+class Findings:
+    """What was found to be wrong, by the guarantee that it breaks."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def expect(self, holds: object, guarantee: str, text: str) -> None:
+        if not holds:
+            self.found.append(f"{guarantee}: {text}")
+
+
+class Fate:
+    """What the log says of one request.
+
+    Attributes:
+        seqs: Where it was admitted; more than once is once too often.
+        refusals: The codes of each final refusal.
+        scheduled: Where it was put into the schedule.
+        records: Ordinals of its records.
+    """
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.refusals: list[tuple[str, ...]] = []
+        self.scheduled: list[int] = []
+        self.records: list[int] = []
+
+
+class Archive:
+    """A reader of the disk.
+
+    Attributes:
+        fates: What became of each request.
+        charges: `(agent, kind)` -> `(now_ns, seq before, count)` of what its quota paid for.
+        effects: Effect -> the agent that asked for it.
+        settled: How often each was settled.
+        purses: The coins of each agent after each seq.
+        digests: State digest after each record.
+        batches: How many records are of batches.
+        trace: Hash of each record.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self.replayer = Replayer()
+        self.fates: dict[Key, Fate] = {}
+        self.charges: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+        self.effects: dict[tuple[int, int], str] = {}
+        self.settled: Counter[tuple[int, int]] = Counter()
+        self.coins = {BANK: COINS}
+        self.purses: dict[int, dict[str, int]] = {}
+        self.digests: list[str] = []
+        self.batches = 0
+        self.trace: list[str] = []
+
+    @property
+    def seq(self) -> int:
+        return self.replayer.ledger.seq
+
+    @property
+    def count(self) -> int:
+        return self.replayer.journal.count
+
+    def take(self, group: LogGroup, epoch: int, latest: int) -> None:
+        """Read a group that is kept now, written under an epoch where `latest` is given out."""
+        expect = self.findings.expect
+        expect(epoch == latest, "G18", f"epoch {epoch} wrote after epoch {latest} took the fence")
+        for data in group.records:
+            before = self.seq
+            try:
+                record = self.replayer.apply(data)
+            except Divergence as error:
+                expect(False, "G15", f"the log cannot be folded: {error}")
+                return
+            self.trace.append(self.replayer.journal.prev.hex())
+            self.digests.append(self.replayer.state.digest().hex())
+            self._read(record, before)
+            self._check_coins()
+        expect(group.seq == self.seq, "G15", f"group says seq {group.seq}, records {self.seq}")
+
+    def _read(self, record: Record, before: int) -> None:
+        match record:
+            case Admitted():
+                self._read_admitted(record, before)
+            case Refused():
+                codes = tuple(sorted(code for _, _, code, _ in record.refusals))
+                for fate in self._fates(record):
+                    fate.refusals.append(codes)
+            case Scheduled():
+                for fate in self._fates(record):
+                    fate.scheduled.append(record.seq)
+                self._charge(record, before)
+            case Settled():
+                self.settled[record.effect_seq, record.k] += 1
+            case Registered():
+                self.coins[record.agent_id] = 0
+            case AgentChanged(what="removed"):
+                self.coins[BANK] += self.coins.pop(record.agent_id)
+                for bucket in [one for one in self.charges if one[0] == record.agent_id]:
+                    del self.charges[bucket]
+            case _:
+                pass
+
+    def _read_admitted(self, record: Admitted, before: int) -> None:
+        intents = intents_of(record)
+        order = range(len(intents)) if record.order is None else record.order
+        fates = self._fates(record)
+        for rank, position in enumerate(order):
+            fates[position].seqs.append(before + 1 + rank)
+            intent: dict[str, Any] = intents[position]
+            amount = intent["payload"].get("amount", 0)
+            if intent["kind"] == "Earn":
+                self._move(BANK, intent["agent_id"], min(amount, EARNED_MAX))
+            elif intent["kind"] == "Pay":
+                self._move(intent["agent_id"], intent["payload"]["to"], amount)
+        if record.due_of is None:
+            self._charge(record, before)
+        for k, (seq, _, _, agent_id) in enumerate(record.effects):
+            self.effects[seq, k] = agent_id
+
+    def _fates(self, record: Admitted | Refused | Scheduled) -> list[Fate]:
+        self.batches += 1
+        keys = [(one["agent_id"], one["req_id"]) for one in intents_of(record)]
+        fates = [self.fates.setdefault(key, Fate()) for key in keys]
+        for fate in fates:
+            fate.records.append(self.count - 1)
+        return fates
+
+    def _charge(self, record: Admitted | Scheduled, before: int) -> None:
+        kinds = Counter((one["agent_id"], one["kind"]) for one in intents_of(record))
+        for bucket, count in kinds.items():
+            self.charges.setdefault(bucket, []).append((record.now_ns, before, count))
+
+    def _move(self, giver: str, taker: str, amount: int) -> None:
+        self.coins[giver] -= amount
+        self.coins[taker] += amount
+
+    def _check_coins(self) -> None:
+        state = self.replayer.state
+        coins = {agent: state.get(PURSES, agent, "coins") for agent in state.ids(PURSES)}
+        expect = self.findings.expect
+        expect(coins == self.coins, "G3", f"coins are {coins}, the intents make {self.coins}")
+        self.purses[self.seq] = coins

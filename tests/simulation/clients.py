@@ -1,0 +1,274 @@
+"""The clients: agents that behave as people's programs do, well and badly."""
+
+import asyncio
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from placet.actors.ticket import Ticket
+from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.facade import Orchestrator
+from placet.schemas.errors import ClosedError, PlacetError, StoreError
+from placet.schemas.verdict import Verdict
+from tests.kernel.fairground import COINS, PURSES
+from tests.simulation.archive import Findings
+from tests.simulation.memory import Memory, Request, is_kept
+from tests.simulation.server import Gone, Served, Server
+from tests.simulation.swarm import Swarm
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX = 6
+KINDS = (
+    ["Earn"] * 5 + ["Pay"] * 3 + ["Take"] * 3 + ["Look", "Look", "Tend", "Glance", "Send", "Drop"]
+)
+
+
+class Crowd:
+    """What all clients share."""
+
+    def __init__(
+        self, swarm: Swarm, server: Server, memory: Memory, findings: Findings, seed: int
+    ) -> None:
+        self.swarm = swarm
+        self.server = server
+        self.memory = memory
+        self.findings = findings
+        self.seed = seed
+        self.agents = [f"a{number}" for number in range(len(swarm.behaviors))]
+        server.roster += self.agents
+
+
+class Client:
+    """One agent's program."""
+
+    def __init__(self, crowd: Crowd, number: int) -> None:
+        self.crowd = crowd
+        self.server = crowd.server
+        self.memory = crowd.memory
+        self.agent = crowd.agents[number]
+        self.behavior = crowd.swarm.behaviors[number]
+        self.rng = Random(f"client {crowd.seed} {number}")
+        self.name = self.agent
+        self.count = 0
+
+    async def run(self) -> None:
+        act = getattr(self, f"_be_{self.behavior}")
+        for _ in range(self.crowd.swarm.batches):
+            await asyncio.sleep(self.rng.choice([0.0, 0.01, 0.3]) * self.rng.random())
+            await act()
+            if self.rng.random() < self.crowd.swarm.repeats:
+                await self._repeat()
+            if self.rng.random() < 0.2:
+                await self._look()
+
+    # what it says
+
+    def request(self, **options: Any) -> Request:
+        """Make up a batch: one to four intents of its own, on the ground of what it saw last."""
+        rng, swarm = self.rng, self.crowd.swarm
+        intents = []
+        for _ in range(rng.choice([1, 1, 2, 4])):
+            kind = "Burst" if rng.random() < swarm.poison else rng.choice(KINDS)
+            self.count += 1
+            intents.append(
+                {
+                    "kind": kind,
+                    "payload": payload_of(rng, kind, self.crowd.agents),
+                    "agent_id": self.agent,
+                    "req_id": f"{self.name}:{self.count}",
+                    "context_seq": self._context(),
+                    "priority": rng.choice([10, 10, 50]),
+                    "schema_version": "1.0.0",
+                }
+            )
+        if rng.random() < swarm.later:
+            options["sim_time"] = rng.choice([1.0, 4.0, 9.0, 50.0])
+        return self.memory.ask(intents, **options)
+
+    def _context(self) -> int:
+        served = self.server.current
+        seen = 0 if served is None else served.views.get(self.agent, 0)
+        if self.behavior == "delayer" or self.rng.random() < 0.2:
+            return seen
+        return max(seen, self.server.archive.seq)
+
+    def post(self, served: Served, request: Request) -> Ticket:
+        """Hand a batch in, and go on."""
+        door = self._door(served)
+        if door is None or served.life.is_dead:
+            raise Gone
+        self.memory.post(request)
+        try:
+            return door.post(request.batch)
+        except (StoreError, ClosedError):
+            self.server.give_up(served)
+            raise Gone from None
+
+    def _door(self, served: Served) -> AgentHandle | Orchestrator | None:
+        return served.handles.get(self.agent)
+
+    async def answer(self, served: Served, request: Request, ticket: Ticket) -> Verdict:
+        verdict = await self.server.ask(served, lambda: _wait(ticket))
+        self.memory.note(request, verdict)
+        if verdict.seq is not None and not verdict.dry_run:  # you read your own writes
+            served.views[self.agent] = max(verdict.seq, served.views.get(self.agent, 0))
+        return verdict
+
+    async def insist(self, request: Request) -> None:
+        """Submit until there is an answer for good, or patience ends."""
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                served = await self.server.served()
+                verdict = await self.answer(served, request, self.post(served, request))
+            except Gone:
+                await asyncio.sleep(self.rng.random() * 0.2)
+                continue
+            if is_kept(verdict):
+                return
+            retry_after = verdict.refusals[0].retry_after
+            if retry_after is None or self.rng.random() < 0.3:
+                return
+            await asyncio.sleep(retry_after)
+
+    # how it behaves
+
+    async def _be_steady(self) -> None:
+        await self.insist(self.request())
+
+    async def _be_delayer(self) -> None:
+        request = self.request()
+        await asyncio.sleep(self.rng.random())
+        await self.insist(request)
+
+    async def _be_doubler(self) -> None:
+        """Send the same twice at once, as a nervous retry does."""
+        request = self.request()
+        try:
+            served = await self.server.served()
+            tickets = [self.post(served, request), self.post(served, request)]
+            self.rng.shuffle(tickets)
+            for ticket in tickets:
+                await self.answer(served, request, ticket)
+        except Gone:
+            await self.insist(request)
+
+    async def _be_reorderer(self) -> None:
+        """Wait for the last answer first."""
+        await self._post_many(self.rng.randint(2, 3))
+
+    async def _be_flooder(self) -> None:
+        await self._post_many(self.rng.randint(4, 12))
+
+    async def _post_many(self, count: int) -> None:
+        requests = [self.request() for _ in range(count)]
+        try:
+            served = await self.server.served()
+            posted = [(request, self.post(served, request)) for request in requests]
+            for request, ticket in reversed(posted):
+                await self.answer(served, request, ticket)
+        except Gone:
+            await self.insist(requests[0])
+
+    async def _be_retrier(self) -> None:
+        """Wait so long and no longer; then ask what became of it, and send it again."""
+        request = self.request(valid_for_s=self.rng.choice([0.0, 0.01, 0.5]))
+        try:
+            served = await self.server.served()
+            await self.answer(served, request, self.post(served, request))
+        except Gone:
+            await self._inquire(request)
+        await self.insist(request)
+
+    async def _be_canceler(self) -> None:
+        """Withdraw a batch that may be decided already."""
+        request = self.request()
+        try:
+            served = await self.server.served()
+            ticket = self.post(served, request)
+            if self.rng.random() < 0.5:
+                await asyncio.sleep(self.rng.random() * 0.05)
+            if ticket.withdraw():
+                for _ in range(self.rng.randrange(3)):
+                    await asyncio.sleep(0)
+                await self._inquire(request)
+            else:
+                await self.answer(served, request, ticket)
+        except Gone:
+            pass
+        if self.rng.random() < 0.5:
+            await self.insist(request)
+
+    async def _inquire(self, request: Request) -> None:
+        """Ask what became of a request: what is told is durable, and stays so."""
+        try:
+            served = await self.server.served()
+            agent, req_id = request.keys[0]
+            ask = partial(served.orchestrator.verdict_of, agent, req_id)
+            verdict = await self.server.ask(served, ask)
+        except Gone:
+            return
+        if verdict is not None and not request.is_void:
+            self.memory.check_asked(request.keys[0], verdict)
+
+    async def _repeat(self) -> None:
+        """Send something again that was sent before; or something else under its name."""
+        mine = [r for r in self.memory.requests if r.keys[0][0] == self.agent and not r.is_void]
+        if not mine:
+            return
+        request = self.rng.choice(mine)
+        if request.kept is None or self.rng.random() < 0.7:
+            await self.insist(request)
+            return
+        altered = {**request.batch, "intents": [{**request.intents[0], "priority": 77}]}
+        try:
+            served = await self.server.served()
+            handle = served.handles.get(self.agent)
+            if handle is None:
+                return
+            verdict = await self.server.ask(served, lambda: handle.submit(altered))
+        except Gone:
+            return
+        if not request.is_void:
+            self.memory.note_altered(request, verdict)
+
+    async def _look(self) -> None:
+        """See an atomic cut: not before it is durable, never older than the last, coins in it."""
+        expect, archive = self.crowd.findings.expect, self.server.archive
+        try:
+            served = await self.server.served()
+            handle = served.handles.get(self.agent)
+            if handle is None:
+                return
+            view = await self.server.ask(served, handle.refresh_view)
+        except (Gone, PlacetError):
+            return
+        seq = view.view_seq
+        expect(seq <= archive.seq, "G2", f"view {seq} was shown before it was durable")
+        before = served.views.get(self.agent, 0)
+        expect(seq >= before, "G20", f"{self.agent} saw {before}, and then {seq}")
+        served.views[self.agent] = seq
+        coins = {agent: purse["coins"] for agent, purse in view.state[PURSES].items()}
+        expect(coins == archive.purses.get(seq), "G20", f"view {seq} is of no moment: {coins}")
+        expect(sum(coins.values()) == COINS, "G3", f"view {seq} holds {sum(coins.values())} coins")
+
+
+def payload_of(rng: Random, kind: str, agents: list[str]) -> dict[str, Any]:
+    """Make up a payload that is sound; whether it passes is another matter."""
+    match kind:
+        case "Earn":
+            return {"amount": rng.choice([1, 3, 20])}
+        case "Pay":
+            return {"to": rng.choice(agents), "amount": rng.choice([0, 1, 4])}
+        case "Take" | "Drop":
+            return {"stall": rng.choice("pqr")}
+        case "Look" | "Glance":
+            return {"stall": rng.choice(["p", "q", None])}
+        case "Send":
+            return {"count": rng.choice([1, 2])}
+        case _:
+            return {}
+
+
+async def _wait(ticket: Ticket) -> Verdict:
+    return await ticket

@@ -1,0 +1,224 @@
+"""The machine that a simulated world runs on: its time, its threads, and its disk.
+
+Nothing here is real but the code under test. Time jumps when nobody has anything to do, a thread is
+a pause, and the disk is a log in memory that does what the seed says and remembers who wrote what.
+"""
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import anyio
+
+from placet.actors.ports import EventLog
+from placet.kernel.domain import Domain
+from placet.kernel.gate.intent_shape import intents_adapter
+from placet.kernel.registry import Registry
+from placet.runtime.clock import RealtimeClock, SteppedClock
+from placet.runtime.event_log_memory import MemoryEventLog
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.record import LogGroup
+
+ITERATIONS_MAX = 300_000
+"""A run takes some ten thousand: what takes more, spins."""
+
+
+class Stuck(Exception):  # noqa: N818  # what was found, and not how it is handled
+    """Everybody waits for somebody else, or the loop spins."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop with nothing outside: where another would sleep, it jumps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.iterations = 0
+        super().__init__(_NoOutside(self))
+
+    def time(self) -> float:
+        return self.seconds
+
+
+class _NoOutside(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        loop = self._loop
+        loop.iterations += 1
+        if timeout is None:
+            raise Stuck("everybody waits for somebody else")
+        if loop.iterations > ITERATIONS_MAX:
+            raise Stuck("the loop goes round and round")
+        loop.seconds += timeout
+        return []
+
+
+def loop_ns() -> int:
+    return round(asyncio.get_running_loop().time() * SECOND_NS)
+
+
+class VirtualSteppedClock(SteppedClock):
+    """Simulated time moves by steps; waits are measured in the loop's time."""
+
+    def monotonic_ns(self) -> int:
+        return loop_ns()
+
+
+class Life:
+    """One life of the server's process. What a dead one does reaches nobody.
+
+    Attributes:
+        number: From 1.
+        is_dead: It was killed.
+        epoch: What it holds of the disk's fence.
+        calls: What clients wait for; killed with the process.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_dead = False
+        self.epoch = 0
+        self.calls: list[asyncio.Task[Any]] = []
+        self.on_death: Callable[[], None] = _nothing
+
+    def die(self) -> None:
+        """Kill it at this very point: nothing that it does after is seen or kept."""
+        if self.is_dead:
+            return
+        self.is_dead = True
+        for call in self.calls:
+            call.cancel()
+        self.on_death()
+
+
+def _nothing(*_: object) -> None: ...
+
+
+class Disk:
+    """What outlives a process.
+
+    Attributes:
+        log: The bytes, and the store's own fence.
+        epoch: The latest that was given out.
+        faults: Number of an append -> what happens to it.
+        appends: How many were tried.
+        on_group: Told of each group once it is kept, of who wrote it, and of the latest epoch.
+    """
+
+    def __init__(self, rng: Random, seconds_max: float, is_blocking: bool) -> None:
+        self.log = MemoryEventLog()
+        self.rng = rng
+        self.seconds_max = seconds_max
+        self.is_blocking = is_blocking
+        self.epoch = 0
+        self.faults: dict[int, str] = {}
+        self.appends = 0
+        self.on_group: Callable[[LogGroup, int, int], None] = _nothing
+
+    def pause(self) -> float:
+        """How long a thread takes to come to the point, or back."""
+        return self.rng.random() * self.seconds_max
+
+
+class Handle:
+    """One life's handle on the disk: an `EventLog`.
+
+    Faults: `fail before` and `fail after` the write, `die before` and `die after` it.
+    """
+
+    durability = "full"
+
+    def __init__(self, disk: Disk, life: Life) -> None:
+        self.disk = disk
+        self.life = life
+        self.is_blocking = disk.is_blocking
+        self.url = f"simulated://{life.number}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.disk.log, name)
+
+    def open(self) -> int:
+        self._check_alive()
+        self.life.epoch = self.disk.epoch = self.disk.log.open()
+        return self.disk.epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        self._check_alive()
+        disk = self.disk
+        disk.appends += 1
+        fault = disk.faults.pop(disk.appends, "")
+        if fault == "die before":
+            self.life.die()
+        if fault.endswith("before"):
+            raise StoreError("the disk failed, and wrote nothing")
+        disk.log.append(group, epoch)
+        disk.on_group(group, epoch, disk.epoch)
+        if fault == "die after":
+            self.life.die()
+        if fault.endswith("after"):
+            raise StoreError("the disk failed, after it had written")
+
+    def close(self) -> None:
+        """The disk stays: it is another's, too."""
+
+    def _check_alive(self) -> None:
+        if self.life.is_dead:
+            raise StoreError("the process is dead")
+
+
+_REGISTRIES: dict[type, Registry] = {}
+
+
+def _cached_registry(domains: Sequence[Domain]) -> Registry:
+    (domain,) = domains
+    if type(domain) not in _REGISTRIES:
+        _REGISTRIES[type(domain)] = Registry(domains)
+    return _REGISTRIES[type(domain)]
+
+
+_ADAPTERS: dict[tuple[Registry, int, int], Any] = {}
+
+
+def _cached_adapter(registry: Registry, limits: Limits) -> Any:
+    key = (registry, limits.payload_depth_max, limits.payload_bytes_max)
+    if key not in _ADAPTERS:
+        _ADAPTERS[key] = intents_adapter(registry, limits)
+    return _ADAPTERS[key]
+
+
+@contextmanager
+def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None]:
+    """Put the machine beneath placet: its disk, its clocks, its threads.
+
+    Validators are compiled once and used by all lives: they are immutable, and slow to make.
+    """
+
+    async def run_sync(func: Callable[..., Any], *args: Any, **_: Any) -> Any:
+        with anyio.CancelScope(shield=True):  # a thread cannot be canceled
+            await anyio.sleep(disk.pause())
+            try:
+                return func(*args)
+            finally:
+                await anyio.sleep(disk.pause())
+
+    clock = functools.partial(RealtimeClock, monotonic_ns=loop_ns)
+    with ExitStack() as stack:
+        for target, thing in (
+            ("anyio.to_thread.run_sync", run_sync),
+            ("placet.runtime.facade.open_event_log", lambda *_args: next_handle()),
+            ("placet.runtime.open_world.RealtimeClock", clock),
+            ("placet.runtime.open_world.SteppedClock", VirtualSteppedClock),
+            ("placet.kernel.kernel.Registry", _cached_registry),
+            ("placet.kernel.redecide.Registry", _cached_registry),
+            ("placet.kernel.gate.structure.intents_adapter", _cached_adapter),
+        ):
+            stack.enter_context(patch(target, thing))
+        yield

@@ -1,0 +1,205 @@
+"""One run: a seed makes a machine, a world, clients and faults, and says what was found.
+
+    ./dev python -m tests.simulation.run 42
+
+runs seed 42 again, exactly, and prints what was found and the hash of all that happened.
+"""
+
+import argparse
+import asyncio
+import gc
+import sys
+from functools import partial
+from hashlib import blake2b
+from random import Random
+from typing import Any, NamedTuple
+
+from placet.kernel import Kernel
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import Divergence
+from tests.kernel.fairground import Fairground
+from tests.simulation.archive import Archive, Findings
+from tests.simulation.clients import Client, Crowd
+from tests.simulation.machine import Disk, Stuck, VirtualLoop, running_on
+from tests.simulation.memory import Memory, Told
+from tests.simulation.operator import Operator
+from tests.simulation.server import Gone, Server
+from tests.simulation.swarm import Swarm, swarm_of
+
+SECONDS_MAX = 300.0
+"""Simulated; a run takes some ten of them."""
+
+
+class Outcome(NamedTuple):
+    """What a seed came to.
+
+    Attributes:
+        findings: What is wrong; empty is well.
+        trace: Hash of all answers, records, effects and lives, in order.
+        outcomes: How often each code was answered.
+    """
+
+    seed: int
+    findings: list[str]
+    trace: str
+    outcomes: dict[str, int]
+    lives: int
+    records: int
+
+    def report(self) -> str:
+        command = f"./dev python -m tests.simulation.run {self.seed}"
+        return "\n".join([f"seed {self.seed}; again: {command}", *self.findings])
+
+
+def simulate(seed: int) -> Outcome:
+    """Run one seed to its end. The same seed comes to the same, on any machine."""
+    swarm, findings = swarm_of(seed), Findings()
+    disk = Disk(Random(f"disk {seed}"), swarm.append_seconds_max, swarm.is_blocking)
+    disk.faults = dict(swarm.store_faults)
+    archive = Archive(findings)
+    disk.on_group = archive.take
+    memory = Memory(archive, findings, swarm)
+    server = Server(swarm, disk, archive, findings, seed)
+    crowd = Crowd(swarm, server, memory, findings, seed)
+    loop = VirtualLoop()
+    loop.set_exception_handler(partial(_note_unseen, findings))
+    try:
+        with running_on(disk, server.next_handle):
+            loop.run_until_complete(_run(swarm, server, crowd))
+    except Exception as error:  # noqa: BLE001  # found, and to be run again by its seed
+        fault = _innermost(error)
+        guarantee = "G1" if isinstance(fault, Stuck) else "G23"
+        findings.expect(False, guarantee, f"the run ended with {fault!r}")
+    finally:
+        _end(loop)
+    memory.check_all()
+    trace = [*memory.trace, *server.trace, *archive.trace]
+    hashed = blake2b("\n".join(trace).encode(), digest_size=8).hexdigest()
+    return Outcome(seed, findings.found, hashed, memory.outcomes, server.lives, archive.count)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _note_unseen(findings: Findings, loop: object, context: dict[str, Any]) -> None:
+    """A task that fails, and nobody asks; a future may be left by a client that is gone."""
+    if context["message"].startswith("Task exception"):
+        findings.expect(False, "G1", f"a task failed unseen: {context.get('exception')!r}")
+
+
+async def _run(swarm: Swarm, server: Server, crowd: Crowd) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(server.run(tasks))
+        disturbing = tasks.create_task(server.disturb())
+        operator = Operator(crowd)
+        tending = [tasks.create_task(operator.run()), tasks.create_task(operator.probe())]
+        if swarm.is_stepped:
+            tending.append(tasks.create_task(operator.step()))
+        clients = [Client(crowd, number).run() for number in range(len(crowd.agents))]
+        try:
+            async with asyncio.timeout(SECONDS_MAX), asyncio.TaskGroup() as group:
+                for client in clients:
+                    group.create_task(client)
+        except TimeoutError:
+            crowd.findings.expect(False, "G1", "a client still waits")
+        for task in (disturbing, *tending):
+            task.cancel()
+        await _ask_for_all(server, crowd)
+        serving.cancel()
+        await _close(server, crowd)
+
+
+async def _ask_for_all(server: Server, crowd: Crowd) -> None:
+    """Let nothing fail any more, let the effects settle, and ask once more for everything."""
+    server.disk.faults.clear()
+    if server.executor != "none":
+        server.executor = "sound"
+    while True:
+        served = await server.present()
+        world = served.orchestrator
+        try:
+            await server.ask(served, world.resume)
+            if server.executor != "none":
+                await server.ask(served, world.settle)
+            await _ask_again(server, crowd)
+            digest = await server.ask(served, world.digest)
+        except Gone:
+            continue
+        break
+    is_same = digest == server.archive.digests[-1]
+    crowd.findings.expect(is_same, "G15", "the world is not what its log folds to")
+
+
+async def _close(server: Server, crowd: Crowd) -> None:
+    """Close, and hold what is left on the disk to what it must be."""
+    expect, archive = crowd.findings.expect, server.archive
+    server.close()
+    await asyncio.sleep(server.swarm.config.limits.shutdown_seconds_max + 1)
+    history = [data for _, data in server.disk.log.read()]
+    kernel = Kernel(Fairground(), server.swarm.config.kernel_config(), history=history)
+    expect(kernel.digest() == archive.digests[-1], "G15", "opened again, the world is another")
+    redecider = Redecider([Fairground()])
+    try:
+        for data in history:
+            redecider.apply(data)
+    except Divergence as divergence:
+        expect(False, "G16", str(divergence))
+    expect(not redecider.undecided, "G16", f"not decided again: {redecider.undecided}")
+    if server.executor != "none":
+        unsettled = set(archive.effects) - set(archive.settled)
+        expect(not unsettled, "G17", f"effects {sorted(unsettled)} were never settled")
+    doubled = [key for key, count in archive.settled.items() if count != 1]
+    expect(not doubled, "G17", f"effects {doubled} were settled more than once")
+    unrun = [key for key in archive.settled if not server.attempts.get(key)]
+    expect(not unrun, "G17", f"effects {unrun} were settled and never ran")
+
+
+async def _ask_again(server: Server, crowd: Crowd) -> None:
+    """Each request has exactly one final answer, and it can be asked for (G1)."""
+    served = await server.present()
+    for request in crowd.memory.requests:
+        if request.is_void or request.is_dry:
+            continue
+        agent, req_id = request.keys[0]
+        verdict = await server.ask(served, partial(served.orchestrator.verdict_of, agent, req_id))
+        fate = server.archive.fates.get((agent, req_id))
+        expect, text = crowd.findings.expect, f"of {request.keys} is told {verdict}"
+        is_forgotten = verdict is None and server.swarm.is_forgetful
+        is_answered = (fate is None) == (verdict is None) or is_forgotten
+        expect(is_answered, "G1", f"{text}, the log says {fate}")
+        if fate is None or verdict is None:
+            continue
+        told = Told.by(verdict)
+        if fate.seqs:
+            expect(fate.seqs[0] in told.seqs, "G5", f"{text}, admitted at {fate.seqs}")
+        elif fate.refusals:
+            expect(told.codes == fate.refusals[-1], "G5", f"{text}, refused as {fate.refusals}")
+        else:
+            expect(told.scheduled, "G1", f"{text}, it waits in the schedule")
+
+
+def _end(loop: VirtualLoop) -> None:
+    """Stop what a failed run left behind."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        with_errors = asyncio.gather(*tasks, return_exceptions=True)
+        loop.iterations = 0
+        loop.run_until_complete(with_errors)
+    loop.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("seeds", nargs="+", type=int)
+    failed = 0
+    for one in parser.parse_args().seeds:
+        outcome = simulate(one)
+        failed += bool(outcome.findings)
+        sys.stdout.write(f"{outcome.report()}\n{outcome.trace} {outcome.outcomes}\n")
+        gc.collect()
+    sys.exit(bool(failed))

@@ -1,0 +1,273 @@
+"""The server: one life of the process after the other, as the seed kills and replaces them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from placet.runtime.facade import Orchestrator
+from placet.schemas.effect import Effect
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.event import Event
+from tests.kernel.fairground import POST, Fairground
+from tests.simulation.archive import Archive, Findings
+from tests.simulation.machine import Disk, Handle, Life, Stuck
+from tests.simulation.swarm import Swarm
+
+if TYPE_CHECKING:
+    from placet.runtime.agent_handle import AgentHandle
+
+T = TypeVar("T")
+
+LIVES_MAX = 40
+"""A run takes a handful: a world that is opened this often cannot be opened."""
+
+
+class Gone(Exception):  # noqa: N818  # what a client sees, and not an error of its own
+    """No answer came: the process is dead, closed, or has failed."""
+
+
+class Served:
+    """A world that one life of the process serves.
+
+    Attributes:
+        handles: Of the agents that this life registered, or found.
+        views: The latest view that each agent had from this life.
+    """
+
+    def __init__(self, life: Life, orchestrator: Orchestrator) -> None:
+        self.life = life
+        self.orchestrator = orchestrator
+        self.handles: dict[str, AgentHandle] = {}
+        self.views: dict[str, int] = {}
+        self.is_over = False
+
+
+class Server:
+    """Keeps a world served until it is told to stop.
+
+    Attributes:
+        current: The life that serves now; None between two of them.
+        attempts: How often each effect was begun, by any life.
+        roster: Agents that are registered, or will be by the next life.
+    """
+
+    def __init__(
+        self, swarm: Swarm, disk: Disk, archive: Archive, findings: Findings, seed: int
+    ) -> None:
+        self.swarm = swarm
+        self.disk = disk
+        self.archive = archive
+        self.findings = findings
+        self.rng = Random(f"server {seed}")
+        self.current: Served | None = None
+        self.attempts: dict[tuple[int, int], int] = {}
+        self.roster: list[str] = []
+        self.lives = 0
+        self.executor = swarm.executor
+        self.trace: list[str] = []
+        self._opening: Handle | None = None
+        self._up = asyncio.Event()
+        self._down = asyncio.Event()
+        self._stale: list[Served] = []
+        self._all: list[Served] = []
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def next_handle(self) -> Handle:
+        assert self._opening is not None, "a log is opened while a life begins"
+        return self._opening
+
+    # what clients do
+
+    async def served(self) -> Served:
+        """Give a life to talk to: the present one, or now and then one that was replaced."""
+        if self._stale and self.rng.random() < 0.3:
+            return self.rng.choice(self._stale)
+        return await self.present()
+
+    async def present(self) -> Served:
+        """Give the life that serves now, or the next one."""
+        while self.current is None:
+            await self._up.wait()
+        return self.current
+
+    async def ask(self, served: Served, call: Callable[[], Awaitable[T]]) -> T:
+        """Wait for an answer of a life.
+
+        Raises:
+            Gone: It will not come.
+        """
+        life = served.life
+        if life.is_dead:
+            raise Gone
+        task = asyncio.ensure_future(_await(call))
+        life.calls.append(task)
+        try:
+            answer = await task
+        except asyncio.CancelledError:
+            if life.is_dead:
+                raise Gone from None
+            raise
+        except (StoreError, ClosedError):
+            self.give_up(served)
+            raise Gone from None
+        finally:
+            life.calls.remove(task)
+        if life.is_dead:
+            raise Gone
+        return answer
+
+    # the lives
+
+    async def run(self, tasks: asyncio.TaskGroup) -> None:
+        """Open the world, and open it again whenever it is down."""
+        self._tasks = tasks
+        while True:
+            await self._begin()
+            await self._down.wait()
+            await asyncio.sleep(self.rng.random() * 0.1)
+
+    async def disturb(self) -> None:
+        """Do to the process what the seed says, when it says so."""
+        for at, what in self.swarm.process_faults:
+            await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
+            served = self.current
+            if served is None:
+                continue
+            self.trace.append(what)
+            if what == "kill":
+                for _ in range(self.rng.randrange(12)):
+                    await asyncio.sleep(0)
+                served.life.die()
+            elif what == "restart":
+                self.give_up(served)
+            else:
+                await self._begin()
+
+    async def _begin(self) -> None:
+        """Start a life; if it fails on the way, the next one."""
+        while True:
+            self._down.clear()
+            self.lives += 1
+            if self.lives > LIVES_MAX:
+                raise Stuck("the world cannot be opened any more")
+            life = Life(self.lives)
+            self._opening = Handle(self.disk, life)
+            orchestrator = Orchestrator(Fairground(), self.swarm.config)
+            served = Served(life, orchestrator)
+            self._all.append(served)
+            life.on_death = partial(self._bury, served)
+            try:
+                await self.ask(served, partial(self._open, served))
+            except Gone:
+                self.give_up(served)
+                await asyncio.sleep(0.05)
+                continue
+            if self.current is not None:
+                self._stale.append(self.current)
+            self.current = served
+            self._up.set()
+            self.trace.append(f"life {life.number} serves at seq {self.archive.seq}")
+            assert self._tasks is not None
+            self._tasks.create_task(self._listen(served))
+            return
+
+    async def _open(self, served: Served) -> None:
+        orchestrator = served.orchestrator
+        await orchestrator.__aenter__()
+        if self.executor != "none":
+            await orchestrator.register_executor(POST, self._handler(served), concurrency=2)
+        for agent in list(self.roster):
+            served.handles[agent] = await orchestrator.register_agent(agent)
+
+    def close(self) -> None:
+        """Close every life that is left; none follows."""
+        for served in self._all:
+            self.give_up(served)
+
+    def give_up(self, served: Served) -> None:
+        """Close a life, or what is left of it."""
+        if served.is_over:
+            return
+        served.is_over = True
+        self._withdraw(served)
+        assert self._tasks is not None
+        self._tasks.create_task(served.orchestrator.close())
+
+    def _bury(self, served: Served) -> None:
+        """Stop the tasks of a life that was killed; nobody hears of it."""
+        self._withdraw(served)
+        world = served.orchestrator._world
+        if world is not None and world._root is not None:
+            world._root.cancel()
+
+    def _withdraw(self, served: Served) -> None:
+        if served in self._stale:
+            self._stale.remove(served)
+        if served is self.current:
+            self.current = None
+            self._up.clear()
+            self._down.set()
+
+    # effects and events
+
+    def _handler(self, served: Served) -> Callable[[Effect], Awaitable[Any]]:
+        async def handle(effect: Effect) -> Any:
+            if served.life.is_dead:
+                raise Gone
+            key = (effect.key.seq, effect.key.k)
+            self.trace.append(f"effect {key} by life {served.life.number}")
+            self.attempts[key] = self.attempts.get(key, 0) + 1
+            expect = self.findings.expect
+            expect(key in self.archive.effects, "G2", f"effect {key} began before it was durable")
+            if served.life.epoch == self.disk.epoch:  # else it cannot know what another settled
+                is_open = not self.archive.settled[key]
+                expect(is_open, "G17", f"effect {key} ran after it was settled")
+            return await self._misbehave()
+
+        return handle
+
+    async def _misbehave(self) -> Any:
+        draw = self.rng.random()
+        match self.executor:
+            case "slow":
+                await asyncio.sleep(draw * 3)
+            case "failing" if draw < 0.3:
+                raise OSError("the outside world said no")
+            case "failing" if draw < 0.4:
+                raise asyncio.CancelledError
+            case "hanging" if draw < 0.4:
+                await asyncio.sleep(1e6)
+            case "hanging" if draw < 0.5:
+                return object()
+            case _:
+                await asyncio.sleep(draw * 0.01)
+        return {"draw": round(draw, 3)}
+
+    async def _listen(self, served: Served) -> None:
+        """Read the events of a life: each once, in order, and none before it is durable."""
+        since = self.rng.choice([0, self.archive.seq])
+        events = served.orchestrator.events(since)
+        latest = None
+        expect = self.findings.expect
+        while True:
+            try:
+                event = await self.ask(served, lambda: _next(events))
+            except Gone:
+                return
+            if event is None:
+                return
+            is_durable = event.record < self.archive.count
+            expect(is_durable, "G2", f"event {event.record} was told before it was durable")
+            in_order = latest is None or event.record == latest + 1
+            expect(in_order, "G4", f"event {event.record} came after {latest}")
+            latest = event.record
+
+
+async def _await(call: Callable[[], Awaitable[T]]) -> T:
+    return await call()
+
+
+async def _next(events: AsyncIterator[Event]) -> Event | None:
+    return await anext(events, None)
