@@ -1,0 +1,31 @@
+"""The effects of a design and the pure functions that run them, in whatever hands they are.
+
+A `StateManager` runs them at once. In an orchestrator they are the work of executors:
+
+    for kind in EXECUTORS:
+        await orchestrator.register_executor(kind, handler)  # an async EXECUTORS[kind]
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from placet.domains.design.exports import write_out
+from placet.domains.design.phase_results import run_phases
+from placet.domains.design.vocabulary import EXPORT_EFFECT, RUN_EFFECT
+from placet.schemas.codec import Json, thaw
+from placet.schemas.effect import Effect, Settlement
+
+EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] = {
+    RUN_EFFECT: run_phases,
+    EXPORT_EFFECT: write_out,
+}
+"""Kind of effect -> what runs it, from the effect's payload to its output."""
+
+
+def run_effect(effect: Effect) -> Settlement:
+    """Run an effect; what its executor raises is the outcome."""
+    try:
+        output = EXECUTORS[effect.kind](thaw(effect.payload))
+    except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome
+        return Settlement(effect.key, succeeded=False, output=f"{type(error).__name__}: {error}")
+    return Settlement(effect.key, succeeded=True, output=output)

@@ -1,0 +1,86 @@
+"""A design as text for people and other programs: the executor of EXPORT, inline and pure.
+
+Real files are for an executor that may write them; the text then comes from here too.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from placet.domains.design.fields import REFINABLE_SCHEMA
+from placet.domains.design.vocabulary import EXPORTS
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json, thaw, to_json
+
+
+def _as_json(design: Mapping[str, Json]) -> str:
+    return to_json(thaw(design)).decode()
+
+
+def _as_csv(design: Mapping[str, Json]) -> str:
+    lines = ["path,value,unit,locked"]
+    locked = design["locked_parameters"]
+    for path, value, unit in _rows(design):
+        lines.append(f"{path},{_cell(value)},{unit},{'yes' if path in locked else 'no'}")
+    return "\r\n".join(lines) + "\r\n"  # RFC 4180
+
+
+def _as_markdown(design: Mapping[str, Json]) -> str:
+    locked = design["locked_parameters"]
+    lines = [
+        f"# Design {design['design_id'] or '(unnamed)'}, version {design['design_version']}",
+        "",
+        "| parameter | value | unit | locked |",
+        "|---|---|---|---|",
+    ]
+    for path, value, unit in _rows(design):
+        lines.append(f"| {path} | {_cell(value)} | {unit} | {'yes' if path in locked else ''} |")
+    for name, kept in design.get("phases", {}).items():
+        lines += ["", f"## {name}: {kept['status']}", ""]
+        if kept.get("method"):
+            lines += [f"Method: {kept['method']}", ""]
+        for output, value in (kept.get("outputs") or {}).items():
+            if not isinstance(value, Mapping):
+                lines.append(f"- {output}: {_cell(value)}")
+        lines += [f"- {flag['code']}: {flag['message']}" for flag in kept.get("flags") or ()]
+    return "\n".join(lines) + "\n"
+
+
+FORMATS: Final[Mapping[str, Callable[[Mapping[str, Json]], str]]] = {
+    "json": _as_json,
+    "csv": _as_csv,
+    "markdown": _as_markdown,
+}
+"""Format -> what writes a design in it."""
+
+
+def write_out(payload: Mapping[str, Json]) -> dict[str, Json]:
+    """Write a design out: the executor of the effect. Pure; from its payload to what settles it."""
+    design = payload["design"]
+    content = FORMATS[payload["format"]](design)
+    return {"format": payload["format"], "version": design["design_version"], "content": content}
+
+
+def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
+    """Keep the latest export of each format."""
+    wanted = output["format"]
+    if not draft.exists(EXPORTS, wanted):
+        draft.create(EXPORTS, wanted)
+    draft.put(EXPORTS, wanted, "version", output["version"])
+    draft.put(EXPORTS, wanted, "content", output["content"])
+
+
+def _rows(design: Mapping[str, Json]) -> list[tuple[str, Json, str]]:
+    rows: list[tuple[str, Json, str]] = []
+    for section, values in design.items():
+        if section in {"phases", "assumptions"} or not isinstance(values, Mapping):
+            continue
+        for name, value in values.items():
+            field = REFINABLE_SCHEMA.get(f"{section}.{name}")
+            rows.append((f"{section}.{name}", value, field.kernel_unit if field else ""))
+    return rows
+
+
+def _cell(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,151 @@
+"""What is kept of each phase, and what follows from it: whether a result is still true.
+
+A result keeps the seq of everything that it read. It is stale as soon as one of these has moved, or
+a result that it read is stale itself. So staleness is computed when somebody asks.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from placet.domains.design.fields import REFINABLE_SCHEMA
+from placet.domains.design.phase_states import FINISHED, PhaseState
+from placet.domains.design.phases import PHASES, Phase
+from placet.domains.design.vocabulary import PARAMETERS, PHASES_KEPT
+from placet.kernel.draft import Draft
+from placet.kernel.state import State
+from placet.schemas.codec import Json, thaw
+from placet.schemas.effect import Settlement
+
+ASSUMPTIONS: Final[Mapping[str, Json]] = {
+    reading.path: reading.default
+    for phase in PHASES.values()
+    for reading in phase.readings
+    if ":" not in reading.path and reading.path not in REFINABLE_SCHEMA
+}
+"""Path -> default of what a phase reads that is neither refinable nor a result."""
+
+PENDING: Final[Mapping[str, Json]] = {
+    "status": PhaseState.PENDING.value,
+    "source": None,
+    "reason": None,
+    "is_by_hand": False,
+    "outputs": None,
+    "flags": None,
+    "method": None,
+    "reads": None,
+    "run": 0,
+}
+"""What is kept of a phase that has not run. `run` is the seq at which its outputs were put."""
+
+
+def states_of(tree: State) -> dict[str, PhaseState]:
+    """Find out where every phase stands, in order of dependence."""
+    states: dict[str, PhaseState] = {}
+    for name, phase in PHASES.items():
+        kept = PhaseState(tree.get(PHASES_KEPT, name, "status"))
+        if kept in FINISHED and not _is_fresh(tree, phase, states):
+            kept = PhaseState.STALE
+        states[name] = kept
+    return states
+
+
+def _is_fresh(tree: State, phase: Phase, earlier: Mapping[str, PhaseState]) -> bool:
+    reads = tree.get(PHASES_KEPT, phase.name, "reads") or {}
+    for path in phase.inputs:
+        if reads.get(path) != read_seq(tree, path):
+            return False
+        if earlier.get(_upstream(path)) is PhaseState.STALE:
+            return False
+    return True
+
+
+def read_seq(tree: State, path: str) -> int:
+    """Give the seq at which an input was last changed; 0 for one that never was."""
+    upstream = _upstream(path)
+    if upstream:
+        run: int = tree.get(PHASES_KEPT, upstream, "run")
+        return run
+    stamp = tree.stamp(PARAMETERS, path)
+    return 0 if stamp is None else stamp.seq
+
+
+def reads_of(tree: State, phase: Phase) -> dict[str, int]:
+    """Give the seq of everything that a phase reads, as it is now."""
+    return {path: read_seq(tree, path) for path in phase.inputs}
+
+
+def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
+    """Give the value of everything that phases read, as it is now; what is unset is left out."""
+    values: dict[str, Json] = {}
+    for path in dict.fromkeys(path for phase in phases for path in phase.inputs):
+        value = _value(tree, path)
+        if value is not None:
+            values[path] = value
+    return values
+
+
+def run_phases(payload: Mapping[str, Json]) -> dict[str, Json]:
+    """Run phases: the executor of the effect. Pure; from its payload to what settles it."""
+    values = dict(payload["values"])
+    results: dict[str, Json] = {}
+    for name in payload["phases"]:
+        outcome = PHASES[name].run(values)
+        flags = [{"code": f.code, "message": f.message, "at": f.at} for f in outcome.flags]
+        results[name] = {"outputs": outcome.outputs, "flags": flags, "method": outcome.method}
+        for path in [path for path in values if _upstream(path) == name]:
+            del values[path]
+        values.update({f"{name}:{output}": v for output, v in outcome.outputs.items()})
+    return {"results": results}
+
+
+def keep_results(draft: Draft, payload: Mapping[str, Json], settlement: Settlement) -> None:
+    """Take in what a run gave. A phase that was locked meanwhile keeps what it has."""
+    names = payload["phases"]
+    for name in names:
+        if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
+            continue
+        if not settlement.succeeded:
+            draft.put(PHASES_KEPT, name, "status", PhaseState.FAILED.value)
+            draft.put(PHASES_KEPT, name, "reason", str(settlement.output))
+            continue
+        found = settlement.output["results"][name]
+        reads = dict(payload["reads"][name])
+        reads |= {path: draft.seq for path in reads if _upstream(path) in names}
+        is_done = bool(found["outputs"])
+        status = PhaseState.COMPLETED if is_done else PhaseState.FAILED
+        reason = None if is_done else "; ".join(flag["message"] for flag in found["flags"])
+        kept = {
+            "status": status.value,
+            "reason": reason,
+            "is_by_hand": False,
+            "outputs": found["outputs"] or None,
+            "flags": found["flags"],
+            "method": found["method"],
+            "reads": reads,
+            "run": draft.seq,
+        }
+        for field, value in kept.items():
+            draft.put(PHASES_KEPT, name, field, value)
+
+
+def shown_phases(tree: State) -> dict[str, dict[str, Json]]:
+    """Show every phase as plain values, with the state that follows."""
+    shown: dict[str, dict[str, Json]] = {}
+    for name, state in states_of(tree).items():
+        kept = thaw(tree.entity(PHASES_KEPT, name) or {})
+        shown[name] = {**kept, "status": state.value}
+    return shown
+
+
+def _upstream(path: str) -> str:
+    """Name the phase whose result a path is; empty for a path of the state."""
+    name, colon, _ = path.partition(":")
+    return name if colon else ""
+
+
+def _value(tree: State, path: str) -> Json:
+    upstream, colon, output = path.partition(":")
+    if not colon:
+        return tree.get(PARAMETERS, path, "value")
+    outputs = tree.get(PHASES_KEPT, upstream, "outputs")
+    return None if outputs is None else outputs.get(output)

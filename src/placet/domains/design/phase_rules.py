@@ -1,0 +1,100 @@
+"""What happens when phases are to run, are moved by hand, or the design is to be written out."""
+
+from placet.domains.design.exports import FORMATS
+from placet.domains.design.fields import nearest_paths
+from placet.domains.design.phase_results import PENDING, reads_of, states_of, values_of
+from placet.domains.design.phase_states import TRANSITIONS, PhaseState
+from placet.domains.design.phases import PHASES
+from placet.domains.design.views import read_design
+from placet.domains.design.vocabulary import EXPORT_EFFECT, PHASES_KEPT, RUN_EFFECT
+from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.intent import Intent
+
+
+def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Ask for a run of phases, on the values as they are at this point of the plan."""
+    wanted = intent["payload"].get("phases")
+    if wanted is None:
+        wanted = list(PHASES)
+    for name in wanted:
+        if name not in PHASES:
+            return phase_unknown(name)
+    names = [name for name in PHASES if name in wanted]
+    if not names:
+        return refuse("phases_empty", f"no phase was named; there are {_all()}", at="/phases")
+    for name in names:
+        if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
+            message = f"phase {name!r} is locked and keeps its result; move it to approved first"
+            return refuse("phase_locked", message, at="/phases", path=name)
+    phases = [PHASES[name] for name in names]
+    for name in names:
+        draft.put(PHASES_KEPT, name, "status", PhaseState.ACTIVE.value)
+        draft.put(PHASES_KEPT, name, "source", draft.agent_id)
+    tree = draft.state
+    draft.emit(
+        RUN_EFFECT,
+        {
+            "phases": names,
+            "values": values_of(tree, phases),
+            "reads": {phase.name: reads_of(tree, phase) for phase in phases},
+        },
+    )
+    return None
+
+
+def transition(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Move a phase by hand, where the table allows it."""
+    payload = intent["payload"]
+    name, target = payload["phase"], PhaseState(payload["to"])
+    if name not in PHASES:
+        return phase_unknown(name)
+    here = states_of(draft.state)[name]
+    legal = [state.value for state in TRANSITIONS[here]]
+    if target.value not in legal:
+        return refuse(
+            "illegal_transition",
+            f"phase {name!r} is {here.value} and cannot become {target.value}; "
+            f"from there it may become {', '.join(legal)}",
+            at="/to",
+            suggestions=legal,
+            path=name,
+            state=here.value,
+        )
+    kept: dict[str, object] = {}
+    if target is PhaseState.PENDING:
+        kept = {**PENDING, "run": draft.seq}
+    elif target is PhaseState.COMPLETED and here is not PhaseState.APPROVED:
+        # By hand there is no result; it is stale once what the phase would have read has changed.
+        reads = reads_of(draft.state, PHASES[name])
+        kept = {**PENDING, "is_by_hand": True, "reads": reads, "run": draft.seq}
+    kept |= {
+        "status": target.value,
+        "source": payload["source"],
+        "reason": payload.get("reason"),
+    }
+    for field, value in kept.items():
+        draft.put(PHASES_KEPT, name, field, value)
+    return None
+
+
+def export(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Ask for the design, as it is at this point of the plan, to be written out."""
+    wanted = intent["payload"]["format"]
+    if wanted not in FORMATS:
+        message = f"format {wanted!r} is unknown; there are {', '.join(FORMATS)}"
+        return refuse("format_unknown", message, at="/format", suggestions=tuple(FORMATS))
+    design = read_design(draft.state, draft.now_ns).as_dict()
+    draft.emit(EXPORT_EFFECT, {"format": wanted, "design": design})
+    return None
+
+
+def phase_unknown(name: str) -> RuleRefusal:
+    """Refuse a name that no phase has."""
+    near = nearest_paths(name, PHASES) or tuple(PHASES)
+    message = f"phase {name!r} is unknown; there are {_all()}"
+    return refuse("phase_unknown", message, at="/phases", suggestions=near, path=name)
+
+
+def _all() -> str:
+    return ", ".join(PHASES)

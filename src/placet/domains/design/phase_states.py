@@ -1,0 +1,43 @@
+"""The states of a phase, and which may follow which: one table for code, tests and docs.
+
+`stale` follows from what was read and has changed since; nobody puts a phase there. So it is a
+state to leave and never a target.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class PhaseState(StrEnum):
+    """Where a phase stands."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    COMPLETED = "completed"
+    APPROVED = "approved"
+    LOCKED = "locked"
+    STALE = "stale"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+_P, _A, _C, _S = PhaseState.PENDING, PhaseState.ACTIVE, PhaseState.COMPLETED, PhaseState.SKIPPED
+
+TRANSITIONS: Final[Mapping[PhaseState, tuple[PhaseState, ...]]] = {
+    PhaseState.PENDING: (_A, _C, _S),
+    PhaseState.ACTIVE: (_P, _C, PhaseState.FAILED, _S),
+    PhaseState.COMPLETED: (_P, _A, PhaseState.APPROVED),
+    PhaseState.APPROVED: (_P, _C, PhaseState.LOCKED),
+    PhaseState.LOCKED: (PhaseState.APPROVED,),
+    PhaseState.STALE: (_P, _A, _C),
+    PhaseState.FAILED: (_P, _A, _S),
+    PhaseState.SKIPPED: (_P, _A),
+}
+"""State -> the states to which it may be moved by hand."""
+
+RUNNABLE: Final = frozenset(PhaseState) - {PhaseState.LOCKED}
+"""A run completes a phase from any of these; a locked phase keeps its result."""
+
+FINISHED: Final = frozenset({_C, PhaseState.APPROVED, PhaseState.LOCKED})
+"""Kept states that become `stale` when what the phase read changes."""

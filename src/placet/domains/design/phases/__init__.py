@@ -1,0 +1,41 @@
+"""The phases of a design, in the order in which they depend on each other.
+
+`PHASES` is the registry that the state machine, RUN_PHASES and the tests read.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from placet.domains.design.phases.compliance import COMPLIANCE
+from placet.domains.design.phases.hull import HULL
+from placet.domains.design.phases.mission import MISSION
+from placet.domains.design.phases.phase import Flag, OutOfRangeError, Phase, PhaseOutcome
+from placet.domains.design.phases.propulsion import PROPULSION
+from placet.domains.design.phases.stability import STABILITY
+from placet.domains.design.phases.weight import WEIGHT
+
+__all__ = [
+    "PHASES",
+    "Flag",
+    "OutOfRangeError",
+    "Phase",
+    "PhaseOutcome",
+    "stale_by",
+]
+
+PHASES: Final[Mapping[str, Phase]] = MappingProxyType(
+    {phase.name: phase for phase in (MISSION, HULL, PROPULSION, WEIGHT, STABILITY, COMPLIANCE)}
+)
+
+
+def stale_by(paths: Iterable[str]) -> tuple[str, ...]:
+    """Name the phases whose results a change of these state paths makes stale, in order."""
+    changed = set(paths)
+    stale: list[str] = []
+    for phase in PHASES.values():
+        read = {path.split(":")[0] if ":" in path else path for path in phase.inputs}
+        if not read.isdisjoint(changed):
+            stale.append(phase.name)
+            changed.add(phase.name)
+    return tuple(stale)

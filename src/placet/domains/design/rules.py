@@ -1,0 +1,228 @@
+"""What happens to a design when an action is applied. Each checks first and writes last.
+
+Per action, in order: whitelist, lock, unit, type, bounds, draft. Rules are made for the settings of
+one world.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from placet.domains.design.fields import RefinableField, nearest_paths
+from placet.domains.design.history import PLANS_COUNT
+from placet.domains.design.normalize import Fault, Meant, meant_by_change, meant_by_set, unchanged
+from placet.domains.design.parameters import (
+    is_operator,
+    lock_of,
+    locked,
+    replace,
+    value_of,
+    write,
+    write_lock,
+)
+from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.settings import PLANS_MAX, Settings
+from placet.domains.design.vocabulary import ABOUT, DESIGN, PLANS
+from placet.kernel.domain import Rule, RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
+
+_NOWHERE: Final = (1.0, 0.0)
+"""Bounds that no value is within."""
+
+
+def set_rule(settings: Settings) -> Rule:
+    """Make the rule of SET."""
+    fields, policy = settings.fields, settings.policy
+    bounds = {
+        path: (field.min_value, field.max_value)
+        for path, field in fields.items()
+        if field.type == "float" and field.min_value is not None and field.max_value is not None
+    }
+
+    def set_(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload = intent["payload"]
+        path, value = payload["path"], payload["value"]
+        low, high = bounds.get(path, _NOWHERE)
+        is_plain = type(value) is float and low <= value <= high and not payload.get("unit")
+        if is_plain and replace(draft, path, value + 0.0):  # -0.0 and 0.0 are one value
+            return None
+        field = fields.get(path)
+        if field is None:
+            return not_refinable(path, fields)
+        refusal = locked(draft, path)
+        if refusal is not None:
+            return refusal
+        meant = meant_by_set(field, payload, policy)
+        return _apply(draft, path, payload, value_of(draft, path), meant)
+
+    return set_
+
+
+def change_rule(settings: Settings, sign: int) -> Rule:
+    """Make the rule of INCREASE (`sign` 1) or DECREASE (-1)."""
+    fields, policy = settings.fields, settings.policy
+
+    def change(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload = intent["payload"]
+        path = payload["path"]
+        field = fields.get(path)
+        if field is None:
+            return not_refinable(path, fields)
+        refusal = locked(draft, path)
+        if refusal is not None:
+            return refusal
+        current = value_of(draft, path)
+        meant = meant_by_change(field, payload, current, policy, sign)
+        return _apply(draft, path, payload, current, meant)
+
+    return change
+
+
+def _apply(
+    draft: Draft, path: str, payload: dict[str, Json], current: Json, meant: Meant | Fault
+) -> RuleRefusal | None:
+    if isinstance(meant, Fault):
+        return refuse(
+            meant.code, meant.message, at=meant.at, suggestions=meant.suggestions, path=path
+        )
+    value, normal, warned = meant
+    for warning in warned:
+        draft.warn(warning.code, warning.message, at=f"/{path}")
+    if normal is not payload:
+        draft.normalize(normal)
+    if value == current and current is not None:
+        draft.warn("no_op", unchanged(path, value).message, at=f"/{path}")
+        return None
+    return write(draft, path, value)
+
+
+def lock_rule(settings: Settings) -> Rule:
+    """Make the rule of LOCK."""
+    fields = settings.fields
+
+    def lock(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload = intent["payload"]
+        path = payload["path"]
+        if path not in fields:
+            return not_refinable(path, fields)
+        for_s = payload.get("for_s")
+        until_ns = None if for_s is None else draft.now_ns + round(for_s * SECOND_NS)
+        wanted = {
+            "owner": draft.agent_id,
+            "reason": payload.get("reason"),
+            "until_ns": until_ns,
+        }
+        if lock_of(draft, path, draft.now_ns) == wanted:
+            draft.warn("no_op", f"{path} is locked so already", at=f"/{path}")
+            return None
+        return write_lock(draft, path, wanted)
+
+    return lock
+
+
+def unlock_rule(settings: Settings) -> Rule:
+    """Make the rule of UNLOCK."""
+    fields = settings.fields
+
+    def unlock(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        path = intent["payload"]["path"]
+        if path not in fields:
+            return not_refinable(path, fields)
+        if lock_of(draft, path, draft.now_ns) is None:
+            draft.warn("no_op", f"{path} is not locked", at=f"/{path}")
+            return None
+        return write_lock(draft, path, None)
+
+    return unlock
+
+
+def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Hold a plan to the design and the version that it is for."""
+    payload = intent["payload"]
+    expected, current = payload["design_version_before"], draft.get(ABOUT, DESIGN, "version")
+    if expected != current:
+        return refuse(
+            "stale_plan",
+            f"Plan is stale: expected design_version={expected}, current={current}",
+            at="/design_version_before",
+            current_design_version=current,
+        )
+    refusal = _other_design(draft, payload["design_id"])
+    if refusal is not None:
+        return refusal
+    slot = str(draft.get(ABOUT, DESIGN, "counts")[PLANS_COUNT] % PLANS_MAX)
+    if not draft.exists(PLANS, slot):
+        draft.create(PLANS, slot)
+    draft.put(PLANS, slot, "plan", payload["plan_id"])
+    return None
+
+
+def understood(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Change nothing: that it was said is in the log."""
+    return _other_design(draft, intent["payload"]["design_id"])
+
+
+def _other_design(draft: Draft, design_id: str) -> RuleRefusal | None:
+    here = draft.get(ABOUT, DESIGN, "design_id")
+    if here is None or here == design_id:
+        return None
+    message = f"there is no design {design_id!r} in this world, which holds {here!r}"
+    return refuse("design_unknown", message, at="/design_id", suggestions=(here,))
+
+
+def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Give the design its name, once."""
+    payload = intent["payload"]
+    here = draft.get(ABOUT, DESIGN, "design_id")
+    if here is not None:
+        message = f"this world holds the design {here!r}; open another world for another design"
+        return refuse("already_created", message, at="/design_id")
+    draft.put(ABOUT, DESIGN, "design_id", payload["design_id"])
+    draft.put(ABOUT, DESIGN, "name", payload.get("name"))
+    return None
+
+
+def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Set an assumption of the phases; operators only, since no agent may refine one."""
+    path, value = intent["payload"]["path"], intent["payload"]["value"]
+    if path not in ASSUMPTIONS:
+        near = nearest_paths(path, ASSUMPTIONS)
+        message = f"{path!r} is no assumption of any phase{_hint(near)}"
+        return refuse("not_an_assumption", message, at="/path", suggestions=near)
+    if not is_operator(draft):
+        message = f"only an operator may set {path}; {draft.agent_id!r} is none"
+        return refuse("operator_only", message, at="/path")
+    is_word = isinstance(ASSUMPTIONS[path], str)
+    if value is not None and (isinstance(value, bool) or isinstance(value, str) != is_word):
+        expected = "a word" if is_word else "a number"
+        return refuse("not_a_number", f"{path} must be {expected} or null", at="/value")
+    if value == value_of(draft, path):
+        draft.warn("no_op", unchanged(path, value).message, at=f"/{path}")
+        return None
+    return write(draft, path, value)
+
+
+def request_clarification(_draft: Draft, _intent: Intent) -> None:
+    """Change nothing: the question is in the log, and is an event."""
+
+
+def noop(_draft: Draft, _intent: Intent) -> None:
+    """Change nothing."""
+
+
+def not_refinable(path: str, fields: Mapping[str, RefinableField]) -> RuleRefusal:
+    """Refuse a path that is not in the whitelist."""
+    near = nearest_paths(path, fields)
+    return refuse(
+        "not_refinable",
+        f"Path not refinable: {path}{_hint(near)}",
+        at="/path",
+        suggestions=near,
+        path=path,
+    )
+
+
+def _hint(near: tuple[str, ...]) -> str:
+    return f"; did you mean {', '.join(near)}?" if near else ""

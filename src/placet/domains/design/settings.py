@@ -1,0 +1,87 @@
+"""What one design world is set up with, as its rules use it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
+from placet.domains.design.state import DesignState, design_model
+from placet.schemas.codec import Json, canonical
+from placet.schemas.identity import is_identity
+
+UNDO_MAX: Final = 1_000
+PLANS_MAX: Final = 1_024
+"""As many answers as an agent's dedup window remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The setup of a design world.
+
+    Attributes:
+        design_id: The design's name; None until a `design.create` gives it one.
+        policy: What happens to a value beyond its bounds, where its field does not say.
+        fields: Path -> field.
+        undo_max: How many commits can be undone.
+        initial: What the design begins with; None is nothing.
+    """
+
+    design_id: str | None = None
+    policy: Policy = "clamp"
+    fields: Mapping[str, RefinableField] = field(default_factory=lambda: REFINABLE_SCHEMA)
+    undo_max: int = UNDO_MAX
+    initial: DesignState | None = None
+
+    def __post_init__(self) -> None:
+        if self.design_id is not None and not is_identity(self.design_id):
+            raise ValueError(
+                "design_id must be 1 to 128 characters without control characters, "
+                f"got {self.design_id!r}"
+            )
+        if self.policy not in {"clamp", "reject"}:
+            raise ValueError(f"policy must be 'clamp' or 'reject', got {self.policy!r}")
+        if type(self.undo_max) is not int or not 1 <= self.undo_max <= 2**20:
+            raise ValueError(f"undo_max must be an int in 1..2**20, got {self.undo_max!r}")
+        _check_settable(self.fields)
+        if self.initial is not None:
+            self.initial.check(self.fields)
+
+    def keywords(self) -> dict[str, Json] | None:
+        """Give what makes this setup again, as plain JSON; None where fields are its own."""
+        if self.fields is not REFINABLE_SCHEMA:
+            return None
+        own = (
+            ("design_id", self.design_id, None),
+            ("policy", self.policy, "clamp"),
+            ("undo_max", self.undo_max, UNDO_MAX),
+        )
+        given: dict[str, Json] = {n: value for n, value, default in own if value != default}
+        if self.initial is not None:
+            given["initial"] = self.initial.as_dict()
+        return given
+
+    def digest(self) -> str:
+        """Hash what decides anything."""
+        fields = {
+            path: [known.json_schema(), known.allowed_units, known.policy, _steps(known)]
+            for path, known in self.fields.items()
+        }
+        initial = None if self.initial is None else self.initial.as_dict()
+        data = canonical([self.design_id, self.policy, self.undo_max, initial, fields])
+        return blake2b(data, digest_size=8).hexdigest()
+
+
+def _steps(known: RefinableField) -> dict[str, float]:
+    return {step.value: amount for step, amount in known.steps.items()}
+
+
+def _check_settable(fields: Mapping[str, RefinableField]) -> None:
+    """Hold every path to the model of the state: what the whitelist names can be set."""
+    sections = design_model(fields).model_fields
+    for path, refinable in fields.items():
+        section, _, name = path.partition(".")
+        model = sections[section].annotation
+        known = getattr(model, "model_fields", {})
+        if path != refinable.path or name not in known:
+            raise ValueError(f"the whitelist has {refinable.path!r} under {path!r}")

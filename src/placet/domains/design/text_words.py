@@ -1,0 +1,202 @@
+"""Words of people: text to tokens, and what a phrase may mean to a set of fields.
+
+Nothing is guessed here. A token that is neither number nor word is kept as a symbol, and a number
+that can be read in two ways is kept unread, so that the parser can ask.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from unicodedata import normalize
+
+from placet.domains.design.fields import RefinableField
+from placet.domains.design.units import DIMENSIONS
+
+PERCENT: Final = "%"
+NUMBER_CHARS_MAX: Final = 40
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<number>(?:(?<![\w.)%])[+-])?
+                 (?:\d+(?:[.,_']\d+)*|\.\d+)
+                 (?:e[+-]?\d+)?)
+    | (?P<word>[^\W\d_](?:\w|[./'](?=[^\W\d_]))*)
+    | (?P<space>\s+|(?<=\w)-(?=[^\W\d_]))
+    | (?P<symbol>.)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+_PLAIN: Final = re.compile(r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_GROUPED: Final = re.compile(r"[+-]?[1-9]\d{0,2}(?:([,_'])\d{3})(?:\1\d{3})*(?:\.\d+)?")
+
+_SPELLED: Final[Mapping[str, str]] = {
+    "meter meters metre metres": "m",
+    "foot feet": "ft",
+    "inch inches": "in",
+    "millimeter millimeters millimetre millimetres": "mm",
+    "kilometer kilometers kilometre kilometres": "km",
+    "knot knots": "kts",
+    "kph kmh": "km/h",
+    "watt watts": "W",
+    "kilowatt kilowatts": "kW",
+    "megawatt megawatts": "MW",
+    "horsepower": "hp",
+    "degree degrees °": "deg",
+    "radian radians": "rad",
+    "percent %": PERCENT,
+}
+_UNIT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {word: unit for words, unit in _SPELLED.items() for word in words.split()}
+)
+_SAME: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        unit: next(u for u in known if known[u] == size)
+        for known in DIMENSIONS.values()
+        for unit, size in known.items()
+    }
+)
+"""Unit -> the first of its size: kn is kts, nmi is nm."""
+_UNIT_PHRASES: Final[Mapping[tuple[str, ...], str]] = MappingProxyType(
+    {
+        ("nautical", "mile"): "nm",
+        ("nautical", "miles"): "nm",
+        ("meters", "per", "second"): "m/s",
+        ("metres", "per", "second"): "m/s",
+        ("per", "cent"): PERCENT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A number, a word or a symbol.
+
+    Attributes:
+        kind: `number`, `word` or `symbol`.
+        text: As it was written.
+        word: In lower case, to be compared.
+    """
+
+    kind: str
+    text: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a phrase stands for: a field, or a value of an enum field."""
+
+    path: str
+    value: str | None = None
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Split a text; compatibility forms (full width, superscript) are written plainly first."""
+    plain = normalize("NFKC", text).replace("\u2019", "'").replace("\u2212", "-")
+    return [
+        Token(match.lastgroup or "symbol", match.group(), match.group().lower())
+        for match in _TOKEN.finditer(plain)
+        if match.lastgroup != "space" or "\n" in match.group()
+    ]
+
+
+def number_of(text: str) -> float | None:
+    """Read a number; None where it has two readings (`1,5`), or is beyond all numbers.
+
+    Groups of three digits may be separated by commas, underscores or apostrophes, all alike.
+    """
+    if len(text) > NUMBER_CHARS_MAX:
+        return None
+    plain = re.sub(r"[,_']", "", text) if _GROUPED.fullmatch(text) else text
+    if not _PLAIN.fullmatch(plain):
+        return None
+    if re.fullmatch(r"[+-]?\d{1,18}", plain):
+        return int(plain)
+    value = float(plain)
+    return value if value - value == 0.0 else None
+
+
+def unit_at(tokens: list[Token]) -> tuple[str, int] | None:
+    """Find the unit with which tokens begin, and how many tokens it takes."""
+    for length in (3, 2):
+        phrase = _UNIT_PHRASES.get(tuple(token.word for token in tokens[:length]))
+        if phrase is not None:
+            return phrase, length
+    unit = _unit(tokens[0]) if tokens else None
+    return None if unit is None else (unit, 1)
+
+
+def _unit(token: Token) -> str | None:
+    """Read a unit: as it is spelled, or all in one case, or capitalized.
+
+    Case tells units apart (kN is no knot, mW no megawatt), so that other mixtures are not read.
+    """
+    if token.word in _UNIT_WORDS:
+        return _UNIT_WORDS[token.word]
+    return next((same for unit, same in _SAME.items() if token.text in _cases(unit)), None)
+
+
+def _cases(unit: str) -> set[str]:
+    """Give the ways to write a unit; one letter (m, t, W) is written in one way."""
+    return {unit, unit.lower(), unit.upper(), unit.capitalize()} if unit[1:] else {unit}
+
+
+class Lexicon:
+    """The phrases by which fields and the values of enum fields are called.
+
+    A keyword may stand after the name of its section (`hull length`); a plural may be singular
+    (`1 engine`); an enum's value may be written with spaces for underscores.
+
+    Attributes:
+        keywords: Every keyword, and every value, with the path of its field.
+    """
+
+    def __init__(self, fields: Mapping[str, RefinableField]) -> None:
+        self.keywords: dict[str, str] = {}
+        self._meanings: dict[tuple[str, ...], list[Meaning]] = {}
+        for field in fields.values():
+            for name in (*field.keywords, *field.values):
+                self.keywords.setdefault(name.lower(), field.path)
+            for phrase, meaning in _phrases(field):
+                known = self._meanings.setdefault(phrase, [])
+                if meaning not in known:
+                    known.append(meaning)
+        for field in fields.values():
+            for phrase in _singulars(field):
+                self._meanings.setdefault(phrase, [Meaning(field.path)])
+        self._words_max = max(map(len, self._meanings), default=0)
+
+    def match(self, words: list[str]) -> tuple[list[Meaning], int]:
+        """Find the meanings of the longest phrase at the start, and how many words it takes."""
+        for length in range(min(self._words_max, len(words)), 0, -1):
+            meanings = self._meanings.get(tuple(words[:length]))
+            if meanings:
+                return meanings, length
+        return [], 0
+
+    def called_partly(self, word: str) -> list[str]:
+        """Give the paths of the fields that have a word in one of their keywords."""
+        paths = (path for name, path in self.keywords.items() if word in name.split())
+        return list(dict.fromkeys(paths))
+
+
+def _phrases(field: RefinableField) -> Iterator[tuple[tuple[str, ...], Meaning]]:
+    section = field.section.split("_")
+    yield (field.path,), Meaning(field.path)
+    for keyword in field.keywords:
+        words = keyword.lower().split()
+        meaning = Meaning(field.path, keyword if keyword in field.values else None)
+        yield tuple(words), meaning
+        yield (*section, *words), meaning
+    for value in field.values:
+        yield (value,), Meaning(field.path, value)
+        yield tuple(value.split("_")), Meaning(field.path, value)
+
+
+def _singulars(field: RefinableField) -> Iterator[tuple[str, ...]]:
+    """Give the keywords in the singular; what is declared goes before (a passenger vessel)."""
+    for keyword in field.keywords:
+        if field.type == "int" and keyword.endswith("s"):
+            yield tuple(keyword.lower().removesuffix("s").split())

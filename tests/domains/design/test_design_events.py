@@ -1,0 +1,264 @@
+"""Events are projections of the log: their order, their content, and who is told."""
+
+from typing import Any
+
+import pytest
+
+from placet.domains.design import (
+    Action,
+    ActionExecutedEvent,
+    ActionType,
+    Conductor,
+    EventDispatcher,
+    Intent,
+    IntentType,
+    KernelEventType,
+    PhaseMachine,
+    PhaseState,
+    StateManager,
+    StateMutatedEvent,
+    audit,
+    project,
+)
+from placet.domains.design import dispatcher as dispatching
+from placet.schemas.event import Event
+from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock
+
+GROUPS = {"action", "validation", "state", "phase", "pipeline", "transaction", "export"}
+
+
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+@pytest.fixture
+def dispatcher(desk):
+    return EventDispatcher(desk.manager)
+
+
+def types(events):
+    return [event.event_type.value for event in events]
+
+
+def live_a_life(desk):
+    """Bring about every type of event."""
+    manager = desk.manager
+    intent = Intent("intent", "design", "60 m", IntentType.REFINE, 0.9, "2026-11-22")
+    manager.propose([("design.create", {"design_id": "design"})])
+    desk.executor.execute(desk.plan(put("hull.loa", 600, "ft")), intent=intent)
+    desk.execute(lock("hull.loa", "as built"), put("hull.beam", 900))
+    desk.execute(unlock("hull.loa"), Action(ActionType.REQUEST_CLARIFICATION, message="Which?"))
+    desk.codes(put("hull.lao", 60))
+    desk.codes(put("hull.lwl", 400))
+    with pytest.raises(Exception, match="stale"):
+        desk.execute(put("hull.loa", 60), version=99)
+    manager.undo()
+    manager.redo()
+    Conductor(manager).run_phases(["hull"])
+    manager.patch(VESSEL)
+    manager.commit()
+    Conductor(manager).run_default_pipeline()
+    PhaseMachine(manager).transition("hull", PhaseState.APPROVED, "me")
+    desk.execute(Action(ActionType.EXPORT, format="csv"))
+
+
+def test_every_type_is_projected_from_some_record(desk, dispatcher):
+    live_a_life(desk)
+    events = dispatcher.events()
+    assert {event.event_type for event in events} == set(KernelEventType)
+    assert {event.group for event in events} == GROUPS
+    assert len(KernelEventType) >= 20
+    order = [(event.seq, event.record, event.n) for event in events]
+    assert order == sorted(order)
+    assert len(set(order)) == len(order)
+    assert all(event.as_dict()["type"] == event.event_type.value for event in events)
+
+
+def test_what_was_told_live_is_what_the_log_tells(desk, dispatcher):
+    start = desk.manager.kernel.seq
+    heard: list[Any] = []
+    dispatcher.subscribe(None, heard.append)
+    live_a_life(desk)
+    assert heard == dispatcher.events(start)
+
+
+def test_a_subscriber_goes_on_where_it_was(desk, dispatcher):
+    desk.execute(put("hull.loa", 60))
+    seq = desk.manager.kernel.seq
+    desk.execute(put("hull.loa", 61))
+    heard: list[Any] = []
+    dispatcher.subscribe(StateMutatedEvent, heard.append, since=seq)
+    desk.execute(put("hull.loa", 62))
+    assert [(event.old_value, event.new_value) for event in heard] == [(60.0, 61.0), (61.0, 62.0)]
+
+
+def test_events_say_what_happened(desk, dispatcher):
+    heard: list[Any] = []
+    dispatcher.subscribe(None, heard.append)
+    desk.execute(put("hull.loa", 100, "ft"), plan_id="p1")
+    assert types(heard) == [
+        "action.plan_executed", "action.executed", "validation.action_adjusted", "state.mutated",
+        "phase.invalidated", "transaction.committed",
+    ]  # fmt: skip
+    executed = heard[1]
+    assert isinstance(executed, ActionExecutedEvent)
+    assert (executed.plan_id, executed.actor) == ("p1", "planner")
+    assert executed.payload == {"path": "hull.loa", "value": pytest.approx(30.48), "unit": "m"}
+    assert heard[-1].design_version == 1
+
+
+def test_a_dry_run_tells_nothing(desk, dispatcher):
+    heard: list[Any] = []
+    dispatcher.subscribe(None, heard.append)
+    desk.dry_run(put("hull.loa", 60))
+    desk.validate(put("hull.loa", 60))
+    assert heard == []
+
+
+def test_a_failing_subscriber_is_noted_and_the_others_are_told(desk, dispatcher):
+    heard: list[Any] = []
+
+    def broken(event):
+        raise RuntimeError("no ears")
+
+    subscription = dispatcher.subscribe(KernelEventType.STATE_MUTATED, broken)
+    dispatcher.subscribe(KernelEventType.STATE_MUTATED, heard.append)
+    assert desk.execute(put("hull.loa", 60)).success
+    [failure] = dispatcher.failures
+    assert failure.subscription is subscription
+    assert failure.event == heard[0]
+    assert str(failure.error) == "no ears"
+
+
+def test_unsubscribing_inside_a_handler_is_safe(desk, dispatcher):
+    heard: list[Any] = []
+
+    def once(event):
+        heard.append("first")
+        dispatcher.unsubscribe(first)
+        dispatcher.unsubscribe(second)
+        dispatcher.unsubscribe(first)
+
+    first = dispatcher.subscribe(StateMutatedEvent, once)
+    second = dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append("second"))
+    dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append("third"))
+    desk.execute(put("hull.loa", 60))
+    desk.execute(put("hull.loa", 61))
+    assert heard == ["first", "third", "third"]
+
+
+def test_what_a_handler_brings_about_is_told_after_it(desk, dispatcher):
+    heard: list[Any] = []
+
+    def answer(event):
+        if event.path == "hull.loa":
+            desk.execute(put("hull.beam", 9))
+
+    dispatcher.subscribe(StateMutatedEvent, answer)
+    dispatcher.subscribe(StateMutatedEvent, lambda event: heard.append(event.path))
+    desk.execute(put("hull.loa", 60))
+    assert heard == ["hull.loa", "hull.beam"]
+
+
+async def test_async_subscribers_are_awaited_by_the_host_in_order(desk, dispatcher):
+    heard: list[Any] = []
+
+    async def listen(event):
+        heard.append(event.new_value)
+
+    dispatcher.subscribe(StateMutatedEvent, listen)
+    desk.execute(put("hull.loa", 60))
+    desk.execute(put("hull.loa", 61))
+    assert heard == []
+    for waiting in dispatcher.take_pending():
+        await waiting
+    assert heard == [60.0, 61.0]
+    assert dispatcher.take_pending() == []
+
+
+def test_async_subscribers_that_nobody_awaits_are_bounded(desk, dispatcher, monkeypatch):
+    monkeypatch.setattr(dispatching, "PENDING_MAX", 1)
+
+    async def listen(event):
+        pass
+
+    dispatcher.subscribe(StateMutatedEvent, listen)
+    for value in (60, 61):
+        desk.execute(put("hull.loa", value))
+    [failure] = dispatcher.failures
+    assert "take and await" in str(failure.error)
+    for waiting in dispatcher.take_pending():
+        waiting.close()
+
+
+def test_a_dispatcher_without_a_manager_tells_what_it_is_told(desk):
+    heard: list[Any] = []
+    dispatcher = EventDispatcher()
+    dispatcher.subscribe(None, heard.append)
+    desk.execute(put("hull.loa", 60))
+    for record in desk.manager.events():
+        for event in project(record):
+            dispatcher.dispatch(event)
+    assert "state.mutated" in types(heard)
+    assert dispatcher.events() == []
+    assert project(Event(1, 1, "tick", 0.0, {})) == []
+
+
+# the audit
+
+
+def test_the_audit_joins_intent_plan_actions_and_seqs(desk):
+    intent = Intent("intent", "design", "100 ft long", IntentType.REFINE, 0.9, "2026-11-22")
+    plan = desk.plan(put("hull.loa", 100, "ft"), more("hull.loa", 1), plan_id="p1")
+    desk.executor.execute(plan, intent=intent)
+    [entry] = audit(desk.manager.events())
+    assert (entry.plan_id, entry.intent_id, entry.actor) == ("p1", "intent", "planner")
+    assert entry.intent is not None
+    assert entry.intent["raw_text"] == "100 ft long"
+    assert entry.proposed_at == "2026-11-22T02:00:00Z"
+    assert (entry.admitted, entry.design_version_before, entry.design_version_after) == (True, 0, 1)
+    seq = desk.manager.kernel.seq
+    assert [action.seq for action in entry.actions] == [seq - 1, seq]
+    first = entry.actions[0]
+    assert first.raw == {"path": "hull.loa", "value": 100, "unit": "ft"}
+    assert first.normalized == {"path": "hull.loa", "value": pytest.approx(30.48), "unit": "m"}
+    assert first.warnings == ["hull.loa converted from ft to m"]
+    assert entry.as_dict()["actions"][0]["action_type"] == "set"
+
+
+def test_refused_plans_are_in_the_audit_raw_and_normalized(desk):
+    clock = [12.0]
+    desk = Desk(StateManager(now=lambda: clock[0]))
+    desk.codes(
+        put("propulsion.total_installed_power_kw", 2, "MW"),
+        put("hull.lao", 60),
+        more("mission.range_nm", 1, "km"),
+        lock("hull.beam"),
+        put("hull.loa", "x"),
+    )
+    [entry] = audit(desk.manager.events())
+    assert (entry.admitted, entry.actor, entry.sim_time) == (False, "planner", 12.0)
+    assert entry.design_version_after == entry.design_version_before == 0
+    assert [action.seq for action in entry.actions] == [None] * 5
+    assert [action.normalized for action in entry.actions] == [
+        {"path": "propulsion.total_installed_power_kw", "value": 2000.0, "unit": "kW"},
+        None,
+        {"path": "mission.range_nm", "amount": pytest.approx(1 / 1.852), "unit": "nm"},
+        {"path": "hull.beam"},
+        None,
+    ]
+    assert [[r["code"] for r in action.rejections] for action in entry.actions] == [
+        [], ["not_refinable"], ["delta_on_unset"], [], ["not_a_number"],
+    ]  # fmt: skip
+
+
+def test_stale_and_unsound_plans_are_in_the_audit(desk):
+    desk.execute(put("hull.loa", 60))
+    desk.codes(put("hull.lwl", 70))
+    with pytest.raises(Exception, match="stale"):
+        desk.execute(put("hull.loa", 61), version=0)
+    entries = list(audit(desk.manager.events()))
+    assert [entry.admitted for entry in entries] == [True, False, False]
+    assert entries[1].rejections[0]["code"] == "invariant_violated"
+    assert entries[2].rejections[0]["code"] == "stale_plan"

@@ -1,0 +1,244 @@
+"""Plans: version, idempotence, dry run, the wire form, and the design that they are for."""
+
+import re
+
+import pytest
+
+from placet.domains.design import (
+    Action,
+    ActionPlan,
+    ActionType,
+    Intent,
+    IntentType,
+    PlanInvalidError,
+    StalePlanError,
+    StateManager,
+    parse_action,
+    parse_plan,
+)
+from placet.domains.design.plans import PLAN_BODY
+from placet.errors import DuplicateRequestError, PlacetError
+from tests.domains.design.desk import Desk, lock, more, put
+
+BODY = {
+    "plan_id": "p1",
+    "intent_id": "i1",
+    "design_version_before": 0,
+    "actions": [{"action_type": "set", "path": "hull.loa", "value": 60}],
+}
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 99])
+def test_any_other_version_is_stale_older_or_newer(version):
+    desk = Desk()
+    desk.execute(put("hull.loa", 50))
+    desk.execute(put("hull.loa", 51))
+    with pytest.raises(StalePlanError) as raised:
+        desk.execute(put("hull.loa", 60), version=version)
+    assert raised.value.current_design_version == 2
+    with pytest.raises(StalePlanError):
+        desk.validator.validate(desk.plan(put("hull.loa", 60), version=version), desk.manager)
+    assert desk.manager.get("hull.loa") == 51.0
+
+
+def test_a_stale_plan_is_stale_whatever_else_is_wrong_with_it():
+    desk = Desk()
+    with pytest.raises(StalePlanError):
+        desk.execute(put("invalid.path", 1), put("hull.loa", "x"), version=7)
+
+
+def test_the_same_plan_again_gets_the_same_answer_and_nothing_happens_twice():
+    desk = Desk()
+    plan = desk.plan(put("hull.loa", 2, "ft"), put("hull.draft", 1.5))
+    first, again = desk.executor.execute(plan), desk.executor.execute(plan)
+    assert again.verdict.replayed
+    assert again.as_dict() == first.as_dict()
+    assert again.warnings
+    assert desk.manager.design_version == 1
+    assert [result.executed for result in again.action_results] == [True, True]
+    assert again.notices == []
+
+
+def test_the_same_plan_after_a_crash_gets_the_same_answer():
+    desk = Desk()
+    plan = desk.plan(put("hull.loa", 2000))
+    first = desk.executor.execute(plan)
+    desk.execute(put("hull.loa", 100))
+    recovered = Desk(StateManager.resume(desk.manager.records))
+    assert recovered.executor.execute(plan).as_dict() == first.as_dict()
+    assert recovered.manager.get("hull.loa") == 100.0
+
+
+def test_the_same_rejected_plan_is_rejected_for_the_same_codes():
+    desk = Desk()
+    plan = desk.plan(put("invalid.path", 1), put("hull.loa", 60))
+    first, again = desk.executor.execute(plan), desk.executor.execute(plan)
+    assert again.verdict.replayed
+    assert [r.code for r in again.rejections] == [r.code for r in first.rejections]
+    assert [r.path for r in again.rejections] == ["invalid.path"]
+
+
+def test_another_plan_of_the_same_id_is_told_so():
+    desk = Desk()
+    desk.execute(put("hull.loa", 60), plan_id="p1")
+    with pytest.raises(DuplicateRequestError) as raised:
+        desk.execute(put("hull.loa", 61), plan_id="p1")
+    assert raised.value.code == "req_id_reused"
+
+
+def test_an_answer_that_is_no_longer_kept_is_told_as_far_as_it_is_known():
+    desk = Desk()
+    plan = desk.plan(put("hull.loa", 60))
+    desk.executor.execute(plan)
+    slots = desk.manager.tree.collection("design.plans").entities
+    slots.clear()  # as after many plans of other agents
+    assert desk.executor.execute(plan).success
+
+
+def test_a_dry_run_says_what_the_real_run_does_and_changes_nothing():
+    desk = Desk()
+    desk.execute(put("hull.loa", 100))
+    plan = desk.plan(more("hull.loa", 1000, "ft"), put("hull.beam", 12), lock("hull.beam"))
+    before = desk.manager.kernel.world_digest()
+    dry = desk.executor.execute(plan, dry_run=True)
+    assert desk.manager.kernel.world_digest() == before
+    real = desk.executor.execute(plan)
+    assert dry.as_dict() == real.as_dict()
+    assert dry.action_results == real.action_results
+    assert dry.diff() == real.diff() == [
+        {"path": "hull.loa", "before": 100.0, "requested": 1000, "unit": "ft", "after": 404.8},
+        {"path": "hull.beam", "before": None, "requested": 12, "unit": None, "after": 12.0},
+    ]  # fmt: skip
+
+
+def test_a_rejected_plan_has_no_diff():
+    assert Desk().dry_run(put("invalid.path", 1)).diff() == []
+
+
+def test_a_single_action_is_a_plan_of_one_on_the_present_version():
+    desk = Desk()
+    results = [desk.executor.execute(put("hull.loa", value)) for value in (50, 60, 60)]
+    assert [result.design_version_after for result in results] == [1, 2, 2]
+    assert len({result.plan_id for result in results}) == 3
+
+
+def test_the_intent_is_logged_with_its_plan():
+    desk = Desk()
+    intent = Intent("intent", "design", "make it 60 m", IntentType.REFINE, 0.9, "2026-11-22")
+    result = desk.executor.execute(desk.plan(put("hull.loa", 60)), intent=intent)
+    assert result.success
+    assert [done.after for done in result.action_results] == [60.0]
+    rejected = desk.executor.execute(desk.plan(put("hull.lao", 60)), intent=intent)
+    assert [(r.path, r.index) for r in rejected.rejections] == [("hull.lao", 0)]
+
+
+def test_a_plan_for_another_design_is_refused_by_name():
+    desk = Desk(design_id="patrol_boat")
+    result = desk.execute(put("hull.loa", 60))
+    assert [rejection.code for rejection in result.rejections] == ["design_unknown"]
+    assert result.verdict.refusals[0].suggestions == ("patrol_boat",)
+
+
+def test_an_unnamed_design_is_named_once():
+    desk = Desk()
+    desk.manager.propose([("design.create", {"design_id": "design", "name": "The first"})])
+    assert desk.manager.state.design_id == "design"
+    assert desk.execute(put("hull.loa", 60)).success
+    with pytest.raises(PlacetError, match="another world"):
+        desk.manager.propose([("design.create", {"design_id": "other"})])
+
+
+def test_an_agent_without_permission_is_turned_away():
+    desk = Desk()
+    desk.manager.kernel.set_agent_permissions("planner", {"design.noop"})
+    with pytest.raises(PlacetError) as raised:
+        desk.execute(put("hull.loa", 60))
+    assert raised.value.code == "permission_denied"
+
+
+def test_a_plan_without_actions_is_executed_and_changes_nothing():
+    result = Desk().execute()
+    assert (result.success, result.actions_executed, result.design_version_after) == (True, 0, 0)
+
+
+# the wire
+
+
+def test_a_body_is_read():
+    plan = parse_plan("ship", {**BODY, "proposed_at": "2026-11-22T02:00:00Z"})
+    assert plan == ActionPlan(
+        "p1", "i1", "ship", [Action(ActionType.SET, path="hull.loa", value=60)], 0,
+        "2026-11-22T02:00:00Z",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "action"),
+    [
+        ({"action_type": "set", "path": "a.b", "value": True, "unit": "m"},
+         Action(ActionType.SET, path="a.b", value=True, unit="m")),
+        ({"action_type": "increase", "path": "a.b"}, Action(ActionType.INCREASE, path="a.b")),
+        ({"action_type": "decrease", "path": "a.b", "amount": "a_bit"},
+         Action(ActionType.DECREASE, path="a.b", amount="a_bit")),
+        ({"action_type": "lock", "path": "a.b", "message": "as built"},
+         Action(ActionType.LOCK, path="a.b", message="as built")),
+        ({"action_type": "unlock", "path": "a.b"}, Action(ActionType.UNLOCK, path="a.b")),
+        ({"action_type": "run_phases", "phases": ["hull"]},
+         Action(ActionType.RUN_PHASES, phases=["hull"])),
+        ({"action_type": "export", "format": "csv"}, Action(ActionType.EXPORT, format="csv")),
+        ({"action_type": "request_clarification", "message": "?"},
+         Action(ActionType.REQUEST_CLARIFICATION, message="?")),
+        ({"action_type": "noop"}, Action(ActionType.NOOP)),
+    ],
+    ids=lambda value: value["action_type"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_an_action_is_read(given, action):
+    assert parse_action(given) == action
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"plan_id": ""}, "/plan_id"),
+        ({"plan_id": "x" * 121}, "/plan_id"),
+        ({"intent_id": 3}, "/intent_id"),
+        ({"design_version_before": -1}, "/design_version_before"),
+        ({"design_version_before": "0"}, "/design_version_before"),
+        ({"design_version_before": True}, "/design_version_before"),
+        ({"actions": []}, "/actions"),
+        ({"actions": [{}]}, "/actions/0"),
+        ({"actions": [{"action_type": "teleport"}]}, "/actions/0"),
+        ({"actions": [{"action_type": "set", "path": "a.b"}]}, "/actions/0/value"),
+        ({"actions": [{"action_type": "noop", "path": "a.b"}]}, "/actions/0/path"),
+        ({"actions": [{"action_type": "set", "path": "a.b", "value": [1]}]}, "/actions/0/value"),
+        ({"actions": [{"action_type": "lock", "path": "a.b", "for_s": 1}]}, "/actions/0/for_s"),
+        ({"design_id": "ship"}, "/design_id"),
+        ({"role": "operator"}, "/role"),
+    ],
+    ids=str,
+)
+def test_what_is_no_plan_is_refused_at_its_place(change, at):
+    with pytest.raises(PlanInvalidError) as raised:
+        parse_plan("ship", {**BODY, **change})
+    assert raised.value.at == at
+    assert not raised.value.is_version_missing
+    assert re.search("got ", str(raised.value))
+
+
+def test_a_missing_version_is_told_apart():
+    body = {name: value for name, value in BODY.items() if name != "design_version_before"}
+    with pytest.raises(PlanInvalidError) as raised:
+        parse_plan("ship", body)
+    assert raised.value.is_version_missing
+    hostiles: list[object] = [None, [], "x", {1: 2}]
+    for hostile in hostiles:
+        with pytest.raises(PlanInvalidError):
+            parse_plan("ship", hostile)
+        with pytest.raises(PlanInvalidError):
+            parse_action(hostile)
+
+
+def test_the_wire_form_has_a_json_schema_with_a_variant_for_each_type():
+    schema = PLAN_BODY.json_schema()
+    mapping = schema["properties"]["actions"]["items"]["discriminator"]["mapping"]
+    assert set(mapping) == {kind.value for kind in ActionType}
