@@ -1,0 +1,161 @@
+"""How many plans of 10 actions a second pass through HTTP, on one core of the server?
+
+    ./dev python benchmarks/bench_http.py [--seconds S] [--clients N] [--json]
+
+`placet serve` as a process of its own, in memory, every stage on; beside it, in this process, so
+many keep-alive connections that each wait for their verdict. Batches of 10 `Move` for 100 agents,
+made and encoded beforehand. The server's CPU time gives what one core of its own would do, also
+where the clients share it.
+
+It does not show: TLS, a network, a disk, clients that open a connection for each request.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+
+AGENTS = 100
+ACTIONS = 10
+
+
+class Server(NamedTuple):
+    """A server that runs."""
+
+    url: str
+    token: str
+    process_id: int
+
+    def cpu_seconds(self) -> float:
+        """Give the processor time that it took so far."""
+        fields = Path(f"/proc/{self.process_id}/stat").read_text("utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def call(self, method: str, path: str, body: object) -> None:
+        """Ask once, outside the measurement."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/worlds/world/{path}",
+            json.dumps(body).encode(),
+            {"authorization": f"Bearer {self.token}", "content-type": "application/json"},
+            method=method,
+        )
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Start a server, and end it."""
+    command = [sys.executable, "-m", "placet", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            yield Server(told["url"], told["operator_token"], process.pid)
+        finally:
+            process.terminate()
+
+
+def request_of(server: Server, agent: int, numbers: Iterator[int]) -> bytes:
+    """Write one request, as bytes."""
+    name = f"agent_{agent}"
+    batch = [
+        {
+            "kind": "Move",
+            "payload": {"to": [float(number % 100), float(agent), 0.0]},
+            "agent_id": name,
+            "req_id": f"{name}:{next(numbers)}",
+            "context_seq": 0,
+            "priority": 10,
+            "schema_version": "1.0.0",
+        }
+        for number in range(ACTIONS)
+    ]
+    body = json.dumps(batch).encode()
+    head = (
+        "POST /api/v1/worlds/world/batches HTTP/1.1\r\nhost: localhost\r\n"
+        f"authorization: Bearer {server.token}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def client(server: Server, agents: list[int], until: float, waits: list[float]) -> int:
+    """Send one batch after another; give how many were admitted."""
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    numbers = [count() for _ in agents]
+    admitted = 0
+    turn = 0
+    prepared = [
+        request_of(server, agents[i % len(agents)], numbers[i % len(agents)]) for i in range(2)
+    ]
+    while time.perf_counter() < until:
+        request = prepared[turn % 2]
+        began = time.perf_counter()
+        writer.write(request)
+        place = (turn + 2) % len(agents)
+        prepared[turn % 2] = request_of(server, agents[place], numbers[place])
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        waits.append(time.perf_counter() - began)
+        admitted += head.startswith(b"HTTP/1.1 200") and b'"admitted":true' in body[:64]
+        turn += 1
+    writer.close()
+    await writer.wait_closed()
+    assert admitted == turn, f"{turn - admitted} of {turn} batches were not admitted"
+    return admitted
+
+
+async def run(server: Server, clients: int, seconds: float) -> dict[str, float]:
+    """Measure."""
+    shares = [list(range(first, AGENTS, clients)) for first in range(clients)]
+    waits: list[float] = []
+    cpu, began = server.cpu_seconds(), time.perf_counter()
+    counts = await asyncio.gather(
+        *(client(server, share, began + seconds, waits) for share in shares)
+    )
+    elapsed, cpu = time.perf_counter() - began, server.cpu_seconds() - cpu
+    cuts = quantiles(waits, n=100)
+    return {
+        "plans_per_second": sum(counts) / elapsed,
+        "plans_per_server_cpu_second": sum(counts) / cpu,
+        "server_cpu_us_per_plan": cpu / sum(counts) * 1e6,
+        "p50_ms": cuts[49] * 1e3,
+        "p99_ms": cuts[98] * 1e3,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with serving() as server:
+        for agent in range(AGENTS):
+            server.call("POST", "agents", {"agent_id": f"agent_{agent}"})
+        figures = asyncio.run(run(server, options.clients, options.seconds))
+    if options.json:
+        print(json.dumps(figures))
+        return
+    print(f"CPython {platform.python_version()}, {os.cpu_count()} CPUs, {options.clients} clients")
+    for name, figure in figures.items():
+        print(f"  {name:28} {figure:10,.2f}")
+
+
+if __name__ == "__main__":
+    main()

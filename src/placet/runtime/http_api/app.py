@@ -1,0 +1,128 @@
+"""The application: its routes, its lifespan, and what every request is wrapped in."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.runtime.described import describe
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api import agents, batches, health, problems, reading, stream
+from placet.runtime.http_api.door import HttpDoor
+from placet.runtime.http_api.openapi import build_document
+from placet.runtime.http_api.request_id import HEADER, RequestId
+from placet.runtime.http_api.worlds import Worlds
+from placet.runtime.plugins import default_domain, find_domain
+from placet.runtime.serve_config import ServeConfig
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.identity import OPERATOR
+
+_PREFIX = "/api/v1"
+_DESIGN = "design"
+_DESCRIPTION = (
+    "Agents propose batches of intents, one gate decides, and every decision has a reason."
+)
+
+
+def build_app(
+    domain: Domain | Sequence[Domain] | str | None,
+    config: OrchestratorConfig,
+    credentials: Credentials | None,
+    serve: ServeConfig | None,
+) -> FastAPI:
+    """Make the application; `create_app` says what of."""
+    serve = serve or ServeConfig()
+    domains = _domains(domain)
+    operator_token = None
+    if credentials is None:
+        operator_token = new_token()
+        credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
+    door = HttpDoor(Worlds(Orchestrator(domains, config), serve.limits), serve, credentials)
+    app = FastAPI(
+        title="placet",
+        version=_version(),
+        description=_DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.door = door
+    app.state.operator_token = operator_token
+    app.state.schemas = {}
+    app.state.kinds = cache(
+        lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
+    )
+    _wrap(app, serve)
+    for part in (batches, agents, reading, stream):
+        app.include_router(part.router, prefix=_PREFIX)
+    if [one.name for one in domains] == [_DESIGN]:
+        from placet.runtime.http_api import designs  # noqa: PLC0415  # who serves none needs none
+
+        designs.add_to(app, door.worlds, domains[0], _PREFIX)
+    app.include_router(health.router)
+    _describe_by(app, domains)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    door: HttpDoor = app.state.door
+    await door.worlds.open()
+    try:
+        yield
+    finally:
+        door.is_draining = True
+        await door.worlds.close()
+
+
+def _wrap(app: FastAPI, serve: ServeConfig) -> None:
+    app.add_exception_handler(problems.Problem, problems.on_problem)
+    app.add_exception_handler(PlacetError, problems.on_placet_error)
+    app.add_exception_handler(HTTPException, problems.on_http_error)
+    app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(Exception, problems.on_fault)
+    if serve.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(serve.cors_origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["authorization", "content-type", HEADER],
+            expose_headers=["retry-after", HEADER],
+        )
+    app.add_middleware(RequestId)
+
+
+def _describe_by(app: FastAPI, domains: Sequence[Domain]) -> None:
+    """Let the framework's own `/openapi.json` show our document, made when first asked for."""
+
+    def document() -> dict[str, Json]:
+        if app.openapi_schema is None:
+            app.openapi_schema = build_document(app, domains, app.state.schemas)
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # the framework's documented way
+
+
+def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:
+    if domain is None:
+        return [default_domain()]
+    if isinstance(domain, str):
+        return [find_domain(domain)()]
+    return [domain] if isinstance(domain, Domain) else list(domain)
+
+
+def _version() -> str:
+    try:
+        return version("placet")
+    except PackageNotFoundError:
+        return "0"

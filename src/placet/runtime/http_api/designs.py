@@ -1,0 +1,281 @@
+"""The endpoints of seed 000: designs, plans, phases. Served where the domain is `design`.
+
+A design is a world, and a plan is a batch: what stands here turns one into the other and the
+verdict into the seed's words. A plan that the rules reject is a 200 with `success=false`; what does
+not come so far is answered as it is everywhere.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, FastAPI, Query, Request
+from starlette.responses import Response
+
+from placet.domains.design import EXECUTORS, Design, audit, project
+from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases import PHASES
+from placet.domains.design.plans import PlanInvalidError, intent_of, parse_plan
+from placet.domains.design.views import read_design, version_of
+from placet.domains.design.vocabulary import DESIGNER_ROLE, OPERATOR_ROLE
+from placet.domains.design.workspace import HOST
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.batches import verdict_answer
+from placet.runtime.http_api.door import HttpDoor, PageLimit, door_of, identity
+from placet.runtime.http_api.openapi import answers, body_of, plan_answers
+from placet.runtime.http_api.plan_answers import Desk, answer_of, plan_schemas
+from placet.runtime.http_api.problems import Problem
+from placet.runtime.http_api.reading import durable_events
+from placet.runtime.http_api.worlds import Worlds
+from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.effect import Effect
+from placet.schemas.event import Event
+
+router = APIRouter(tags=["designs"])
+
+_PHASE_SECONDS_MAX: Final = 30.0
+SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
+FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
+
+
+def add_to(app: FastAPI, worlds: Worlds, design: Domain, prefix: str) -> None:
+    """Serve designs: each is a world of its own, set up as the first one is."""
+    assert isinstance(design, Design), "the domain of this name is this class"
+    setup = design.setup
+
+    def make(name: str) -> Domain:
+        return Design(
+            design_id=name, policy=setup.policy, fields=setup.fields, undo_max=setup.undo_max
+        )
+
+    app.state.schemas = plan_schemas()
+    worlds.make = make
+    worlds.on_open = _register_executors
+    app.include_router(router, prefix=prefix)
+
+
+async def _register_executors(world: Orchestrator) -> None:
+    for kind in EXECUTORS:
+        await world.register_executor(kind, _run)
+
+
+async def _run(effect: Effect) -> Json:
+    """Run phases, or write a design out, off the loop: both are plain functions."""
+    return await to_thread.run_sync(EXECUTORS[effect.kind], thaw(effect.payload))
+
+
+@router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
+async def designs(request: Request) -> Response:
+    """List designs with their versions."""
+    door = door_of(request)
+    door.principal(request)
+    listed = [
+        {"design_id": name, "design_version": await world.read(_version)}
+        for name, world in door.worlds.all()
+    ]
+    return _json({"designs": listed})
+
+
+@router.post(
+    "/designs",
+    summary="Create a design",
+    status_code=201,
+    responses=answers(201, "Design", 401, 403, 409, 413, 415, 422, 503),
+    openapi_extra=body_of("DesignCreation"),
+)
+async def create(request: Request) -> Response:
+    """Make a design; the operator's."""
+    door = door_of(request)
+    door.operator(request)
+    given = await door.document(request, fields=frozenset({"design_id"}))
+    name = identity(given.get("design_id"), "design_id")
+    if "/" in name:
+        raise Problem("request_invalid", "a design_id is a part of a path: it has no '/'")
+    return _json(await (await door.worlds.create(name)).read(_shown), 201)
+
+
+@router.get(
+    "/designs/{design_id}", summary="Read a design", responses=answers(200, "Design", 401, 404, 503)
+)
+async def design(design_id: str, request: Request) -> Response:
+    """Give a design: its version, its parameters in kernel units, its locks and phases."""
+    return _json(await door_of(request).world_for(request, design_id).read(_shown))
+
+
+@router.post(
+    "/designs/{design_id}/actions",
+    summary="Execute a plan",
+    responses=plan_answers("PlanAnswer"),
+    openapi_extra=body_of("Plan"),
+)
+async def actions(
+    design_id: str,
+    request: Request,
+    dry_run: Annotated[bool, Query(description="Answer, and change nothing.")] = False,
+) -> Response:
+    """Execute a plan: all of it, or nothing. The same plan again has the same answer."""
+    door = door_of(request)
+    world = door.world_for(request, design_id)
+    body = await door.document(request, fields=frozenset())
+    try:
+        plan = parse_plan(design_id, body)
+    except PlanInvalidError as error:
+        code = "version_required" if error.is_version_missing else "request_invalid"
+        problems = [{"at": at, "message": message} for at, message in error.problems]
+        raise Problem(code, str(error), problems=problems) from error
+    return await (await _desk(door, request, world)).execute(plan, dry_run=dry_run)
+
+
+@router.post(
+    "/designs/{design_id}/undo",
+    summary="Take the latest commit back",
+    responses=plan_answers("StepAnswer"),
+    openapi_extra=body_of("Undo"),
+)
+async def undo(design_id: str, request: Request) -> Response:
+    """Take the latest commit back, by a commit of its own. Safe to repeat with one `req_id`."""
+    door = door_of(request)
+    world = door.world_for(request, design_id)
+    given = await door.document(request, fields=frozenset({"req_id"}))
+    return await _step(door, request, world, "design.undo", {}, given)
+
+
+@router.get(
+    "/designs/{design_id}/phases",
+    summary="Look at the phases",
+    responses=answers(200, "Phases", 401, 404, 503),
+)
+async def phases(design_id: str, request: Request) -> Response:
+    """Give every phase with its state and its results."""
+    return _json(await door_of(request).world_for(request, design_id).read(_phases))
+
+
+@router.post(
+    "/designs/{design_id}/phases/{phase}/run",
+    summary="Run a phase",
+    responses=plan_answers("StepAnswer"),
+    openapi_extra=body_of("Undo"),
+)
+async def run_phase(design_id: str, phase: str, request: Request) -> Response:
+    """Run a phase, and what it waits for; the answer comes when its results are in the log."""
+    door = door_of(request)
+    world = door.world_for(request, design_id)
+    if phase not in PHASES:
+        raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {list(PHASES)}")
+    given = await door.document(request, fields=frozenset({"req_id"}))
+    answer = await _step(door, request, world, "design.run_phases", {"phases": [phase]}, given)
+    try:
+        async with asyncio.timeout(_PHASE_SECONDS_MAX):
+            await world.settle()
+    except TimeoutError:
+        raise Problem("unavailable", "the phase still runs; look at the phases later") from None
+    return answer
+
+
+@router.get(
+    "/designs/{design_id}/events",
+    summary="Read what happened",
+    responses=answers(200, "Events", 401, 404, 410, 422, 503),
+)
+async def events(
+    design_id: str,
+    request: Request,
+    since: SinceSeq = 0,
+    from_record: FromRecord = None,
+    limit: PageLimit = 100,
+) -> Response:
+    """Give the design's events, of so many records at most, and where to go on."""
+    found, page = await _records(design_id, request, since, from_record, limit)
+    told = [one.as_dict() for event in found for one in project(event)]
+    return _json({"events": told, **page})
+
+
+@router.get(
+    "/designs/{design_id}/audit",
+    summary="Read who asked for what",
+    responses=answers(200, "Audit", 401, 404, 410, 422, 503),
+)
+async def audited(
+    design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
+) -> Response:
+    """Give an entry for each plan of so many records, rejected ones too, and where to go on."""
+    if from_record is None:
+        from_record = (await door_of(request).world_for(request, design_id).log_start()).record
+    found, page = await _records(design_id, request, 0, from_record, limit)
+    (domain,) = door_of(request).worlds.first.domains
+    assert isinstance(domain, Design), "served where the domain is"
+    entries = [entry.as_dict() for entry in audit(found, domain.setup)]
+    return _json({"entries": entries, **page})
+
+
+async def _records(
+    design_id: str, request: Request, since: int, from_record: int | None, limit: int
+) -> tuple[list[Event], dict[str, Json]]:
+    door = door_of(request)
+    world = door.world_for(request, design_id)
+    end = world.records
+    if from_record is None and since >= world.seq:
+        return [], {"next_record": end, "is_end": True}
+    count_max = min(limit, door.limits.page_items_max)
+    found, place = await durable_events(world, since, from_record, end, count_max)
+    return found, {"next_record": place, "is_end": place >= end}
+
+
+async def _desk(door: HttpDoor, request: Request, world: Orchestrator) -> Desk:
+    """Give who asks a place to hand in plans: an agent of its name, registered when it first comes.
+
+    The operator is the design's host; nobody else is, whatever its name.
+    """
+    who = door.principal(request)
+    name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
+    if name == HOST and not who.is_operator:
+        raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
+    if await world.read(lambda kernel: _is_new(kernel, name)):
+        await world.register_agent(name, role=role)
+    return Desk(world, name, who.submitter)
+
+
+def _is_new(kernel: Kernel, name: str) -> bool:
+    """Who was removed is not new: it stays away until the operator registers it."""
+    return name not in kernel.ledger.agents and name not in kernel.ledger.gone
+
+
+async def _step(
+    door: HttpDoor,
+    request: Request,
+    world: Orchestrator,
+    kind: str,
+    payload: Mapping[str, Json],
+    given: Mapping[str, Json],
+) -> Response:
+    """Hand in a single intent and answer in the seed's words."""
+    desk = await _desk(door, request, world)
+    req_id = given.get("req_id")
+    key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
+    seq = await world.read(lambda kernel: kernel.seq)
+    verdict = await world.post(
+        [intent_of(kind, payload, desk.agent_id, key, seq)], submitter=desk.submitter
+    )
+    told = answer_of(verdict)
+    if told is None:
+        return verdict_answer(verdict)
+    return _json({**told, "req_id": key, "design_version": await world.read(_version)})
+
+
+def _version(kernel: Kernel) -> int:
+    return version_of(kernel.tree)
+
+
+def _shown(kernel: Kernel) -> dict[str, Json]:
+    return read_design(kernel.tree, kernel.ledger.now_ns).as_dict()
+
+
+def _phases(kernel: Kernel) -> dict[str, Json]:
+    return {"design_version": version_of(kernel.tree), "phases": shown_phases(kernel.tree)}
+
+
+def _json(value: Json, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")

@@ -1,0 +1,107 @@
+"""From a plan to the gate, and from its verdict to the bodies of seed 000."""
+
+from secrets import token_hex
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from placet.domains.design.answers import STALE_PLAN, ExecutionResult, replayed_answer
+from placet.domains.design.design import Design
+from placet.domains.design.plans import PLAN_BODY, batch_of
+from placet.domains.design.protocol import ActionPlan
+from placet.domains.design.vocabulary import PARAMETERS
+from placet.kernel.kernel import Kernel
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.batches import verdict_answer
+from placet.schemas.codec import Json, to_json
+from placet.schemas.refusal import RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+_SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
+"""What stages refuse is a rejection in the seed's words; everything else is the gate's."""
+
+
+class Desk(NamedTuple):
+    """Where one who asks hands in plans for a design.
+
+    Attributes:
+        world: The design's.
+        agent_id: As whom.
+        submitter: For whom the token speaks.
+    """
+
+    world: Orchestrator
+    agent_id: str
+    submitter: str
+
+    def fresh_id(self) -> str:
+        """Make a req_id for what comes without one: it is not safe to repeat, and not repeated."""
+        return f"http-{token_hex(8)}"
+
+    async def execute(self, plan: ActionPlan, *, dry_run: bool) -> Response:
+        """Execute a plan, or try it."""
+        seq, before = await self.world.read(lambda kernel: (kernel.seq, _before(kernel, plan)))
+        batch = batch_of(plan, self.agent_id, context_seq=seq, dry_run=dry_run)
+        verdict = await self.world.post(batch, submitter=self.submitter)
+        if answer_of(verdict) is None:
+            return _of_the_gate(verdict, plan)
+        (domain,) = self.world.domains
+        assert isinstance(domain, Design), "served where the domain is"
+        replayed = None
+        if verdict.replayed and verdict.admitted:
+            found = await self.world.read(lambda kernel: replayed_answer(kernel.tree, plan.plan_id))
+            replayed = found or (plan.design_version_before, ())
+        result = ExecutionResult(plan, verdict, domain.setup, before, replayed)
+        body = result.as_dict()
+        if dry_run:
+            body |= {"dry_run": True, "diff": result.diff()}
+        return Response(to_json(body), media_type="application/json")
+
+
+def plan_schemas() -> dict[str, Json]:
+    """Give the JSON Schema of a plan as a body, and what it refers to."""
+    schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs", {}), "Plan": schema}
+
+
+def answer_of(verdict: Verdict) -> dict[str, Json] | None:
+    """Say success or rejection in the seed's words; None where the gate answers in its own."""
+    if verdict.admitted:
+        return {"success": True, "rejections": []}
+    first = verdict.refusals[0]
+    if first.stage not in _SEEDS_OWN or first.code == STALE_PLAN:
+        return None
+    rejections = [
+        {"path": "", "reason": refusal.message, "code": refusal.code.removeprefix("design.")}
+        for refusal in verdict.refusals
+    ]
+    return {"success": False, "rejections": rejections}
+
+
+def _of_the_gate(verdict: Verdict, plan: ActionPlan) -> Response:
+    """Answer what is neither success nor rejection: the two conflicts have the seed's bodies."""
+    first = verdict.refusals[0]
+    if first.code == STALE_PLAN:
+        current = first.details.get("current_design_version")
+        body = {
+            "error": "stale_plan",
+            "message": (
+                f"Plan is stale: expected design_version={plan.design_version_before}, "
+                f"current={current}"
+            ),
+            "current_design_version": current,
+        }
+        return Response(to_json(body), 409, media_type="application/json")
+    if first.code == RefusalCode.REQ_ID_REUSED:
+        body = {"error": "plan_id_reused", "message": first.message}
+        return Response(to_json(body), 409, media_type="application/json")
+    return verdict_answer(verdict)
+
+
+def _before(kernel: Kernel, plan: ActionPlan) -> dict[str, Json]:
+    """Read the parameters that a plan is about, as they are."""
+    return {
+        action.path: kernel.tree.get(PARAMETERS, action.path, "value")
+        for action in plan.actions
+        if isinstance(action.path, str)
+    }

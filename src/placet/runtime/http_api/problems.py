@@ -1,0 +1,141 @@
+"""What is no verdict: problem documents (RFC 9457), one table of them."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import (
+    AgentError,
+    ClosedError,
+    IntentError,
+    PlacetError,
+    StoreError,
+    ValidationError,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
+    "unauthenticated": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "not_found": HTTPStatus.NOT_FOUND,
+    "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "body_late": HTTPStatus.REQUEST_TIMEOUT,
+    "conflict": HTTPStatus.CONFLICT,
+    "gone": HTTPStatus.GONE,
+    "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "media_type_unsupported": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "request_invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "version_required": HTTPStatus.PRECONDITION_REQUIRED,
+    "internal": HTTPStatus.INTERNAL_SERVER_ERROR,
+    "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+_CODE_OF_STATUS: Final = {int(status): code for code, status in STATUS_OF_PROBLEM.items()}
+
+_PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
+    AgentError: "request_invalid",
+    IntentError: "request_invalid",
+    ValidationError: "request_invalid",
+    ClosedError: "unavailable",
+    StoreError: "unavailable",
+}
+
+
+class Problem(Exception):  # noqa: N818  # RFC 9457's word
+    """A request that is not answered by a verdict.
+
+    Args:
+        code: One of `STATUS_OF_PROBLEM`.
+        detail: What failed, what was expected, what came, what to do.
+        headers: More of them.
+        more: More members of the document.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Json,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        """Write the document."""
+        return _document(
+            STATUS_OF_PROBLEM[self.code], self.code, self.detail, self.headers, self.more
+        )
+
+
+def _document(
+    status: int,
+    code: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Json] | None = None,
+) -> Response:
+    body = {
+        "type": f"urn:placet:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "detail": detail,
+        "code": code,
+        **(more or {}),
+    }
+    return Response(to_json(body), int(status), dict(headers or {}), MEDIA_TYPE)
+
+
+def problem_of(error: PlacetError) -> Problem:
+    """Say as a problem what a control call raised."""
+    for kind in type(error).__mro__:
+        code = _PROBLEM_OF.get(kind)
+        if code is not None:
+            headers = {"retry-after": "1"} if code == "unavailable" else None
+            codes: dict[str, Json] = {} if error.code is None else {"refusal": error.code}
+            return Problem(code, str(error), headers=headers, **codes)
+    return Problem("internal", "the request could not be carried out; the server's log says why")
+
+
+async def on_problem(_request: Request, error: Exception) -> Response:
+    """Answer a problem."""
+    assert isinstance(error, Problem), "registered for problems"
+    return error.response()
+
+
+async def on_placet_error(_request: Request, error: Exception) -> Response:
+    """Answer what a world raised."""
+    assert isinstance(error, PlacetError), "registered for errors of placet"
+    return problem_of(error).response()
+
+
+async def on_http_error(_request: Request, error: Exception) -> Response:
+    """Answer what the framework raised: no such route, no such method."""
+    assert isinstance(error, HTTPException), "registered for errors of the framework"
+    code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
+    return _document(error.status_code, code, str(error.detail), error.headers)
+
+
+async def on_invalid(_request: Request, error: Exception) -> Response:
+    """Answer parameters that are not as they must be."""
+    assert isinstance(error, RequestValidationError), "registered for unsound parameters"
+    found = [
+        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()
+    ]
+    return Problem("request_invalid", "; ".join(found)).response()
+
+
+async def on_fault(_request: Request, _error: Exception) -> Response:
+    """Answer a bug; the framework hands it on to the server, which logs it."""
+    return _document(500, "internal", "the server failed on this request; its log says why")

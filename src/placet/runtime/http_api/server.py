@@ -1,0 +1,136 @@
+"""The process around the application: a socket, a server, and an orderly end.
+
+On SIGTERM or SIGINT `/readyz` says no; after `drain_seconds` nothing more is accepted, what is in
+flight is answered, the world is closed, and the process ends. A second signal does not wait.
+"""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import FastAPI
+
+from placet.runtime.serve_config import ServeConfig
+from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from placet.runtime.http_api.door import HttpDoor
+
+_KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 2_048
+_MESSAGE_BYTES_MAX = 64 * 1024
+"""Of what a stream's client may say: it has nothing to say."""
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that says that it is going before it goes.
+
+    Attributes:
+        signal_number: What ended it; None while nothing has.
+
+    Args:
+        config: Of the server.
+        drain: Called when the first signal comes.
+        drain_seconds: How long to go on after it.
+        on_started: Called when requests are taken.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: Callable[[], None],
+        drain_seconds: float,
+        on_started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self.signal_number: int | None = None
+        self._drain = drain
+        self._drain_seconds = drain_seconds
+        self._on_started = on_started
+        self._loop = asyncio.get_running_loop()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        self._on_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal. The server's own way would raise it again at the end."""
+        if self.signal_number is not None:
+            self.should_exit = self.force_exit = True
+            return
+        self.signal_number = int(signal.Signals(sig))
+        self._drain()
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._drain_seconds, self._stop)
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def listen(serve: ServeConfig) -> socket.socket:
+    """Take the address.
+
+    Raises:
+        PlacetError: It is taken, or none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+    # The protocol by its name: asyncio sets TCP_NODELAY only where it is said, and without it each
+    # answer, which is written in two parts, waits 40 ms for the client's acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((serve.host, serve.port))
+        listening.listen(_BACKLOG)
+        return listening
+    except OSError as error:
+        listening.close()
+        raise PlacetError(
+            f"cannot listen on {serve.host} port {serve.port}: {error.strerror or error}; "
+            "choose another --port, or 0 for any"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    """Say where a socket is reached."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def run_server(
+    app: FastAPI, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
+) -> int | None:
+    """Serve until a signal comes, and give its number.
+
+    Raises:
+        StoreError: The world cannot be opened.
+    """
+    door: HttpDoor = app.state.door
+    world = door.worlds.first
+
+    def drain() -> None:
+        door.is_draining = True
+
+    # Around the server and not in its lifespan: a store that does not open is our error to tell.
+    async with app.router.lifespan_context(app):
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            http="httptools",
+            ws="websockets-sansio",
+            ws_max_size=_MESSAGE_BYTES_MAX,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=serve.limits.connections_max,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=world.config.limits.shutdown_seconds_max,
+        )
+        server = DrainingServer(config, drain, serve.drain_seconds, on_started)
+        await server.serve(sockets=[listening])
+        return server.signal_number

@@ -1,0 +1,169 @@
+"""Events as they happen, over a WebSocket. A client holds a place in the log, and no buffer here.
+
+The log is read at the client's pace, so a slow client costs the others nothing. Who falls behind by
+more than `stream_lag_seqs_max` is not told everything that it missed: it gets one `snapshot`, what
+it may see and the seq, and goes on from there. Who takes nothing at all is let go.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, WebSocket
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from placet.kernel.kernel import Kernel
+from placet.runtime.credentials import Principal
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.door import SUBPROTOCOL, HttpDoor, door_of
+from placet.runtime.http_api.problems import Problem
+from placet.runtime.http_api.sight import Sight
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS
+
+router = APIRouter(tags=["reading"])
+
+GOING_AWAY: Final = 1001
+TOO_SLOW: Final = 1008
+"""Policy violation."""
+_SEQ_MAX: Final = 2**62
+SeqQuery = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
+
+
+@router.websocket("/worlds/{world}/stream")
+async def stream(
+    world: str,
+    socket: WebSocket,
+    since: SeqQuery = None,
+    from_record: SeqQuery = None,
+    agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
+) -> None:
+    """Send events after `since`, or from a record on; without either, a snapshot and what follows.
+
+    A message is one JSON object: an event as `GET events` has it, or `{"type": "snapshot", ...}`.
+    """
+    door = door_of(socket)
+    try:
+        who, asked = door.principal(socket), door.world(world)
+        if agent is not None:
+            await door.check_speaks_for(asked, who, agent)
+        if door.is_draining or door.streams >= door.limits.streams_max:
+            raise Problem("unavailable", "the server takes no more streams; come back later")
+    except Problem as problem:
+        await _deny(socket, problem)
+        return
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    door.streams += 1
+    try:
+        await _Stream(door, asked, socket, _sight(who, agent)).run(since, from_record)
+    finally:
+        door.streams -= 1
+
+
+async def _deny(socket: WebSocket, problem: Problem) -> None:
+    """Answer a handshake by a problem document, where the server can."""
+    if "websocket.http.response" in socket.scope.get("extensions", {}):
+        await socket.send_denial_response(problem.response())
+    else:
+        await socket.close(TOO_SLOW, problem.code)
+
+
+def _sight(who: Principal, agent: str | None) -> Sight:
+    return Sight(who.submitter, agent or (None if who.is_operator else who.submitter))
+
+
+class _Stream:
+    """One client's stream."""
+
+    def __init__(
+        self, door: HttpDoor, world: Orchestrator, socket: WebSocket, sight: Sight
+    ) -> None:
+        self._limits = door.limits
+        self._world = world
+        self._socket = socket
+        self._sight = sight
+
+    async def run(self, since: int | None, from_record: int | None) -> None:
+        """Send until the client goes, the world closes, or the client takes nothing."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                listening = tasks.create_task(self._listen())
+                await self._send_all(since, from_record)
+                listening.cancel()
+        except* (ClosedError, StoreError):
+            await self._close(GOING_AWAY, "the world is closed")
+        except* TimeoutError:
+            await self._close(TOO_SLOW, "the client takes nothing")
+        except* WebSocketDisconnect:
+            pass
+        else:
+            await self._close(GOING_AWAY, "the world is closed")
+
+    async def _listen(self) -> None:
+        """Wait for the client to go. What it says is taken and means nothing."""
+        while (await self._socket.receive())["type"] != "websocket.disconnect":
+            pass
+        raise WebSocketDisconnect
+
+    async def _send_all(self, since: int | None, from_record: int | None) -> None:
+        record = from_record
+        if await self._is_lost(since, from_record):
+            record = await self._send_snapshot()
+        while True:
+            pages = self._world.event_pages(since or 0, from_record=record)
+            async with aclosing(pages):
+                async for page in pages:
+                    if self._is_behind(page[0].seq):
+                        break
+                    await self._send_page(page)
+                else:
+                    return
+            record = await self._send_snapshot()
+
+    async def _is_lost(self, since: int | None, from_record: int | None) -> bool:
+        """Tell whether a client cannot go on where it says it was: nowhere, too far, or gone."""
+        start = await self._world.log_start()
+        if from_record is not None:
+            return from_record < start.record
+        return since is None or since < start.seq or self._is_behind(since)
+
+    async def _send_page(self, page: Sequence[Event]) -> None:
+        for one in await self._world.read(lambda kernel: self._sight.events(kernel, page)):
+            await self._send(one)
+
+    def _is_behind(self, seq: int) -> bool:
+        return self._world.seq - seq > self._limits.stream_lag_seqs_max
+
+    async def _send_snapshot(self) -> int:
+        """Send what may be seen now, and give the record at which to go on."""
+
+        def look(kernel: Kernel) -> dict[str, Json]:
+            return {
+                "type": "snapshot",
+                "seq": kernel.seq,
+                "record": kernel.record_count - 1,
+                "sim_time": kernel.ledger.now_ns / SECOND_NS,
+                "state": self._sight.state(kernel, ""),
+            }
+
+        snapshot = await self._world.read(look)
+        await self._send(snapshot)
+        return int(snapshot["record"]) + 1
+
+    async def _send(self, message: dict[str, Json]) -> None:
+        await self._within(self._socket.send_text(to_json(message).decode()))
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            try:
+                await self._within(self._socket.close(code, reason))
+            except (TimeoutError, WebSocketDisconnect, RuntimeError):
+                return  # it is gone already
+
+    async def _within(self, sending: Awaitable[None]) -> None:
+        async with asyncio.timeout(self._limits.stream_send_seconds_max):
+            await sending

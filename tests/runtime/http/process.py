@@ -1,0 +1,39 @@
+"""A server as a process of its own, and a client with the operator's token."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+
+from tests.runtime.command_line import Process
+
+LATEST_SECONDS = 20
+
+
+class Running(NamedTuple):
+    """A server that runs, and a client with the operator's token."""
+
+    process: Process
+    told: dict[str, Any]
+    client: httpx.Client
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.told['operator_token']}"}
+
+    def post(self, path: str, body: object) -> httpx.Response:
+        return self.client.post(f"/api/v1/worlds/world/{path}", json=body)
+
+
+@contextlib.contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Running]:
+    command = ("serve", "--port", "0", "--json", *arguments)
+    with Process(*command, folder=folder) as process:
+        told = json.loads(process.out.readline())
+        headers = {"authorization": f"Bearer {told['operator_token']}"}
+        timeout = httpx.Timeout(LATEST_SECONDS)
+        with httpx.Client(base_url=told["url"], headers=headers, timeout=timeout) as client:
+            yield Running(process, told, client)

@@ -1,0 +1,257 @@
+"""Seed 000 over HTTP: plans, stale plans, rejections, undo, phases, events and the audit."""
+
+import pytest
+
+from placet import OrchestratorConfig
+from placet.domains.design import Design
+from placet.runtime.credentials import Credentials, KnownToken, hash_of
+from placet.runtime.http_api import create_app
+from placet.runtime.serve_config import ServeConfig
+from placet.schemas.limits import HttpLimits
+from tests.runtime.http.served import TOKENS, Served, serving
+
+DESIGNS = "/api/v1/designs"
+
+
+def plan(*actions, number=1, version=0, **more):
+    return {
+        "plan_id": f"plan_{number}",
+        "intent_id": "intent_001",
+        "design_version_before": version,
+        "actions": list(actions),
+        **more,
+    }
+
+
+def set_to(path, value, **more):
+    return {"action_type": "set", "path": path, "value": value, **more}
+
+
+LOA = set_to("hull.loa", 100, unit="m")
+POWER = set_to("propulsion.total_installed_power_kw", 2, unit="MW")
+
+
+def designing(**more):
+    return serving(Design(), agents=(), **more)
+
+
+async def make(served: Served, name: str = "ferry") -> str:
+    answer = await served.post(DESIGNS, {"design_id": name})
+    assert answer.status_code == 201, answer.text
+    return f"{DESIGNS}/{name}"
+
+
+async def test_the_seeds_own_example():
+    async with designing() as served:
+        url = await make(served)
+        for number in range(5):
+            bump = set_to("hull.beam", 10 + number)
+            await served.post(f"{url}/actions", plan(bump, number=number, version=number))
+        body = {
+            "plan_id": "plan_001",
+            "intent_id": "intent_001",
+            "design_version_before": 5,
+            "actions": [LOA, POWER],
+        }
+        answer = await served.post(f"{url}/actions", body, token="alice")
+        assert answer.status_code == 200
+        assert answer.json() == {
+            "success": True,
+            "plan_id": "plan_001",
+            "actions_executed": 2,
+            "design_version_before": 5,
+            "design_version_after": 6,
+            "warnings": ["propulsion.total_installed_power_kw converted from MW to kW"],
+            "errors": [],
+        }
+        design = (await served.get(url, token="alice")).json()
+        assert design["design_version"] == 6
+        assert design["hull"]["loa"] == 100
+        assert design["propulsion"]["total_installed_power_kw"] == 2000
+
+
+async def test_a_plan_of_another_version_is_stale_older_or_newer():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        for number, version in ((2, 0), (3, 7)):
+            answer = await served.post(
+                f"{url}/actions", plan(POWER, number=number, version=version)
+            )
+            assert answer.status_code == 409
+            assert answer.json() == {
+                "error": "stale_plan",
+                "message": f"Plan is stale: expected design_version={version}, current=1",
+                "current_design_version": 1,
+            }
+
+
+async def test_a_rejected_plan_is_a_200_without_success():
+    async with designing() as served:
+        url = await make(served)
+        bad = set_to("invalid.path", 1)
+        answer = await served.post(f"{url}/actions", plan(LOA, bad))
+        body = answer.json()
+        assert answer.status_code == 200
+        assert (body["success"], body["approved_count"], body["rejected_count"]) == (False, 1, 1)
+        assert body["rejections"][0]["path"] == "invalid.path"
+        assert (await served.get(url)).json()["design_version"] == 0
+
+
+async def test_the_same_plan_has_the_same_answer_and_another_body_is_refused():
+    async with designing() as served:
+        url = await make(served)
+        first = await served.post(f"{url}/actions", plan(LOA, POWER))
+        again = await served.post(f"{url}/actions", plan(LOA, POWER))
+        other = await served.post(f"{url}/actions", plan(LOA))
+        assert again.json() == first.json()
+        assert (other.status_code, other.json()["error"]) == (409, "plan_id_reused")
+
+
+async def test_a_dry_run_shows_what_would_change_and_changes_nothing():
+    async with designing() as served:
+        url = await make(served)
+        answer = (await served.post(f"{url}/actions?dry_run=true", plan(POWER))).json()
+        assert answer["success"]
+        assert answer["diff"] == [
+            {
+                "path": "propulsion.total_installed_power_kw",
+                "before": None,
+                "requested": 2,
+                "unit": "MW",
+                "after": 2000.0,
+            }
+        ]
+        assert (await served.get(url)).json()["design_version"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"design_version_before": None}, 428, "version_required"),
+        ({"actions": None}, 422, "request_invalid"),
+        ({"actions": []}, 422, "request_invalid"),
+        ({"actions": [{"action_type": "explode"}]}, 422, "request_invalid"),
+        ({"role": "operator"}, 422, "request_invalid"),
+        ({"design_id": "other"}, 422, "request_invalid"),
+    ],
+)
+async def test_what_is_no_plan_is_a_problem(change, status, code):
+    body = {k: v for k, v in {**plan(LOA), **change}.items() if v is not None}
+    async with designing() as served:
+        url = await make(served)
+        answer = await served.post(f"{url}/actions", body)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert answer.json()["problems"]
+
+
+async def test_an_undo_is_a_commit_of_its_own():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        undone = (await served.post(f"{url}/undo", {"req_id": "u1"})).json()
+        again = (await served.post(f"{url}/undo", {"req_id": "u1"})).json()
+        assert undone == again
+        assert (undone["success"], undone["design_version"]) == (True, 2)
+        assert "hull" not in (await served.get(url)).json()
+        nothing = (await served.post(f"{url}/undo", {})).json()
+        assert not nothing["success"]
+        assert nothing["rejections"]
+
+
+async def test_a_phase_is_run_and_its_results_are_there():
+    async with designing() as served:
+        url = await make(served)
+        values = {"cruise_speed_kts": 13, "max_speed_kts": 15, "range_nm": 3000}
+        values |= {"crew_berthed": 20, "passengers": 12}
+        actions = [set_to(f"mission.{name}", value) for name, value in values.items()]
+        await served.post(f"{url}/actions", plan(*actions, set_to("hull.lwl", 57)))
+        assert (await served.get(f"{url}/phases")).json()["phases"]["mission"][
+            "status"
+        ] == "pending"
+        ran = await served.post(f"{url}/phases/mission/run", {})
+        assert ran.json()["success"], ran.text
+        assert (await served.get(f"{url}/phases")).json()["phases"]["mission"][
+            "status"
+        ] == "completed"
+        assert (await served.post(f"{url}/phases/paint/run", {})).status_code == 404
+
+
+async def test_events_and_audit_tell_what_happened():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA), token="alice")
+        await served.post(f"{url}/actions", plan(set_to("no.path", 1), number=2, version=1))
+        told = (await served.get(f"{url}/events", token="alice")).json()
+        types = [event["type"] for event in told["events"]]
+        assert {"action.plan_executed", "validation.plan_rejected"} <= set(types)
+        assert told["is_end"]
+        seq = told["events"][-1]["seq"]
+        assert (await served.get(f"{url}/events?since={seq + 9}")).json()["events"] == []
+        entries = (await served.get(f"{url}/audit")).json()["entries"]
+        assert [(one["plan_id"], one["actor"], one["admitted"]) for one in entries] == [
+            ("plan_1", "alice", True),
+            ("plan_2", "host", False),
+        ]
+
+
+async def test_designs_are_made_by_the_operator_and_apart():
+    async with designing(limits={"designs_max": 3}) as served:
+        assert (await served.post(DESIGNS, {"design_id": "a"}, token="alice")).status_code == 403
+        first, second = await make(served, "a"), await make(served, "b ü")
+        await served.post(f"{first}/actions", plan(LOA))
+        assert (await served.get(second)).json()["design_version"] == 0
+        listed = (await served.get(DESIGNS)).json()["designs"]
+        assert [one["design_id"] for one in listed] == ["a", "b ü", "world"]
+        assert (await served.post(DESIGNS, {"design_id": "a"})).status_code == 409
+        assert (await served.post(DESIGNS, {"design_id": "c"})).status_code == 503
+        for bad in ({}, {"design_id": ""}, {"design_id": "a/b"}, {"design_id": "a", "role": "x"}):
+            assert (await served.post(DESIGNS, bad)).status_code == 422
+        assert (await served.get(f"{DESIGNS}/no")).status_code == 404
+        assert (await served.get(f"{DESIGNS}/a", token="nobody")).status_code == 401
+
+
+async def test_nobody_but_the_operator_is_the_host_of_a_design():
+    known = Credentials([KnownToken(n, hash_of(t)) for n, t in {**TOKENS, "host": "h"}.items()])
+    async with designing() as served:
+        served.door._credentials = known
+        url = await make(served)
+        lock = {"action_type": "lock", "path": "hull.loa"}
+        assert (await served.post(f"{url}/actions", plan(lock), token="alice")).json()["success"]
+        assert (await served.post(f"{url}/actions", plan(LOA), token="h")).status_code == 403
+        unlock = plan({"action_type": "unlock", "path": "hull.loa"}, number=2, version=1)
+        assert not (await served.post(f"{url}/actions", unlock, token="bob")).json()["success"]
+        unlock["plan_id"] = "plan_3"
+        assert (await served.post(f"{url}/actions", unlock)).json()["success"]
+
+
+async def test_who_was_removed_does_not_come_back_by_itself():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA), token="alice")
+        await served.ask("DELETE", "/api/v1/worlds/ferry/agents/alice")
+        answer = await served.post(
+            f"{url}/actions", plan(POWER, number=2, version=1), token="alice"
+        )
+        assert answer.status_code == 404
+        assert answer.json()["refusals"][0]["code"] == "agent_unknown"
+
+
+async def test_designs_are_there_again_after_a_restart(tmp_path):
+    store = f"sqlite:///{tmp_path}/ships.db?synchronous=off"
+    async with designing(store=store) as served:
+        assert (await served.post(DESIGNS, {"design_id": "a%20b"})).status_code == 201
+        url = f"{DESIGNS}/a%2520b"
+        await served.post(f"{url}/actions", plan(LOA))
+    async with designing(store=store) as served:
+        listed = (await served.get(DESIGNS)).json()["designs"]
+        assert listed[0] == {"design_id": "a%20b", "design_version": 1}
+        answer = await served.post(f"{url}/actions", plan(LOA))
+        assert answer.json()["success"]
+
+
+async def test_other_domains_have_no_designs():
+    async with serving() as served:
+        assert (await served.get(DESIGNS)).status_code == 404
+    app = create_app("design", OrchestratorConfig(), serve=ServeConfig(limits=HttpLimits()))
+    assert any("designs" in path for path in app.openapi()["paths"])
