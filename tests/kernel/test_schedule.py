@@ -102,8 +102,8 @@ def test_what_an_agent_that_leaves_has_scheduled_is_never_its_successors():
     assert told(kernel, "hers").refusals[0].stage == "agent"
     kernel.register_agent("bob")
     before = kernel.seq
-    [answer] = kernel.decide_checked([], 9 * 10**9).answers
-    assert [one["req_id"] for one in answer.batch.intents] == ["later"]
+    [(batch, _)] = kernel.decide_checked([], 9 * 10**9).answers
+    assert [one["req_id"] for one in batch.intents] == ["later"]
     assert kernel.seq == before + 1
     assert kernel.decide(add("alone", agent_id="bob")).admitted  # bob never asked for it
     replayer = folded(log)

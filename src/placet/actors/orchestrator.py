@@ -249,15 +249,16 @@ class OrchestratorActor:
         """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
         if waiting.reply.done():
             return True
-        incarnation, submitter = waiting.incarnation, waiting.batch.submitter
-        if incarnation is not None and not self._intake.may_speak(submitter, incarnation):
-            turn.replies.append((waiting.reply, self.refuse(unauthorized(submitter))))
+        batch, incarnation = waiting.batch, waiting.incarnation
+        if incarnation is not None and not self._intake.may_speak(batch.submitter, incarnation):
+            turn.replies.append((waiting.reply, self.refuse(unauthorized(batch.submitter))))
             return True
-        valid_for_ns = waiting.batch.valid_for_ns
-        waited_ns = now_ns - waiting.since_ns
-        if valid_for_ns is None or waited_ns <= valid_for_ns:
+        if batch.valid_for_ns is None:
             return False
-        resolve(waiting.reply, self.refuse(timed_out(waited_ns, valid_for_ns)))
+        waited_ns = now_ns - waiting.since_ns
+        if waited_ns <= batch.valid_for_ns:
+            return False
+        resolve(waiting.reply, self.refuse(timed_out(waited_ns, batch.valid_for_ns)))
         return True
 
     def _hand_on(self, turn: Turn) -> None:

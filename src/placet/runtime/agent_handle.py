@@ -1,7 +1,7 @@
 """What the host program holds of one agent: its way to look, and its way to propose."""
 
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from placet.actors.ticket import Ticket
 from placet.runtime.intent_errors import RaisesRefusals
@@ -9,6 +9,9 @@ from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 DEFAULT_PRIORITY = 10
 
@@ -20,10 +23,7 @@ class AgentDoor(Protocol):
     def seq(self) -> int:
         """The durable sequence number."""
 
-    async def submit_as(self, handle: "AgentHandle", batch: object, *, dry_run: bool) -> Verdict:
-        """Submit for this agent alone."""
-
-    def post_as(self, handle: "AgentHandle", batch: object, *, dry_run: bool) -> Ticket:
+    def post_as(self, handle: "AgentHandle", batch: object, dry_run: bool) -> "Future[Verdict]":
         """Hand in a batch for this agent alone."""
 
     async def view_for(self, handle: "AgentHandle") -> View:
@@ -72,11 +72,11 @@ class AgentHandle(RaisesRefusals):
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
         """Submit a batch of this agent's own; never raises for a refusal."""
-        return await self._door.submit_as(self, batch, dry_run=dry_run)
+        return await self._door.post_as(self, batch, dry_run)
 
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
-        return self._door.post_as(self, batch, dry_run=dry_run)
+        return Ticket(self._door.post_as(self, batch, dry_run))
 
     async def refresh_view(self) -> View:
         """Look: an atomic cut of what the agent may see, at the latest durable seq.

@@ -39,6 +39,8 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from prometheus_client import CollectorRegistry
 
 T = TypeVar("T")
@@ -226,18 +228,10 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
         return await self._open.actor.command(lambda kernel: kernel.verdict_of(agent_id, req_id))
 
-    async def submit_as(self, handle: AgentHandle, batch: object, *, dry_run: bool) -> Verdict:
-        """Submit for a handle's agent alone; handles call this."""
-        return await self._open.actor.post(
-            batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
-        )
-
-    def post_as(self, handle: AgentHandle, batch: object, *, dry_run: bool) -> Ticket:
+    def post_as(self, handle: AgentHandle, batch: object, dry_run: bool) -> "Future[Verdict]":
         """Hand in a batch for a handle's agent alone; handles call this."""
-        return Ticket(
-            self._open.actor.post(
-                batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
-            )
+        return self._open.actor.post(
+            batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
         )
 
     # load
