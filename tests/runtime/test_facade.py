@@ -349,6 +349,7 @@ async def test_verdict_of_gives_the_remembered_answer():
         again = await world.verdict_of("alice", "b")
         assert again is not None
         assert (again.admitted, again.seq, again.replayed) == (True, verdict.seq, True)
+        assert again.durability == verdict.durability == "memory"
         assert await world.verdict_of("alice", "never") is None
         assert await world.verdict_of("nobody", "a") is None
 

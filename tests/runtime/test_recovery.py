@@ -1,5 +1,6 @@
 """A world is brought back from the newest snapshot that can be trusted, and the log after it."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace as changed
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer, folded
 from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.event_log_url import open_event_log
 from placet.runtime.file_operations import Disk
 from placet.runtime.log_reader import config_from, config_of, fold, records_between, verify
 from placet.runtime.recovery import recover
@@ -123,6 +125,19 @@ def test_a_snapshot_of_a_future_that_was_never_durable_is_skipped(tmp_path):
     recovered = recover(log)
     assert (recovered.snapshot, recovered.folded) == (None, 20)
     assert "the log ends at record 20, before it" in recovered.skipped[0]
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_log_that_was_cut_to_nothing_is_not_taken_for_a_new_one(tmp_path, size):
+    path = tmp_path / "cut.db"
+    log = write_log(path, RECORDS, to=40)
+    snapshot_at(log, RECORDS, 30)
+    os.truncate(path, size)
+    cut = open_event_log(f"sqlite:///{path}")
+    cut.open()
+    with pytest.raises(StoreError, match=r"is empty, and the snapshots in .*cut\.db\.snapshots"):
+        recover(cut)
+    cut.close()
 
 
 def test_a_folder_that_cannot_be_read_is_a_store_error(log, monkeypatch):

@@ -226,7 +226,11 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
-        return await self._open.actor.command(lambda kernel: kernel.verdict_of(agent_id, req_id))
+        world = self._open
+        verdict = await world.actor.command(lambda kernel: kernel.verdict_of(agent_id, req_id))
+        if verdict is not None:
+            verdict.durability = world.committer.durability
+        return verdict
 
     def post_as(self, handle: AgentHandle, batch: object, dry_run: bool) -> "Future[Verdict]":
         """Hand in a batch for a handle's agent alone; handles call this."""

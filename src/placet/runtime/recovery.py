@@ -143,6 +143,8 @@ def _begun(log: EventLog, to_seq: int | None, files: SnapshotFiles | None) -> Re
         if found is not None:
             place, past = found
             return Recovery(past, place, start=start, skipped=skipped)
+        if files is not None and skipped and not log.count():
+            raise _emptied(log, files)
         if start.record == 0:
             return Recovery(Replayer(), skipped=skipped)
         raise no_beginning(log, start, to_seq, skipped)
@@ -158,6 +160,15 @@ def _newest(
         except ValueError as error:
             skipped.append(f"snapshot {files.folder / place.name} is not used: {error}")
     return None
+
+
+def _emptied(log: EventLog, files: SnapshotFiles) -> StoreError:
+    """Make the error for a log that was longer once: to begin anew would hide what was lost."""
+    return StoreError(
+        f"{log.url} is empty, and the snapshots in {files.folder} are of a log that was not; bring "
+        "the file back from a copy, or remove that folder to begin a new world",
+        store=log.url,
+    )
 
 
 def no_beginning(
