@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.actors.ports import EventLog
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -17,10 +18,12 @@ from placet.runtime.cli.terminal import (
     say_json,
     table,
 )
+from placet.runtime.event_log_url import file_of, open_event_log
 from placet.runtime.log_reader import Verification
 from placet.runtime.log_reader import verify as verify_log
 from placet.runtime.plugins import remake
 from placet.runtime.redecision import Redecision, redecide
+from placet.runtime.salvage import salvage as save_what_holds
 from placet.schemas.codec import Json, to_json
 
 AgainBy: Final = typer.Option(
@@ -40,6 +43,10 @@ def verify(
     no_redecide: Annotated[
         bool, typer.Option("--no-redecide", help="Check chain and digests only; run no rule.")
     ] = False,
+    salvage: Annotated[
+        str | None,
+        typer.Option(metavar="NEW", help="If it does not hold, copy what does into a new store."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check a log: the chain of its records, every digest, and every decision.
@@ -56,14 +63,27 @@ def verify(
         verification, report = decided.verification, decided.as_dict()
         if domain:
             _require_decided(store, decided)
+    lines = [*_lines(store, verification), *([] if decided is None else _decided_lines(decided))]
+    if salvage is not None and not verification.is_ok:
+        past = save_what_holds(log_to_read(store), _new_log(salvage)).past
+        report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
+        kept = counted(past.journal.count, "record")
+        lines.append(
+            f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Go on with that one."
+        )
     if as_json:
         say_json(report)
-        return 0 if verification.is_ok else 1
-    for line in _lines(store, verification):
-        say(printable(line))
-    for line in [] if decided is None else _decided_lines(decided):
-        say(printable(line))
+    else:
+        for line in lines:
+            say(printable(line))
     return 0 if verification.is_ok else 1
+
+
+def _new_log(store: str) -> EventLog:
+    log = open_event_log(store)
+    if file_of(log) is None:
+        raise CommandError(f"cannot save in {store}: it ends with this command; give a path")
+    return log
 
 
 def _require_decided(store: str, decided: Redecision) -> None:

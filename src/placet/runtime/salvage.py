@@ -1,0 +1,85 @@
+"""Saves what still holds of a damaged log into a new one; the damaged one is only read.
+
+What comes after the first record that does not hold is given up, sound or not: nobody could say
+what it stood on.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from placet.actors.ports import EventLog
+from placet.kernel.replay import Replayer
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+
+_GROUP_RECORDS = 256
+
+
+@dataclass(slots=True)
+class Salvage:
+    """What was saved.
+
+    Attributes:
+        past: The fold of it.
+        why_not_more: What stopped it; empty if the whole log holds.
+        waiting: Records of the group that is being filled.
+    """
+
+    past: Replayer = field(default_factory=Replayer)
+    why_not_more: str = ""
+    waiting: list[bytes] = field(default_factory=list)
+
+
+def salvage(log: EventLog, into: EventLog) -> Salvage:
+    """Copy a log, record by record, as far as its chain and digests hold. O(log).
+
+    Args:
+        log: Which; it is only read.
+        into: An empty one; opened and closed here.
+
+    Raises:
+        StoreError: The log was compacted, so its beginning is not there to copy; the new one is
+            not empty, or cannot be written.
+    """
+    start = log.start()
+    if start.record:
+        raise StoreError(
+            f"cannot save {log.url}: it was compacted and begins at record {start.record}; bring "
+            "the file back from a copy",
+            store=log.url,
+        )
+    epoch = into.open()
+    try:
+        if into.count():
+            message = f"cannot save into {into.url}: it holds a log already; give a new path"
+            raise StoreError(message, store=into.url)
+        saved = Salvage()
+        seq = 0
+        for data in _sound(log, saved):
+            saved.waiting.append(data)
+            if len(saved.waiting) == _GROUP_RECORDS:
+                seq = _keep(into, epoch, saved, seq)
+        _keep(into, epoch, saved, seq)
+        return saved
+    finally:
+        into.close()
+
+
+def _sound(log: EventLog, saved: Salvage) -> Iterator[bytes]:
+    """Give the records that hold, and note what the first one that does not is wrong in."""
+    try:
+        for _, data in log.read():
+            saved.past.apply(data)
+            yield data
+    except StoreError as error:
+        saved.why_not_more = str(error)
+
+
+def _keep(into: EventLog, epoch: int, saved: Salvage, seq_before: int) -> int:
+    if saved.waiting:
+        first = saved.past.journal.count - len(saved.waiting)
+        seq = saved.past.ledger.seq
+        into.append(LogGroup(first, seq_before, seq, tuple(saved.waiting)), epoch)
+        saved.waiting.clear()
+        return seq
+    return seq_before

@@ -1,0 +1,78 @@
+"""What still holds of a damaged log can be saved, and nothing beyond the damage is."""
+
+import sqlite3
+
+import pytest
+
+from placet.kernel.replay import folded
+from placet.runtime.event_log_url import open_event_log
+from placet.runtime.log_reader import verify
+from placet.runtime.salvage import salvage
+from placet.schemas.errors import StoreError
+from tests.runtime.logs import cut_at, records_of_adds, write_log
+
+RECORDS = records_of_adds(600)
+
+
+def log_at(path):
+    return open_event_log(f"sqlite:///{path}")
+
+
+def damage(path, record):
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE groups SET blob = x'00' WHERE first_record = ?", (record,))
+    connection.close()
+
+
+@pytest.mark.parametrize("record", [0, 1, 255, 256, 257, 500])
+def test_what_stands_before_the_damage_is_saved_and_no_more(tmp_path, record):
+    write_log(tmp_path / "a.db", RECORDS)
+    damage(tmp_path / "a.db", record)
+    saved = salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
+    assert f"record {record}" in saved.why_not_more
+    new = log_at(tmp_path / "b.db")
+    assert [data for _, data in new.read()] == RECORDS[:record]
+    assert verify(new).is_ok
+    assert saved.past.journal.count == record
+    if record:
+        assert saved.past.state.digest() == folded(RECORDS[:record]).state.digest()
+
+
+def test_a_log_that_holds_is_copied_whole_and_goes_on(tmp_path):
+    write_log(tmp_path / "a.db", RECORDS)
+    saved = salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
+    assert saved.why_not_more == ""
+    new = log_at(tmp_path / "b.db")
+    assert [data for _, data in new.read()] == RECORDS
+    assert new.open() == 2
+
+
+def test_nothing_is_written_over(tmp_path):
+    write_log(tmp_path / "a.db", RECORDS)
+    write_log(tmp_path / "b.db", RECORDS[:9])
+    with pytest.raises(StoreError, match=r"b\.db: it holds a log already; give a new path"):
+        salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
+    assert log_at(tmp_path / "b.db").count() == 9
+
+
+def test_a_compacted_log_has_no_beginning_to_save(tmp_path):
+    log = write_log(tmp_path / "a.db", RECORDS)
+    cut_at(log, 40)
+    with pytest.raises(StoreError, match=r"was compacted and begins at record 40"):
+        salvage(log_at(tmp_path / "a.db"), log_at(tmp_path / "b.db"))
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_salvage_as_a_command(placet, tmp_path):
+    write_log(tmp_path / "a.db", RECORDS)
+    sound = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
+    assert sound.code == 0
+    assert not (tmp_path / "b.db").exists()  # there was nothing to save it from
+    damage(tmp_path / "a.db", 300)
+    lost = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
+    assert lost.code == 1
+    assert "Saved in b.db: 300 records, up to seq 299. Go on with that one." in lost.out
+    assert placet("verify", "b.db", "--no-redecide").code == 0
+    nowhere = placet("verify", "a.db", "--salvage", "memory://")
+    assert nowhere.code == 1
+    assert "give a path" in nowhere.err
