@@ -49,6 +49,8 @@ def test_the_stairs_go_one_way():
         ("kernel", "import time", "know no clock"),
         ("domains/world", "from random import choice", "know no clock"),
         ("actors", "import rich", "Only the command line knows the terminal"),
+        ("testing", "import placet.runtime", "The stairs go one way"),
+        ("runtime", "import placet.testing", "Nothing of the library imports the laws"),
     ],
 )
 def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):

@@ -105,14 +105,16 @@ class Draft:
         """Give the ids of a collection, sorted. O(n log n)."""
         return self.state.ids(collection)
 
-    def replaced(self) -> Iterator[tuple[str, str, str, Json]]:
+    def replaced(self) -> list[tuple[str, str, str, Json]]:
         """Tell what the batch has put so far: `(collection, entity, field, old value)`, in order.
 
         The old value is None where there was none. Creations and deletions are not told.
         """
-        for collection, entity, field, old, *_ in self._undo:
-            if field != WHOLE:
-                yield collection, entity, field, None if old is ABSENT else old
+        return [
+            (collection, entity, field, None if old is ABSENT else old)
+            for collection, entity, field, old, _, _, _, _ in self._undo
+            if field != WHOLE
+        ]
 
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1): the same for the same seed, seq, agent and purpose."""

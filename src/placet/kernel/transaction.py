@@ -3,18 +3,25 @@
 Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
 """
 
+from functools import partial
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.domain import Ref
 from placet.kernel.draft import ABSENT, WHOLE, Draft, Undo
-from placet.kernel.state import Stamp
+from placet.kernel.state import Entity, Stamp
 from placet.schemas.record import Changes, CollectionChange, EntityChange
+
+if TYPE_CHECKING:
+    from placet.schemas.codec import Json
 
 NO_CHANGES: Final = Changes()
 
 _ENTITY: Final = itemgetter(0, 1)
 """Collection and entity of an undo."""
+
+_REF: Final = partial(tuple.__new__, Ref)
+"""Makes a `Ref` of such a pair, in a third of what `Ref._make` takes."""
 
 Mark: TypeAlias = tuple[int, int, int, int]
 START: Final[Mark] = (0, 0, 0, 0)
@@ -70,18 +77,39 @@ class Transaction(Draft):
 
     def changed(self) -> list[Ref]:
         """List the entities that the batch changed, each once, in order of first change."""
-        return list(map(Ref._make, dict.fromkeys(map(_ENTITY, self._undo))))
+        return list(map(_REF, dict.fromkeys(map(_ENTITY, self._undo))))
 
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""
-        row_of = {step[:3]: step[4] for step in self._undo}  # each field once, first change first
-        if len(row_of) == 1 and not self._collection_undo:  # as when an agent moves step by step
-            [((collection, entity, field), row)] = row_of.items()
-            values = {field: row.fields[field]}
+        if len(self._undo) == 1 and self._undo[0][2] != WHOLE:  # as when an agent makes one step
+            collection, entity, field, _, row, _, _, _ = self._undo[0]
+            fields = {field: row.fields[field]}
             stamp = (row.seq, row.by, row.foreign_seq)
-            return Changes([EntityChange(collection, entity, values, False, *stamp)])
+            return Changes([EntityChange(collection, entity, fields, False, *stamp)])
+        names: list[tuple[str, str]] = []
+        values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
+        for collection, entity, field, _, row, _, _, _ in self._undo:
+            if field == WHOLE:
+                return self._changes_of_lives()
+            known = values.get(row)
+            if known is None:
+                names.append((collection, entity))
+                values[row] = {field: row.fields[field]}
+            elif field not in known:
+                known[field] = row.fields[field]
+        if not names:
+            return NO_CHANGES
+        return Changes(
+            [
+                EntityChange(*name, fields, False, row.seq, row.by, row.foreign_seq)
+                for name, (row, fields) in zip(names, values.items(), strict=True)
+            ]
+        )
+
+    def _changes_of_lives(self) -> Changes:
+        """Sum up a batch that created or deleted something, too."""
         touched: dict[tuple[str, str], dict[str, None] | None] = {}
-        for collection, entity, field in row_of:
+        for collection, entity, field, *_ in self._undo:
             key = (collection, entity)
             if field == WHOLE:
                 touched[key] = None
@@ -89,15 +117,10 @@ class Transaction(Draft):
                 fields = touched.setdefault(key, {})
                 if fields is not None:
                     fields[field] = None
-        if not touched:
-            return NO_CHANGES
-        entities = [self._change(*key, fields) for key, fields in touched.items()]
-        if not self._collection_undo:
-            return Changes(entities)
         names = dict.fromkeys(name for name, *_ in self._collection_undo)
         stamps = ((name, self.state.collections[name]) for name in names)
         return Changes(
-            entities,
+            [self._change(*key, fields) for key, fields in touched.items()],
             [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
         )
 

@@ -13,10 +13,11 @@ from placet.domains.design import (
     PlanInvalidError,
     StalePlanError,
     StateManager,
+    Step,
     parse_action,
     parse_plan,
 )
-from placet.domains.design.plans import PLAN_BODY
+from placet.domains.design.plans import PLAN_BODY, action_as_dict, plan_body
 from placet.errors import DuplicateRequestError, PlacetError
 from tests.domains.design.desk import Desk, lock, more, put
 
@@ -172,6 +173,13 @@ def test_a_body_is_read():
     )  # fmt: skip
 
 
+def test_a_plan_is_written_as_the_body_that_reads_as_it():
+    step = more("hull.beam", Step.A_BIT)
+    for moment in (None, "2026-11-22T02:00:00Z"):
+        plan = ActionPlan("p1", "i1", "ship", [put("hull.loa", 60, "m"), step], 3, moment)
+        assert parse_plan("ship", plan_body(plan)) == plan
+
+
 @pytest.mark.parametrize(
     ("given", "action"),
     [
@@ -192,8 +200,9 @@ def test_a_body_is_read():
     ],
     ids=lambda value: value["action_type"] if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_an_action_is_read(given, action):
+def test_an_action_is_read_and_written(given, action):
     assert parse_action(given) == action
+    assert action_as_dict(action) == given
 
 
 @pytest.mark.parametrize(

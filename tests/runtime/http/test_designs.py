@@ -145,6 +145,66 @@ async def test_what_is_no_plan_is_a_problem(change, status, code):
         assert answer.json()["problems"]
 
 
+async def test_a_sentence_becomes_a_plan_that_can_be_submitted_as_it_is():
+    async with designing() as served:
+        url = await make(served)
+        sentence = {"text": "60 m ferry, 12 m beam, lock length", "intent_id": "said_1"}
+        seen = (await served.post(f"{url}/intent/preview", sentence, token="alice")).json()
+        assert seen["answer"] == "understood"
+        assert (seen["intent"]["raw_text"], seen["intent"]["design_id"]) == (
+            sentence["text"],
+            "ferry",
+        )
+        assert (await served.get(url)).json()["design_version"] == 0
+        answer = await served.post(f"{url}/actions", seen["plan"], token="alice")
+        assert answer.json()["success"]
+        more = {"text": "increase beam by 25 %"}  # of the value that the design has
+        seen = (await served.post(f"{url}/intent/preview", more)).json()
+        assert (seen["plan"]["design_version_before"], seen["design_version"]) == (1, 1)
+        await served.post(f"{url}/actions", seen["plan"])
+        assert (await served.get(url)).json()["hull"]["beam"] == 15
+        (entry, _) = (await served.get(f"{url}/audit")).json()["entries"]
+        assert entry["intent_id"] == "said_1"
+
+
+async def test_an_unclear_sentence_is_asked_back_with_ways_to_say_it():
+    async with designing() as served:
+        url = await make(served)
+        sentence = {"text": "60 m ferry, 25 knots"}
+        seen = (await served.post(f"{url}/intent/preview", sentence)).json()
+        assert (seen["answer"], seen["plan"]) == ("clarification", None)
+        assert seen["candidates"] == ["mission.max_speed_kts", "mission.cruise_speed_kts"]
+        assert [action["path"] for action in seen["understood"]] == [
+            "hull.loa",
+            "mission.vessel_type",
+        ]
+        again = {"text": seen["rewordings"][0]}
+        seen = (await served.post(f"{url}/intent/preview", again)).json()
+        assert seen["answer"] == "understood"
+        asked = {"text": "what is the beam?"}
+        seen = (await served.post(f"{url}/intent/preview", asked)).json()
+        assert (seen["answer"], seen["plan"]) == ("query", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"text": 1}, 422),
+        ({"text": "beam 9 m", "intent_id": ""}, 422),
+        ({"text": "beam 9 m", "role": "operator"}, 422),
+        ({"text": ""}, 200),
+        ({"text": "x" * 100_000}, 200),
+        ({"text": "\ud800 beam \x00"}, 422),
+    ],
+)
+async def test_any_text_is_answered(body, status):
+    async with designing() as served:
+        url = await make(served)
+        answer = await served.post(f"{url}/intent/preview", body)
+        assert answer.status_code == status, answer.text
+
+
 async def test_an_undo_is_a_commit_of_its_own():
     async with designing() as served:
         url = await make(served)

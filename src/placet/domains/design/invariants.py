@@ -26,14 +26,15 @@ _WATCHED: Final = frozenset(
 
 def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
     """Judge the post-state of a batch by what the batch changed."""
-    touched = {ref.entity for ref in changed if ref.collection == PARAMETERS} & _WATCHED
-    if not touched:
+    touched = {path for collection, path in changed if collection == PARAMETERS}
+    if touched.isdisjoint(_WATCHED):
         return
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:
-        if touched.isdisjoint((lesser, greater)):
+        if lesser not in touched and greater not in touched:
             continue
-        low, high = (state.get(PARAMETERS, path, "value") for path in (lesser, greater))
-        if low is None or high is None or low < high or (is_equal_allowed and low == high):
+        low = state.get(PARAMETERS, lesser, "value")
+        high = None if low is None else state.get(PARAMETERS, greater, "value")
+        if high is None or low < high or (is_equal_allowed and low == high):
             continue
         relation = "at most" if is_equal_allowed else "less than"
         yield refuse(
@@ -48,7 +49,7 @@ def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
 
 
 def _coefficients(state: State) -> Iterator[RuleRefusal]:
-    cb, cp, cm = (state.get(PARAMETERS, path, "value") for path in _COEFFICIENTS)
+    cb, cp, cm = [state.get(PARAMETERS, path, "value") for path in _COEFFICIENTS]
     if cb is None or cp is None or cm is None or abs(cb - cp * cm) <= CP_TOLERANCE * cb:
         return
     yield refuse(

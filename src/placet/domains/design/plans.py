@@ -4,7 +4,7 @@ A plan is one batch: its head, `design.plan`, then an intent for each action. Th
 are `<plan_id>:<n>`, so that a plan sent again is the same request.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -118,13 +118,16 @@ def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
             payload["unit"] = action.unit
         if (action.amount, action.phases, action.format, action.message) == _UNUSED:
             return "design.set", payload
-    payload = {}
-    for field in _FIELDS:
-        value = getattr(action, field)
-        if value is not None:
-            value = str(value) if isinstance(value, Step) else value
-            payload[_FIELD_OF.get((kind, field), field)] = value
+    payload = {_FIELD_OF.get((kind, name), name): value for name, value in _used(action)}
     return words.PREFIX + kind, payload
+
+
+def _used(action: Action) -> Iterator[tuple[str, Json]]:
+    """Give the fields that an action uses."""
+    for name in _FIELDS:
+        value = getattr(action, name)
+        if value is not None:
+            yield name, str(value) if isinstance(value, Step) else value
 
 
 def action_of(kind: str, payload: Mapping[str, Json]) -> Action:
@@ -239,6 +242,18 @@ def parse_action(given: object) -> Action:
         return _parsed(_ACTION.validate_python(given))
     except ValidationError as error:
         raise _invalid(error, given) from None
+
+
+def action_as_dict(action: Action) -> dict[str, Json]:
+    """Write an action for the wire, without the fields that it does not use."""
+    return {"action_type": str(action.action_type), **dict(_used(action))}
+
+
+def plan_body(plan: ActionPlan) -> dict[str, Json]:
+    """Write a plan as the body that `parse_plan` reads."""
+    body = plan_payload(plan)
+    del body["design_id"]  # the path of the request names it
+    return {**body, "actions": [action_as_dict(action) for action in plan.actions]}
 
 
 def _parsed(given: Mapping[str, Json]) -> Action:

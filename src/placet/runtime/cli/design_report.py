@@ -14,6 +14,8 @@ from placet.domains.design import (
     StateManager,
 )
 from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases.phase import INPUT_MISSING
+from placet.domains.design.plans import action_as_dict
 from placet.domains.design.vocabulary import EXPORTS
 from placet.runtime.cli.terminal import table
 from placet.schemas.codec import Json
@@ -21,6 +23,7 @@ from placet.schemas.codec import Json
 _Fields = Mapping[str, RefinableField]
 
 _NOTHING: Final = "-"
+_LOCKS: Final = frozenset({ActionType.LOCK, ActionType.UNLOCK})
 _SIGNS: Final = {ActionType.INCREASE: "+ ", ActionType.DECREASE: "- "}
 _HEADLINES: Final[Mapping[str, tuple[str, ...]]] = {
     "mission": ("endurance_h", "complement", "froude_cruise", "regime_cruise"),
@@ -55,36 +58,37 @@ def answered(result: ExecutionResult, manager: StateManager) -> Told:
     version = result.plan.design_version_before
     document = {"answer": "executed" if result.success else "rejected", **result.as_dict()}
     if not result.success:
-        return Told(False, version, document, list(_rejected(result, fields)))
+        return Told(False, version, document, list(_rejected(result)))
     wanted = {str(action.action_type): action for action in result.plan.actions}
     document["actions"] = [
         {**one, "warnings": list(outcome.warnings)}
         for one, outcome in zip(_changes(result), result.action_results, strict=True)
     ]
-    lines = [f"version {version} -> {result.design_version_after}", "", *_done(result, fields)]
+    lines = [_from_to(version, result.design_version_after), *_done(result, fields)]
     if ActionType.RUN_PHASES in wanted:
         document["phases"] = shown_phases(manager.tree)
         lines += ["", *_phases(manager)]
     if ActionType.EXPORT in wanted:
         written = str(wanted[ActionType.EXPORT].format)
         document["export"] = manager.tree.get(EXPORTS, written, "content")
-        lines += ["", *document["export"].splitlines()]
+        exported = document["export"].splitlines()
+        lines = exported if len(result.plan.actions) == 1 else [*lines, "", *exported]
     return Told(True, version, document, lines)
 
 
-def asked_back(asked: Clarification, ways: Sequence[str], version: int, fields: _Fields) -> Told:
+def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
     """Tell what is not clear, what is, and how to say the rest."""
     document: dict[str, Json] = {
         "answer": "clarification",
         "question": asked.question,
         "candidates": list(asked.candidates),
-        "understood": [_plain(action) for action in asked.understood],
+        "understood": [action_as_dict(action) for action in asked.understood],
         "rewordings": list(ways),
         "design_version": version,
     }
     lines = [f"not clear, and nothing was changed: {asked.question}"]
     if asked.understood:
-        rows = [(action.path or "", _asked_for(action, fields)) for action in asked.understood]
+        rows = [(action.path or "", _asked_for(action)) for action in asked.understood]
         lines += ["", "understood so far", *table(rows)]
     if ways:
         lines += ["", "say, for example", *(f"  {way}" for way in ways)]
@@ -128,7 +132,7 @@ def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
     rows += [(path, "locked", _NOTHING) for path in document["unlocked"]]
     rows += [(path, _NOTHING, "locked") for path in document["locked"]]
     head = ("", "was", "is again")
-    lines = [f"undone: version {versions[0]} -> {versions[1]}", "", *table([head, *rows])]
+    lines = [f"undone: {_from_to(*versions)}", "", *table([head, *rows])]
     return Told(True, versions[0], document, lines)
 
 
@@ -153,55 +157,72 @@ def shown(manager: StateManager) -> Told:
     return Told(True, state.design_version, document, lines)
 
 
-def _rejected(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
-    yield f"refused: nothing was changed, the design stays at version {result.plan.design_version_before}"
+def _from_to(before: int, after: int) -> str:
+    return f"version {before} -> {after}" if after != before else f"version {before}, as before"
+
+
+def _rejected(result: ExecutionResult) -> Iterator[str]:
+    version = result.plan.design_version_before
+    yield f"refused: nothing was changed, the design stays at version {version}"
     yield ""
     rows = []
     for rejection in result.rejections:
-        asked = (
-            ""
-            if rejection.index is None
-            else _asked_for(result.plan.actions[rejection.index], fields)
-        )
-        rows.append((rejection.path, asked, rejection.code, rejection.reason))
+        index = rejection.index
+        asked = "" if index is None else _asked_for(result.plan.actions[index])
+        rows.append((rejection.path, asked, rejection.code, _of(rejection.path, rejection.reason)))
     yield from table(rows)
 
 
 def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
     """Give each action as it was asked for, with the values before it and after it."""
     for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
-        yield {**_plain(asked), "before": outcome.before, "after": outcome.after}
+        yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
 
 
-def _done(result: ExecutionResult, fields: _Fields) -> list[str]:
+def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
     rows = [("", "before", "asked for", "used", "")]
     for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
-        path = asked.path or ""
-        is_value = asked.value is not None or asked.action_type in _SIGNS
-        before, used = (
-            (_shown(value, fields, path) if is_value else "")
-            for value in (outcome.before, outcome.after)
-        )
-        notes = "; ".join(text.removeprefix(f"{path} ") for text in outcome.warnings)
-        rows.append((path, before, _asked_for(asked, fields), used, notes))
-    return table(rows)
+        if asked.path is None:
+            continue
+        before, used = "", f"{asked.action_type}ed"
+        if asked.action_type not in _LOCKS:
+            before = _shown(outcome.before, fields, asked.path)
+            used = _shown(outcome.after, fields, asked.path)
+        notes = "; ".join(_of(asked.path, text) for text in outcome.warnings)
+        rows.append((asked.path, before, _asked_for(asked), used, notes))
+    if rows[1:]:
+        yield ""
+        yield from table(rows)
 
 
-def _phases(manager: StateManager) -> list[str]:
-    lines = []
+def _phases(manager: StateManager) -> Iterator[str]:
+    """Show where each phase stands, the outputs that matter most, and what is remarked on it."""
+    rows = []
     for name, kept in shown_phases(manager.tree).items():
-        outputs = kept["outputs"] or {}
-        heads = [
-            f"{output} {_number(outputs[output])}"
-            for output in _HEADLINES.get(name, ())
-            if output in outputs
+        outputs, flags = kept["outputs"] or {}, kept["flags"] or ()
+        heads = [f"{n} {_number(outputs[n])}" for n in _HEADLINES.get(name, ()) if n in outputs]
+        remarks = [", ".join(heads)] if heads else []
+        missing = [flag["at"] for flag in flags if flag["code"] == INPUT_MISSING]
+        unset = [path for path in missing if ":" not in path]
+        awaited = dict.fromkeys(path.partition(":")[0] for path in missing if ":" in path)
+        if unset:
+            remarks.append(f"not set: {', '.join(unset)}")
+        if awaited:
+            remarks.append(f"waits for {', '.join(awaited)}")
+        remarks += [f"{f['code']}: {f['message']}" for f in flags if f["code"] != INPUT_MISSING]
+        rows += [
+            (name if n == 0 else "", kept["status"] if n == 0 else "", remark)
+            for n, remark in enumerate(remarks or [""])
         ]
-        lines.append((name, kept["status"], ", ".join(heads)))
-        lines += [("", "", f"{flag['code']}: {flag['message']}") for flag in kept["flags"] or ()]
-    return table(lines)
+    return iter(table(rows))
 
 
-def _asked_for(action: Action, fields: _Fields) -> str:
+def _of(path: str, sentence: str) -> str:
+    """Leave out of a sentence what its row says: the path."""
+    return sentence.removeprefix(f"{path} ")
+
+
+def _asked_for(action: Action) -> str:
     """Say an action without its path."""
     kind = action.action_type
     if kind is ActionType.SET:
@@ -212,16 +233,6 @@ def _asked_for(action: Action, fields: _Fields) -> str:
     if kind is ActionType.RUN_PHASES:
         return f"run {', '.join(action.phases) if action.phases else 'all phases'}"
     return f"export {action.format}" if kind is ActionType.EXPORT else str(kind)
-
-
-def _plain(action: Action) -> dict[str, Json]:
-    """Give an action as it can be submitted: without what it does not use."""
-    fields = ("path", "value", "amount", "unit", "phases", "format", "message")
-    given = {name: getattr(action, name) for name in fields}
-    return {
-        "action_type": str(action.action_type),
-        **{name: value for name, value in given.items() if value is not None},
-    }
 
 
 def _shown(value: Json, fields: _Fields, path: str) -> str:

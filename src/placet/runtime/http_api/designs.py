@@ -17,6 +17,7 @@ from placet.domains.design import EXECUTORS, Design, audit, project
 from placet.domains.design.phase_results import shown_phases
 from placet.domains.design.phases import PHASES
 from placet.domains.design.plans import PlanInvalidError, intent_of, parse_plan
+from placet.domains.design.settings import Settings
 from placet.domains.design.views import read_design, version_of
 from placet.domains.design.vocabulary import DESIGNER_ROLE, OPERATOR_ROLE
 from placet.domains.design.workspace import HOST
@@ -26,7 +27,7 @@ from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.batches import verdict_answer
 from placet.runtime.http_api.door import HttpDoor, PageLimit, door_of, identity
 from placet.runtime.http_api.openapi import answers, body_of, plan_answers
-from placet.runtime.http_api.plan_answers import Desk, answer_of, plan_schemas
+from placet.runtime.http_api.plan_answers import Desk, answer_of, plan_schemas, preview_of
 from placet.runtime.http_api.problems import Problem
 from placet.runtime.http_api.reading import durable_events
 from placet.runtime.http_api.worlds import Worlds
@@ -130,6 +131,25 @@ async def actions(
 
 
 @router.post(
+    "/designs/{design_id}/intent/preview",
+    summary="Read a sentence",
+    responses=answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
+    openapi_extra=body_of("Sentence"),
+)
+async def preview(design_id: str, request: Request) -> Response:
+    """Make a plan of a sentence, to be submitted as it is, or a question about it."""
+    door = door_of(request)
+    world = door.world_for(request, design_id)
+    given = await door.document(request, fields=frozenset({"text", "intent_id"}))
+    text, intent_id = given.get("text"), given.get("intent_id")
+    if type(text) is not str:
+        raise Problem("request_invalid", "text must be a string: what should be done")
+    said = None if intent_id is None else identity(intent_id, "intent_id")
+    setup = _setup(world)
+    return _json(await world.read(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
+
+
+@router.post(
     "/designs/{design_id}/undo",
     summary="Take the latest commit back",
     responses=plan_answers("StepAnswer"),
@@ -205,9 +225,8 @@ async def audited(
     if from_record is None:
         from_record = (await door_of(request).world_for(request, design_id).log_start()).record
     found, page = await _records(design_id, request, 0, from_record, limit)
-    (domain,) = door_of(request).worlds.first.domains
-    assert isinstance(domain, Design), "served where the domain is"
-    entries = [entry.as_dict() for entry in audit(found, domain.setup)]
+    setup = _setup(door_of(request).worlds.first)
+    entries = [entry.as_dict() for entry in audit(found, setup)]
     return _json({"entries": entries, **page})
 
 
@@ -236,6 +255,12 @@ async def _desk(door: HttpDoor, request: Request, world: Orchestrator) -> Desk:
     if await world.read(lambda kernel: _is_new(kernel, name)):
         await world.register_agent(name, role=role)
     return Desk(world, name, who.submitter)
+
+
+def _setup(world: Orchestrator) -> Settings:
+    (domain,) = world.domains
+    assert isinstance(domain, Design), "served where the domain is"
+    return domain.setup
 
 
 def _is_new(kernel: Kernel, name: str) -> bool:

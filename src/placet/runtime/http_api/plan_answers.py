@@ -7,8 +7,18 @@ from starlette.responses import Response
 
 from placet.domains.design.answers import STALE_PLAN, ExecutionResult, replayed_answer
 from placet.domains.design.design import Design
-from placet.domains.design.plans import PLAN_BODY, batch_of
+from placet.domains.design.plans import (
+    PLAN_BODY,
+    action_as_dict,
+    batch_of,
+    intent_payload,
+    plan_body,
+)
 from placet.domains.design.protocol import ActionPlan
+from placet.domains.design.settings import Settings
+from placet.domains.design.text import Clarification, parse_text
+from placet.domains.design.text_rewordings import rewordings
+from placet.domains.design.views import read_design
 from placet.domains.design.vocabulary import PARAMETERS
 from placet.kernel.kernel import Kernel
 from placet.runtime.facade import Orchestrator
@@ -62,6 +72,39 @@ def plan_schemas() -> dict[str, Json]:
     """Give the JSON Schema of a plan as a body, and what it refers to."""
     schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs", {}), "Plan": schema}
+
+
+def preview_of(
+    kernel: Kernel, setup: Settings, design_id: str, text: str, intent_id: str | None
+) -> dict[str, Json]:
+    """Say what a text comes to: a plan that can be submitted as it is, or what is to be asked."""
+    design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
+    current, fields = design.parameters, setup.fields
+    said = intent_id or f"intent-{key}"
+    read = parse_text(text, fields=fields, current=current, intent_id=said, design_id=design_id)
+    found: dict[str, Json] = {
+        "answer": "query",
+        "intent": intent_payload(read.intent),
+        "design_version": design.design_version,
+        "plan": None,
+        "question": None,
+        "candidates": [],
+        "understood": [],
+        "rewordings": [],
+    }
+    if isinstance(read, Clarification):
+        return found | {
+            "answer": "clarification",
+            "question": read.question,
+            "candidates": list(read.candidates),
+            "understood": [action_as_dict(action) for action in read.understood],
+            "rewordings": list(rewordings(read, fields=fields, current=current)),
+        }
+    if not read.actions:
+        return found
+    version = design.design_version
+    plan = ActionPlan(f"plan-{key}", said, design_id, list(read.actions), version)
+    return found | {"answer": "understood", "plan": plan_body(plan)}
 
 
 def answer_of(verdict: Verdict) -> dict[str, Json] | None:

@@ -156,6 +156,19 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Design": _object({"design_id": _or_null("string"), "design_version": _SEQ}, is_open=True),
     "Designs": _object({"designs": _array(_object({"design_id": _ID, "design_version": _SEQ}))}),
     "DesignCreation": _object({"design_id": {**_ID, "pattern": "^[^/]+$"}}),
+    "Sentence": _object({"text": _TEXT, "intent_id": _ID}, optional=("intent_id",)),
+    "Preview": _object(
+        {
+            "answer": {"enum": ["understood", "clarification", "query"]},
+            "intent": _OPEN,
+            "design_version": _SEQ,
+            "plan": _or_null("object"),
+            "question": _or_null("string"),
+            "candidates": _array(_TEXT),
+            "understood": _array(_OPEN),
+            "rewordings": _array(_TEXT),
+        }
+    ),
     "Undo": _object({"req_id": _ID}, optional=("req_id",)),
     "StepAnswer": _object(
         {
@@ -243,5 +256,6 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
             }
         }
     },
+    "Sentence": {"a refinement": {"value": {"text": "set beam to 9 m, lock hull length"}}},
     "Step": {"a tenth of a second": {"value": {"dt": 0.1}}},
 }
