@@ -18,6 +18,7 @@ from placet.runtime.cli.explain import explain
 from placet.runtime.cli.gate import gate
 from placet.runtime.cli.kinds import kinds
 from placet.runtime.cli.log import log
+from placet.runtime.cli.new import new
 from placet.runtime.cli.replay import replay
 from placet.runtime.cli.run import run
 from placet.runtime.cli.serve import serve
@@ -59,6 +60,7 @@ app = typer.Typer(
 for _command in COMMANDS:
     app.command()(_command)
 app.add_typer(token)
+app.add_typer(new)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -1,0 +1,23 @@
+"""Laws that every domain keeps, as tests for the author of one. Needs the extra `testing`.
+
+    from placet.testing import domain_laws
+    TestGarden = domain_laws(Garden)        # in a test file; pytest collects it
+
+Rules of the room: it stands beside the kernel and looks on. It imports the floors below, nothing of
+the library imports it, and hypothesis is loaded with it and not before. A law is a function of a
+domain's factory and of one life (`laws.py`); `life.py` says what a life is, `lives.py` thinks of
+lives, `domain_laws.py` makes tests of both.
+"""
+
+try:
+    import hypothesis as _hypothesis  # noqa: F401  # asked for here, where the answer can be said
+except ImportError as error:
+    raise ImportError(
+        f"placet.testing needs hypothesis, which cannot be imported ({error}); "
+        "install placet[testing]"
+    ) from error
+
+from placet.testing.broken import LawBroken
+from placet.testing.domain_laws import domain_laws
+
+__all__ = ["LawBroken", "domain_laws"]

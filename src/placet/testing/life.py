@@ -1,0 +1,240 @@
+"""A life: what happens to a world, step by step, as plain values; and a world that lives it.
+
+A step reads like a sentence, so a life that breaks a law can be told. Nothing here is drawn: the
+same life, lived again, is the same log.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.schemas.codec import Json, thaw
+from placet.schemas.effect import Settlement
+from placet.schemas.errors import PlacetError
+from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.verdict import Verdict
+
+Factory: TypeAlias = Callable[[], Domain]
+
+AGENTS: Final = ("ann", "bob", "cyd")
+"""Who lives; the first two are there from the start."""
+
+_CONFIG: Final = KernelConfig(seed=7)
+_OUTBOX: Final = 1_000
+
+
+class Proposal(NamedTuple):
+    """An intent to be: what is left to say is said when it is proposed.
+
+    Attributes:
+        behind: How many seqs ago its agent looked.
+    """
+
+    agent_id: str
+    kind: str
+    payload: Json
+    behind: int = 0
+
+    def __str__(self) -> str:
+        late = f", having looked {self.behind} seqs ago" if self.behind else ""
+        return f"{self.agent_id} proposes {self.kind} {_shown(self.payload)}{late}"
+
+
+Batch: TypeAlias = tuple[Proposal, ...]
+
+
+class Join(NamedTuple):
+    """An agent is registered."""
+
+    agent_id: str
+    placing: dict[str, Json]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} joins" + (f" with {_shown(self.placing)}" if self.placing else "")
+
+
+class Leave(NamedTuple):
+    """An agent is removed."""
+
+    agent_id: str
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} leaves"
+
+
+class Propose(NamedTuple):
+    """Some time passes, and batches are proposed at the same moment."""
+
+    seconds: float
+    batches: tuple[Batch, ...]
+
+    def __str__(self) -> str:
+        told = "; ".join(" and ".join(map(str, batch)) for batch in self.batches)
+        return f"after {self.seconds:g} s {told}" if self.seconds else told
+
+
+class Wait(NamedTuple):
+    """Time passes, and what moves by itself moves."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s pass"
+
+
+class Settle(NamedTuple):
+    """The oldest open effect has an outcome."""
+
+    succeeded: bool
+    output: Json
+
+    def __str__(self) -> str:
+        how = "succeeds" if self.succeeded else "fails"
+        return f"the oldest open effect {how} with {_shown(self.output)}"
+
+
+Step: TypeAlias = Join | Leave | Propose | Wait | Settle
+Life: TypeAlias = Sequence[Step]
+
+
+class Fault(NamedTuple):
+    """What a domain raised, and where."""
+
+    where: str
+    error: BaseException
+
+
+class Living:
+    """One world of a domain, made for one life.
+
+    Args:
+        factory: Makes the domain; what is made lives once.
+
+    Attributes:
+        domain: The domain.
+        kernel: Its kernel, with an executor for every effect that a kind declares.
+        log: The records, as they are made.
+        now: Simulated seconds.
+        faults: What the domain's rules and hooks raised.
+        story: What was lived so far, a line for each step.
+    """
+
+    def __init__(self, factory: Factory) -> None:
+        self.domain = factory()
+        self.log: list[bytes] = []
+        self.faults: list[Fault] = []
+        self.story: list[str] = []
+        self.now = 0.0
+        self.kernel = Kernel(self.domain, _CONFIG, sink=self.log.append)
+        self.kernel.rules.on_fault = lambda where, error: self.faults.append(Fault(where, error))
+        for effect in sorted({effect for kind in self.domain.kinds for effect in kind.effects}):
+            self.kernel.change_executor(effect, _OUTBOX)
+
+    def live(self, step: Step) -> list[Verdict]:
+        """Live one step, and give what was answered to its batches."""
+        verdicts: list[Verdict] = []
+        match step:
+            case Propose():
+                batches = [self.intents(batch, number) for number, batch in enumerate(step.batches)]
+                self.now += step.seconds
+                verdicts = self.kernel.decide_group(batches, self.now)
+                self.story.append(f"{step}: {'; '.join(map(_told, verdicts))}")
+            case Wait():
+                self.now += step.seconds
+                self.kernel.tick(self.now)
+                self.story.append(str(step))
+            case Settle():
+                for effect in self.kernel.open_effects()[:1]:
+                    self.kernel.settle(Settlement(effect.key, step.succeeded, step.output))
+                self.story.append(str(step))
+            case _:
+                self._come_or_go(step)
+        return verdicts
+
+    def live_all(self, life: Life) -> "Living":
+        """Live a whole life."""
+        for step in life:
+            self.live(step)
+        return self
+
+    def try_out(self, step: Propose, payloads: Sequence[Json] | None = None) -> Verdict:
+        """Decide the first batch of a step as `live` would now, and change nothing.
+
+        Args:
+            step: What would be lived.
+            payloads: In place of those of its intents.
+        """
+        intents = self.intents(step.batches[0])
+        for intent, payload in zip(intents, payloads or (), strict=False):
+            intent["payload"] = payload
+        batch = {"intents": intents, "dry_run": True}
+        return self.kernel.decide(batch, self.now + step.seconds)
+
+    def intents(self, batch: Batch, number: int = 0) -> list[dict[str, Json]]:
+        """Make of proposals what can be decided at this place of the story."""
+        seq = self.kernel.seq
+        return [
+            {
+                "kind": proposal.kind,
+                "payload": proposal.payload,
+                "agent_id": proposal.agent_id,
+                "req_id": f"{len(self.story)}.{number}.{index}",
+                "context_seq": max(0, seq - proposal.behind),
+                "priority": 10,
+                "schema_version": SCHEMA_VERSION,
+            }
+            for index, proposal in enumerate(batch)
+        ]
+
+    def _come_or_go(self, step: Join | Leave) -> None:
+        outcome = ""
+        try:
+            if isinstance(step, Join):
+                self.kernel.register_agent(step.agent_id, **step.placing)
+            elif step.agent_id in self.kernel.ledger.agents:
+                self.kernel.change_agent(step.agent_id, "removed")
+        except PlacetError as error:
+            outcome = f": refused, {error}"
+        except Exception as error:  # noqa: BLE001  # the rule boundary: a law will tell of it
+            outcome = f": {type(error).__name__}"
+            self.faults.append(Fault("on_register", error))
+        self.story.append(f"{step}{outcome}")
+
+
+def one_by_one(life: Life) -> Iterator[Step]:
+    """Give the same life with each batch in a step of its own."""
+    for step in life:
+        if isinstance(step, Propose):
+            for number, batch in enumerate(step.batches):
+                yield Propose(0.0 if number else step.seconds, (batch,))
+        else:
+            yield step
+
+
+def smaller(life: Life) -> Iterator[Life]:
+    """Give the lives that lack one part of this one: a step, a batch, or a proposal."""
+    for at, step in enumerate(life):
+        before, after = life[:at], life[at + 1 :]
+        yield (*before, *after)
+        if isinstance(step, Propose):
+            for batches in _less(step.batches):
+                yield (*before, step._replace(batches=batches), *after)
+
+
+def _less(batches: tuple[Batch, ...]) -> Iterator[tuple[Batch, ...]]:
+    for at, batch in enumerate(batches):
+        before, after = batches[:at], batches[at + 1 :]
+        if before or after:
+            yield (*before, *after)
+        if len(batch) > 1:
+            for place in range(len(batch)):
+                yield (*before, (*batch[:place], *batch[place + 1 :]), *after)
+
+
+def _told(verdict: Verdict) -> str:
+    return "admitted" if verdict.admitted else "refused, " + ", ".join(verdict.codes)
+
+
+def _shown(value: Json) -> str:
+    return json.dumps(thaw(value), ensure_ascii=False, default=repr)

@@ -1,0 +1,40 @@
+"""The example of a loop of one's own: it ends, tells its budget, and needs no event loop."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "embedded_loop.py"
+
+
+WITHOUT_A_LOOP = """
+import asyncio, runpy, sys
+asyncio.new_event_loop = asyncio.run = asyncio.Runner = None
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def played(*arguments: str) -> str:
+    """Play it where no event loop can be made, and give what it tells."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_LOOP, str(EXAMPLE), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_it_tells_what_the_kernel_took_of_a_frame():
+    first, *budget, last = played("4", "9").splitlines()
+    assert first == "4 frames of 16.67 ms, 9 intents in each"
+    assert [line.split()[0] for line in budget] == ["decide", "digest", "left"]
+    for line in budget:
+        assert re.fullmatch(r"  \w+ +median +[\d.]+ ms, worst +[\d.]+ ms", line)
+    assert re.search(r"\d frames late, \d+ intents refused, digest [0-9a-f]{32}$", last)
+
+
+def test_what_is_decided_does_not_depend_on_how_long_it_took():
+    ends = {played("4", "9").rpartition("late, ")[2] for _ in range(2)}
+    assert len(ends) == 1

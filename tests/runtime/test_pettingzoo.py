@@ -1,0 +1,214 @@
+"""A world as a PettingZoo environment: its own tests pass, and what the gate refuses is told."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from pettingzoo.test.parallel_test import parallel_api_test
+from pettingzoo.test.seed_test import parallel_seed_test
+
+from placet.domains.world import World
+from placet.errors import ValidationError
+from placet.kernel import KernelConfig
+from placet.runtime.pettingzoo_env import Adapter, WorldEnv
+from placet.runtime.pettingzoo_grid import STEPS, grid_env
+from tests.kernel.domains import Lab
+
+STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
+
+
+def corner_env(**options: Any) -> WorldEnv:
+    """A grid of 4 by 4 whose goal is (3, 3)."""
+    return grid_env(width=4, height=4, goal=(3, 3), **options)
+
+
+def at_origin(env: WorldEnv) -> WorldEnv:
+    """Begin the episode of which ann begins at the origin, wherever bob does."""
+    for seed in range(500):
+        observations, _ = env.reset(seed)
+        if tuple(observations["ann"][1]) == (0, 0) and tuple(observations["bob"][1]) != (3, 3):
+            return env
+    raise AssertionError("no seed puts ann at the origin")
+
+
+def test_the_api_is_pettingzoos():
+    parallel_api_test(grid_env(max_steps=60), num_cycles=150)
+
+
+def test_a_seed_is_an_episode():
+    parallel_seed_test(grid_env, num_cycles=30)
+
+
+def test_the_same_seed_and_actions_give_the_same_world():
+    def lived(env, seed):
+        env.reset(seed)
+        rng = np.random.default_rng(5)
+        seen = []
+        while env.agents:
+            seen.append(env.step({agent: int(rng.integers(5)) for agent in env.agents}))
+        return repr(seen), env.kernel.digest()
+
+    env = grid_env(max_steps=25)
+    first = lived(env, 3)
+    assert lived(grid_env(max_steps=25), 3) == first
+    assert lived(env, 4) != first
+    assert lived(env, 3) == first
+
+
+def test_episodes_after_a_seed_follow_from_it_and_differ():
+    def starts(env):
+        return [
+            env.reset(7)[0]["ann"].tolist(),
+            *(env.reset()[0]["ann"].tolist() for _ in range(9)),
+        ]
+
+    first = starts(grid_env())
+    assert first == starts(grid_env())
+    assert len({str(start) for start in first}) > 3
+
+
+def test_a_refused_action_is_told_and_changes_nothing():
+    env = at_origin(corner_env())
+    before = env.kernel.digest()
+    observations, rewards, _, _, infos = env.step({"ann": WEST, "bob": STAY})
+    assert infos["ann"]["admitted"] is False
+    assert infos["ann"]["code"] == "world.out_of_bounds"
+    assert "is outside the world" in infos["ann"]["message"]
+    assert infos["ann"]["refusals"][0]["stage"] == "domain"
+    assert infos["bob"] == {}
+    assert rewards["ann"] == 0
+    assert tuple(observations["ann"][1]) == (0, 0)
+    assert env.kernel.digest() == before
+
+
+def test_an_admitted_action_is_seen_by_all_and_rewarded():
+    env = at_origin(corner_env())
+    _, rewards, _, _, infos = env.step({"ann": EAST})
+    assert infos["ann"] == {"admitted": True, "seq": env.kernel.seq - 1}  # the tick is the last
+    assert rewards["ann"] == 1
+    observations, *_ = env.step({"ann": NORTH})
+    assert tuple(observations["ann"][1]) == (1, 1)
+    assert tuple(observations["bob"][2]) == (1, 1)
+    assert tuple(observations["bob"][0]) == (3, 3)
+    assert all(env.observation_space(agent).contains(seen) for agent, seen in observations.items())
+
+
+def test_who_reaches_the_goal_is_done_and_the_others_go_on():
+    env = at_origin(corner_env())
+    for action in [EAST, NORTH, EAST, NORTH, EAST]:
+        assert not any(env.step({"ann": action})[2].values())
+    _, _, terminations, truncations, _ = env.step({"ann": NORTH})
+    assert terminations == {"ann": True, "bob": False}
+    assert truncations == {"ann": False, "bob": False}
+    assert env.agents == ["bob"]
+    observations, *_ = env.step({"bob": STAY})
+    assert observations.keys() == {"bob"}
+    with pytest.raises(ValueError, match=r"'ann' does not act; those who do are \['bob'\]"):
+        env.step({"ann": STAY})
+
+
+def test_an_episode_is_truncated_at_its_steps():
+    env = at_origin(corner_env(max_steps=2))
+    assert not any(env.step({})[3].values())
+    assert all(env.step({})[3].values())
+    assert env.agents == []
+    with pytest.raises(ValueError, match="no agent acts any more; call reset"):
+        env.step({})
+
+
+def test_a_step_is_a_tick_of_simulated_time():
+    env = grid_env()
+    env.reset(1)
+    env.step({})
+    env.step({})
+    assert env.kernel.sim_time == 2.0
+
+
+def test_environments_need_at_least_one_step():
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+        grid_env(max_steps=0)
+
+
+# an adapter of one's own
+
+
+class Posting(Adapter):
+    """Each agent may ask for an effect, and observes its own counter."""
+
+    def observation_space(self, agent):
+        return Box(0, 10, (1,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(2)
+
+    def to_intent(self, agent, action, view):
+        if action:
+            return {"kind": "Mail", "payload": {"count": 1}}
+        return {"kind": "Add", "payload": {"amount": 1}, "priority": 60}
+
+    def observe(self, view, agent):
+        return np.array([view.state["lab.counts"][agent]["count"]], np.float32)
+
+    def reward(self, before, after, agent):
+        return float(after.view_seq - before.view_seq)
+
+
+def posting_env(**options: Any) -> WorldEnv:
+    return WorldEnv(Lab, Posting(), {"ann": {}, "bob": {"count": 2}}, **options)
+
+
+def test_any_world_is_an_environment_by_an_adapter():
+    env = posting_env()
+    observations, infos = env.reset(1)
+    assert [float(seen[0]) for seen in observations.values()] == [0, 2]
+    assert infos == {"ann": {}, "bob": {}}
+    observations, rewards, terminations, _, _ = env.step({"ann": 0, "bob": 0})
+    assert [float(seen[0]) for seen in observations.values()] == [1, 3]
+    assert rewards == {"ann": 3, "bob": 3}  # two intents and a tick
+    assert terminations == {"ann": False, "bob": False}
+
+
+def test_an_effect_that_nobody_executes_is_refused_and_none_is_made_up():
+    env = posting_env()
+    env.reset(1)
+    *_, infos = env.step({"ann": 1})
+    assert infos["ann"]["code"] == "tool_unregistered"
+    env.kernel.change_executor("mail", 10)
+    *_, infos = env.step({"ann": 1})
+    assert infos["ann"]["admitted"]
+    env.step({})
+    assert len(env.kernel.open_effects()) == 1  # still open: nothing here settles it
+
+
+def test_the_policy_of_the_world_binds_the_actions():
+    quotas = {"Add": {"rate": 0.1, "burst": 1}}
+    env = posting_env(config=KernelConfig(quotas=quotas, seed=9), tick_s=0.5)
+    env.reset()
+    assert env.step({"ann": 0})[4]["ann"]["admitted"]
+    refused = env.step({"ann": 0})[4]["ann"]
+    assert refused["code"] == "quota_exceeded"
+    assert refused["refusals"][0]["retry_after"] > 0
+
+
+def test_what_an_agent_proposes_is_based_on_what_it_sees():
+    env = posting_env(config=KernelConfig(staleness_threshold=0))  # strict: on the very latest
+    env.reset()
+    for _ in range(3):
+        assert env.step({"ann": 0})[4]["ann"]["admitted"]
+
+
+def test_an_agent_who_cannot_be_placed_is_an_error():
+    env = WorldEnv(World, Posting(), {"ann": {"position": "here"}})
+    with pytest.raises(ValidationError, match="position"):
+        env.reset()
+
+
+def test_the_library_does_not_load_it():
+    program = "import sys, placet.runtime.cli; print('numpy' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"

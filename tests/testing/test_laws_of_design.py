@@ -1,0 +1,38 @@
+"""The domain `design` under the laws: plans of actions on its paths, runs of phases, exports."""
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from placet.domains.design import Design
+from placet.domains.design.fields import REFINABLE_SCHEMA
+from placet.domains.design.phases import PHASES
+from placet.testing import domain_laws
+
+pytestmark = pytest.mark.slow
+
+PATHS = st.sampled_from([*sorted(REFINABLE_SCHEMA)[:4], "no.such.path"])
+NUMBERS = st.floats(0, 200) | st.integers(-5, 400)
+SET = {"path": PATHS, "value": NUMBERS | st.booleans() | st.text(max_size=3)}
+CHANGE = {"path": PATHS}
+INTENTS: dict[str, SearchStrategy[Any]] = {
+    "design.set": st.fixed_dictionaries(SET, optional={"unit": st.sampled_from(["m", "kn", "ft"])}),
+    "design.increase": st.fixed_dictionaries(CHANGE, optional={"amount": NUMBERS}),
+    "design.decrease": st.fixed_dictionaries(CHANGE, optional={"amount": NUMBERS}),
+    "design.lock": st.fixed_dictionaries(CHANGE, optional={"for_s": st.floats(0.5, 20)}),
+    "design.unlock": st.fixed_dictionaries(CHANGE),
+    "design.run_phases": st.fixed_dictionaries(
+        {}, optional={"phases": st.lists(st.sampled_from(list(PHASES)), max_size=3)}
+    ),
+}
+
+TestDesign = domain_laws(
+    Design,
+    intents=INTENTS,
+    placing=st.fixed_dictionaries(
+        {}, optional={"role": st.sampled_from(["designer", "operator", "captain"])}
+    ),
+    examples=20,
+)

@@ -1,0 +1,114 @@
+"""From JSON Schemas to payloads: what is drawn is what the model takes."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, JsonValue, NonNegativeInt, TypeAdapter
+from typing_extensions import TypedDict
+
+from placet.testing.payloads import payloads
+
+WORDS = ["ann", "lamp", "x"]
+
+
+class Tree(BaseModel):
+    name: Annotated[str, Field(min_length=2, max_length=4)]
+    parts: list["Tree"] = []
+
+
+class Wide(TypedDict):
+    always: Literal["yes"]
+    one_of: Literal["red", "blue"] | None
+    count: NonNegativeInt
+    below: Annotated[int, Field(lt=0)]
+    share: Annotated[float, Field(gt=0, le=1)]
+    narrow: Annotated[float, Field(gt=0.25, lt=0.75)]
+    pair: tuple[int, bool]
+    few: Annotated[set[int], Field(min_length=1, max_length=2)]
+    code: Annotated[str, Field(pattern=r"^[a-f]{3}$")]
+    anything: JsonValue
+    more: NotRequired[dict[str, int]]
+    tree: NotRequired[Tree]
+
+
+class Open(BaseModel, extra="allow"):
+    action: str
+
+
+@pytest.mark.parametrize("model", [Tree, Wide, Open])
+def test_what_is_drawn_is_valid(model):
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+
+    @settings(max_examples=30)
+    @given(payloads(adapter.json_schema(), WORDS))
+    def check(payload):
+        adapter.validate_python(payload)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"const": 7}, 7),
+        ({"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 3}]}, 3),
+        ({"oneOf": [{"type": "null"}]}, None),
+        ({"type": "array", "maxItems": 0}, []),
+        ({"type": "number", "minimum": 2, "maximum": 2}, 2),
+    ],
+)
+def test_a_schema_that_leaves_one_value_gives_it(schema, expected):
+    @settings(max_examples=5)
+    @given(payloads(schema, WORDS))
+    def check(payload):
+        assert payload == expected
+
+    check()
+
+
+def test_what_no_schema_says_is_any_json():
+    @settings(max_examples=20)
+    @given(payloads({"type": "something new"}, WORDS) | payloads({"title": "Any"}, WORDS))
+    def check(payload):
+        TypeAdapter(JsonValue).validate_python(payload)
+
+    check()
+
+
+def test_names_that_mean_something_are_preferred():
+    drawn: list[str] = []
+
+    @settings(max_examples=100, database=None)
+    @given(payloads({"type": "array", "items": {"type": "string", "minLength": 3}}, WORDS))
+    def gather(payload):
+        drawn.extend(payload)
+
+    gather()
+    assert drawn.count("ann") + drawn.count("lamp") > len(drawn) / 5
+    assert "x" not in drawn  # too short
+
+
+def test_of_an_open_object_the_declared_fields_stay_what_they_are():
+    schema = {"type": "object", "properties": {"x": {"const": 1}}, "required": ["x"]}
+
+    @settings(max_examples=30)
+    @given(payloads({**schema, "additionalProperties": True}, WORDS))
+    def check(payload):
+        assert payload["x"] == 1
+        assert payload.keys() <= {*WORDS}
+
+    check()
+
+
+def test_an_integer_keeps_within_64_bits():
+    unbounded = payloads({"type": "integer"}, WORDS)
+    assert isinstance(unbounded, st.SearchStrategy)
+
+    @settings(max_examples=50)
+    @given(unbounded)
+    def check(payload):
+        assert -(2**63) <= payload < 2**64
+
+    check()

@@ -1,0 +1,349 @@
+"""Little domains that are wrong, each in one way: the controls of the laws."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+
+from pydantic import PositiveInt
+from typing_extensions import TypedDict
+
+from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
+from placet.kernel.domain import Ref, Rule
+from placet.kernel.state import Entity, State
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+
+PURSES = "odd.purses"
+FULL = 5
+
+
+class Coins(TypedDict):
+    coins: PositiveInt
+
+
+class Gift(TypedDict):
+    to: str
+
+
+class Named(TypedDict):
+    names: list[str]
+
+
+def put_in(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Put coins into one's purse, which holds few: the lawful rule."""
+    agent_id, coins = intent["agent_id"], intent["payload"]["coins"]
+    held = draft.get(PURSES, agent_id, "coins", 0)
+    if held + coins > FULL:
+        return refuse("full", f"a purse holds {FULL}", at="/coins")
+    draft.put(PURSES, agent_id, "coins", held + coins)
+    return None
+
+
+def give(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Put one coin into another's purse."""
+    to = intent["payload"]["to"]
+    held = draft.get(PURSES, to, "coins")
+    if held is None or held == FULL:
+        return refuse("no_room", f"{to} takes no coin", at="/to")
+    draft.put(PURSES, to, "coins", held + 1)
+    return None
+
+
+def reads_other(intent: Intent) -> Iterable[Ref]:
+    return [Ref(PURSES, intent["payload"]["to"])]
+
+
+class Purses(Domain):
+    """A lawful domain; each subclass breaks one law."""
+
+    name, version = "odd", "1"
+    rule: Rule = staticmethod(put_in)
+
+    def __init__(self) -> None:
+        self.kinds: Sequence[Kind] = [
+            Kind("Put", Coins, type(self).rule, reads_own=PURSES),
+            Kind("Give", Gift, give, reads=reads_other),
+        ]
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        draft.create(PURSES, agent_id, {"coins": 0, "number": draft.state.count(PURSES)})
+        return None
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        draft.delete(PURSES, agent_id)
+
+
+def unwary(draft: Draft, intent: Intent) -> None:
+    draft.put(PURSES, intent["agent_id"], "share", 4 // (3 - intent["payload"]["coins"]))
+
+
+class Unwary(Purses):
+    """Divides by what may be nothing."""
+
+    rule = staticmethod(unwary)
+
+
+class Clumsy(Purses):
+    """Raises where an agent is registered."""
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        draft.create(PURSES, agent_id, {"coins": placing["coins"]})
+        return None
+
+
+def write_past(draft: Draft, intent: Intent, field: str) -> None:
+    fields = draft.state.collections[PURSES].entities[intent["agent_id"]].fields
+    fields[field] = intent["payload"]["coins"]
+
+
+def leaky(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    refused = put_in(draft, intent)
+    if refused is not None:
+        write_past(draft, intent, "refused")
+    return refused
+
+
+class Leaky(Purses):
+    """Notes refusals in the state, past the draft."""
+
+    rule = staticmethod(leaky)
+
+
+def secretive(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    refused = put_in(draft, intent)
+    if refused is None:
+        write_past(draft, intent, "secret")
+    return refused
+
+
+class Secretive(Purses):
+    """Notes what passed in the state, past the draft."""
+
+    rule = staticmethod(secretive)
+
+
+def smuggle(draft: Draft, intent: Intent) -> None:
+    draft.state.collection("odd.hidden").entities.setdefault("box", Entity({}))
+    draft.put("odd.hidden", "box", "coins", intent["payload"]["coins"])
+
+
+class Smuggler(Purses):
+    """Makes an entity past the draft, and then writes into it."""
+
+    rule = staticmethod(smuggle)
+
+
+def backdate(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    for agent_id in draft.ids(PURSES):
+        draft.state.collections[PURSES].entities[agent_id].seq = 1
+    return put_in(draft, intent)
+
+
+class Backdater(Purses):
+    """Changes who changed what when."""
+
+    rule = staticmethod(backdate)
+
+
+class Mindful(Purses):
+    """Remembers in itself how often it was asked."""
+
+    def __init__(self) -> None:
+        self.kinds = [Kind("Put", Coins, self.counted)]
+        self.asked = 0
+
+    def counted(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        self.asked += 1
+        return put_in(draft, intent) if self.asked % 2 else refuse("tired", "every second time")
+
+
+NUMBERS = count()
+
+
+def numbered(draft: Draft, intent: Intent) -> None:
+    draft.put(PURSES, intent["agent_id"], "number", next(NUMBERS))
+
+
+class Numbered(Purses):
+    """Takes numbers from a global."""
+
+    rule = staticmethod(numbered)
+
+
+class Newborn(Purses):
+    """Has another version each time that it is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = f"1.{next(NUMBERS)}"
+
+
+def shuffled(draft: Draft, intent: Intent) -> None:
+    draft.put(PURSES, intent["agent_id"], "names", list({*intent["payload"]["names"], "zoe"}))
+
+
+class Shuffled(Purses):
+    """Keeps a set in the order that it happens to have."""
+
+    def __init__(self) -> None:
+        self.kinds = [Kind("Name", Named, shuffled)]
+
+
+def doubled(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    draft.normalize({"coins": 2 * intent["payload"]["coins"]})
+    return put_in(draft, intent)
+
+
+class Doubled(Purses):
+    """Normalizes what is normalized already."""
+
+    rule = staticmethod(doubled)
+
+
+class Taxed(Purses):
+    """Takes with time, below what its invariant allows; the kernel asks that of batches alone."""
+
+    def on_tick(self, draft: Draft, sim_time: float) -> None:
+        for agent_id in list(draft.ids(PURSES)):
+            held = draft.get(PURSES, agent_id, "coins")
+            draft.put(PURSES, agent_id, "coins", held - 1)
+
+    def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        for ref in changed:
+            if state.get(ref.collection, ref.entity or "", "coins", 0) < 0:
+                yield refuse("negative", f"{ref.entity} owes", at=f"/{ref.entity}")
+
+
+def envious(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    held = [draft.get(PURSES, agent_id, "coins") for agent_id in draft.ids(PURSES)]
+    if sum(held) + intent["payload"]["coins"] > FULL:
+        return refuse("enough", "all together hold enough")
+    return put_in(draft, intent)
+
+
+class Envious(Purses):
+    """Looks into all purses, and says that it reads one."""
+
+    rule = staticmethod(envious)
+
+
+class Moody(Purses):
+    """Shows a purse the first time it is asked, and then no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: set[tuple[str, Ref]] = set()
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        is_new = (agent_id, ref) not in self.shown
+        self.shown.add((agent_id, ref))
+        return is_new
+
+
+class Forgetful(Purses):
+    """Says of its settings less than they are."""
+
+    def __init__(self, *, size: int = 1, name_of_size: str = "small") -> None:
+        self.size = size
+        self.name_of_size = name_of_size
+        self.kinds = [Kind("Put", Coins, self.put_in)]
+
+    def settings(self) -> Mapping[str, Json]:
+        return {"name_of_size": self.name_of_size}
+
+    def put_in(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        if intent["payload"]["coins"] > self.size:
+            return refuse("too_many", f"at most {self.size} at a time")
+        return put_in(draft, intent)
+
+
+class Vain(Forgetful):
+    """Made of its settings, it has others."""
+
+    def settings(self) -> Mapping[str, Json]:
+        return {"size": 1 + self.size}
+
+
+class Branded(Forgetful):
+    """Has a version that its settings do not tell."""
+
+    def __init__(self, *, size: int = 1, name_of_size: str = "small") -> None:
+        super().__init__(size=size, name_of_size=name_of_size)
+        self.version = f"1+{size}"
+
+
+class Generous(Forgetful):
+    """Gives to those who come by a setting that it does not tell."""
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        draft.create(PURSES, agent_id, {"gift": self.size})
+        return None
+
+
+class Renamed(Purses):
+    """Gives settings that its class does not take."""
+
+    def settings(self) -> Mapping[str, Json]:
+        return {"size": 3}
+
+
+def large_forgetful() -> Domain:
+    return Forgetful(size=3)
+
+
+def large_branded() -> Domain:
+    return Branded(size=3)
+
+
+def large_generous() -> Domain:
+    return Generous(size=3)
+
+
+CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
+    (Secretive, "a_dry_run_tells_what_will_be", r"'absent', though the last batch was only tried"),
+    (Smuggler, "a_replay_gives_the_same_state", r"odd.hidden/box is changed but not there"),
+    (Backdater, "a_replay_gives_the_same_state", r"who changed them when is not"),
+    (Newborn, "deciding_again_gives_the_same_log", r"may not decide it again"),
+    (Vain, "settings_make_the_domain_again", r"Made of .*'size': 2.* its settings are .*'size': 3"),
+    (large_branded, "settings_make_the_domain_again", r"it is another: version '1\+1', not '1\+3'"),
+    (
+        large_generous,
+        "settings_make_the_domain_again",
+        r"odd.purses/(ann|bob) gift is 1, which was 3",
+    ),
+    (Unwary, "rules_never_raise", r"rule Put raised ZeroDivisionError"),
+    (Clumsy, "rules_never_raise", r"on_register raised KeyError: 'coins'"),
+    (
+        Leaky,
+        "a_refused_batch_changes_nothing",
+        r"odd.purses/(ann|bob|cyd) refused is \d+, which was 'absent'",
+    ),
+    (Mindful, "a_dry_run_tells_what_will_be", r"Tried before, .*; in earnest it is .*odd.tired"),
+    (
+        Secretive,
+        "a_replay_gives_the_same_state",
+        r"odd.purses/(ann|bob|cyd) secret is 'absent', which was \d",
+    ),
+    (
+        Numbered,
+        "deciding_again_gives_the_same_log",
+        r"odd.purses/(ann|bob|cyd) number .* rule is Put of odd 1",
+    ),
+    (Shuffled, "the_order_of_sets_does_not_matter", r"another with PYTHONHASHSEED=1 than"),
+    (
+        Doubled,
+        "a_normalized_payload_stays_as_it_is",
+        r"normalized to .*coins.*; proposed in its place, that (comes out|is refused)",
+    ),
+    (Taxed, "invariants_hold_after_every_step", r"negative: (ann|bob|cyd) owes"),
+    (Envious, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
+    (Moody, "looking_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
+    (large_forgetful, "settings_make_the_domain_again", r"`settings` leaves something out"),
+    (Renamed, "settings_make_the_domain_again", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
+]
+"""The domain, the law that is meant for it, and what that says."""
