@@ -15,9 +15,9 @@ from placet.kernel.replay import Divergence, Replayer
 from placet.runtime.recovery import decode, no_beginning, recover, trusted
 from placet.runtime.snapshot_files import Place, snapshots_of
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig
+from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError
-from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.limits import Limits
 from placet.schemas.record import Admitted, Configured, LogStart, Record, record_hash
 from placet.schemas.snapshot import Snapshot
 
@@ -181,8 +181,8 @@ def config_from(past: Replayer) -> KernelConfig | None:
         world=header.world,
         seed=header.seed,
         staleness_threshold=configured.staleness_threshold,
-        quotas={kind: _quota(*pair) for kind, pair in configured.quotas.items()},
-        world_quota=None if quota is None else _quota(*quota),
+        quotas={kind: Quota(*pair).spec() for kind, pair in configured.quotas.items()},
+        world_quota=None if quota is None else Quota(*quota).spec(),
         default_permissions=None if permissions is None else frozenset(permissions),
         limits=Limits(**configured.limits),
     )
@@ -232,9 +232,3 @@ def _check_snapshot(past: Replayer, world_digest: bytes) -> None:
 def _first_seq(record: Record) -> int:
     """Say at which seq a record begins: a batch has one for each intent."""
     return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq
-
-
-def _quota(interval_ns: int, burst: int) -> dict[str, float]:
-    """Give the quota that is read back as just these integers, though the rate is rounded up."""
-    rate = SECOND_NS if interval_ns == 1 else SECOND_NS / (interval_ns - 0.5)
-    return {"rate": rate, "burst": burst}
