@@ -45,6 +45,7 @@ def test_a_log_that_holds_is_copied_whole_and_goes_on(tmp_path):
     new = log_at(tmp_path / "b.db")
     assert [data for _, data in new.read()] == RECORDS
     assert new.open() == 2
+    new.close()
 
 
 def test_nothing_is_written_over(tmp_path):
