@@ -30,6 +30,10 @@ class Writer:
         self._log.append(group, self._epoch)
         self._written = (len(self.records), self.kernel.seq)
 
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
     def step(self) -> None:
         """Let a tick pass."""
         self.kernel.tick(self.kernel.seq)
@@ -38,7 +42,9 @@ class Writer:
 
 @pytest.fixture
 def writer(tmp_path):
-    return Writer(f"sqlite:///{tmp_path}/live.db")
+    writer = Writer(f"sqlite:///{tmp_path}/live.db")
+    yield writer
+    writer.close()
 
 
 def followed(writer, folder, *arguments):

@@ -199,7 +199,8 @@ async def test_it_compacts_in_slices_what_two_snapshots_hold(tmp_path):
 async def test_a_compaction_that_fails_is_reported_and_the_snapshots_go_on(tmp_path):
     log = SqliteEventLog(tmp_path / "a.db")
     log.open()
-    SqliteEventLog(tmp_path / "a.db").open()  # somebody else has taken the fence
+    other = SqliteEventLog(tmp_path / "a.db")
+    other.open()  # somebody else has taken the fence
     process = FakeProcess(taken(10, 10, before=5), taken(30, 30, before=5))
     kept = Kept(process, log)
     kept.keeper.note(10, 10)
@@ -207,6 +208,8 @@ async def test_a_compaction_that_fails_is_reported_and_the_snapshots_go_on(tmp_p
     assert "compaction: cannot append" in kept.faults[0]
     kept.keeper.note(30, 30)
     await kept.until(lambda: process.runs == 2)
+    log.close()
+    other.close()
 
 
 # in a world
