@@ -111,6 +111,29 @@ def test_what_an_agent_that_leaves_has_scheduled_is_never_its_successors():
     assert replayer.state.digest().hex() == kernel.digest()
 
 
+def test_what_leaves_the_schedule_out_of_turn_is_not_due_later():
+    kernel, log = reused()
+    kernel.decide_group([later(3, add("near")), later(5, add("gone", agent_id="bob"))])
+    kernel.decide(later(7, add("far")))
+    kernel.change_agent("bob", "removed")
+    assert [told(kernel, name).scheduled for name in ("near", "far")] == [True, True]
+    decided = kernel.decide_checked([], 9 * 10**9).answers
+    assert [batch.req_ids for batch, _ in decided] == [["near"], ["far"]]
+    assert kernel.ledger.next_due_ns is None
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
+def test_the_schedule_does_not_grow_by_those_who_leave():
+    kernel, _ = reused()
+    assert kernel.decide(later(1, add("first"))).scheduled
+    for number in range(500):
+        kernel.register_agent("guest")
+        assert kernel.decide(later(9, add(f"g:{number}", agent_id="guest"))).scheduled
+        kernel.change_agent("guest", "removed")
+    assert len(kernel.ledger.scheduled) == 1
+    assert len(kernel.ledger.schedule) < 100
+
+
 def test_a_due_batch_is_refused_for_what_has_changed_while_it_waited():
     kernel, log = reused(domain=Lab(ceiling=50))
     look = intent("Look", {"thing": "lamp"}, "look", context_seq=kernel.seq)

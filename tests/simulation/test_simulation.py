@@ -47,23 +47,12 @@ def test_the_worlds_are_worth_the_while(quick):
     assert sum(outcome.records for outcome in quick) > 50 * len(quick)
 
 
-UNEXPLAINED = (559,)
-"""Found, and not yet understood: the world of this seed is opened again and again in vain."""
-
-
-@pytest.mark.xfail(reason="a finding that is not explained yet", strict=True)
-@pytest.mark.parametrize("seed", UNEXPLAINED)
-def test_a_finding_that_is_not_explained_yet(seed):
-    assert not simulate(seed).findings
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_what_is_promised_is_kept_in_many_worlds(seeds):
     context = get_context("spawn")  # a fork would take over what other tests left running
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        chosen = [seed for seed in seeds if seed not in UNEXPLAINED]
-        outcomes = list(pool.map(simulate, chosen, chunksize=20))
+        outcomes = list(pool.map(simulate, seeds, chunksize=20))
     assert reports(outcomes) == []
 
 

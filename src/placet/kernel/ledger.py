@@ -5,14 +5,17 @@ It is written only when a batch has passed, so it needs no undo (`kernel/apply.p
 """
 
 from collections import OrderedDict
-from heapq import heappop, heappush
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
 
 from placet.kernel.window import Block, Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.limits import Limits
 from placet.schemas.record import Scheduled
+
+_GONE_MAX: Final = 64
+"""So many entries of the heap may be of batches that have left, besides one for each that waits."""
 
 
 class Agent:
@@ -99,7 +102,7 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, k), oldest first.
         outbox_depth: How many of them by kind.
-        schedule: Heap of `(due_ns, number)`.
+        schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
 
@@ -212,10 +215,16 @@ class Ledger:
         heappush(self.schedule, (record.due_ns, record.number))
 
     def pop_scheduled(self, number: int) -> None:
-        """Take a batch out of the schedule, usually the first."""
+        """Take a batch out of the schedule, usually the first. O(log n), amortized.
+
+        The entry of another stays in the heap until it comes to the top, or most are such.
+        """
         del self.scheduled[number]
         while self.schedule and self.schedule[0][1] not in self.scheduled:
             heappop(self.schedule)
+        if len(self.schedule) > 2 * len(self.scheduled) + _GONE_MAX:
+            self.schedule[:] = [entry for entry in self.schedule if entry[1] in self.scheduled]
+            heapify(self.schedule)
 
     @property
     def next_due_ns(self) -> int | None:

@@ -11,7 +11,8 @@ def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
     """Give what is due by now, in order of time. O(schedule) where something is."""
     if not ledger.schedule or ledger.schedule[0][0] > now_ns:
         return []
-    return _batches(ledger, [entry for entry in ledger.schedule if entry[0] <= now_ns])
+    due = (entry for entry in ledger.schedule if entry[0] <= now_ns)
+    return _batches(ledger, [entry for entry in due if entry[1] in ledger.scheduled])
 
 
 def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
