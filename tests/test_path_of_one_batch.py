@@ -22,7 +22,7 @@ from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.order import in_order
 from placet.kernel.replay import Replayer
 from placet.runtime.clock import ManualClock
-from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.effect import Effect, EffectKey, Settlement

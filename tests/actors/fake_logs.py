@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from anyio import to_thread
 
-from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.record import LogGroup, LogStart
 
 LATEST_SECONDS = 10

@@ -8,8 +8,8 @@ from typing import Any
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.event_log_memory import MemoryEventLog
 from placet.runtime.open_world import OpenWorld
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.limits import Limits
 from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent

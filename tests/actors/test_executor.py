@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from placet.actors.ports import EffectHandler
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_sqlite import SqliteEventLog
 from placet.runtime.open_world import OpenWorld
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR

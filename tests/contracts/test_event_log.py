@@ -1,7 +1,7 @@
 """Every store passes the contract of the event log."""
 
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from tests.contracts.event_log_contract import EventLogContract, Store
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.replay import Replayer, folded
 from placet.kernel.snapshot import world_digest
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.recovery import recover
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.record import Admitted, Record, Settled, decode_record, intents_of
 from tests.crash.story import answer_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from placet.kernel.replay import Replayer
-from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, decode_record
 

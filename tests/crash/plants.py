@@ -13,9 +13,10 @@ from placet.actors.executor import Executor
 from placet.kernel import booking, kernel, replay
 from placet.kernel.kernel import Kernel
 from placet.kernel.transaction import Transaction
-from placet.runtime import event_log_sqlite, snapshot_taking
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.snapshot_files import SnapshotFiles
+from placet.runtime.snapshots import taking as snapshot_taking
+from placet.runtime.snapshots.files import SnapshotFiles
+from placet.runtime.stores import event_log_sqlite
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.record import Changes, LogGroup, decode_record
 from placet.schemas.snapshot import Snapshot

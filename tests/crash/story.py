@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
 from placet.runtime import facade
-from placet.runtime.file_operations import Disk
-from placet.runtime.snapshot_files import SnapshotFiles, snapshots_of
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.file_operations import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
 from tests.crash import plants

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from placet.runtime import event_log_sqlite
-from placet.runtime import log_layout_sqlite as layout
+from placet.runtime.stores import event_log_sqlite
+from placet.runtime.stores import log_layout_sqlite as layout
 from placet.schemas.errors import StoreError
 from tests.crash.left_behind import (
     LeftBehind,

@@ -13,10 +13,10 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.snapshot import world_digest
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.recovery import recover
-from placet.runtime.snapshot_files import SnapshotFiles
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.snapshots.files import SnapshotFiles
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 from tests.crash.lossy_disk import LossyDisk

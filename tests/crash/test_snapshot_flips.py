@@ -10,9 +10,9 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.snapshot import take, world_digest
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.recovery import recover
-from placet.runtime.snapshot_files import SnapshotFiles
+from placet.runtime.snapshots.files import SnapshotFiles
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas import snapshot as schema
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.record import LogGroup, decode_record
 from tests.crash import plants
 from tests.crash.left_behind import (

@@ -14,7 +14,7 @@ from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
 from placet.kernel.replay import folded
 from placet.kernel.snapshot import world_digest
-from placet.runtime.event_log_url import open_event_log
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.record import LogGroup, decode_record, record_hash, record_type

@@ -10,9 +10,9 @@ from placet.kernel.redecide import Redecider
 from placet.kernel.replay import Replayer, folded
 from placet.kernel.snapshot import world_digest
 from placet.kernel.succession import Rules
-from placet.runtime.event_log_url import open_event_log
+from placet.runtime.history.redecision import redecide
 from placet.runtime.plugins import remake
-from placet.runtime.redecision import redecide
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.record import (
     _TYPES,
     Admitted,

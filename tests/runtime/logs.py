@@ -5,8 +5,8 @@ from pathlib import Path
 
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Replayer
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.record import LogGroup
 from tests.kernel.builders import add, kernel_of
 

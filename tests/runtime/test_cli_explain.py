@@ -5,11 +5,11 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.runtime.bisection import bisect
 from placet.runtime.cli.explain import explanation_lines
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.explaining import explain, explain_seq
+from placet.runtime.history.bisection import bisect
+from placet.runtime.history.explaining import explain, explain_seq
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, decode_record

@@ -17,12 +17,12 @@ from placet.runtime.cli.gate import _converse
 from placet.runtime.cli.gate_input import InputStream, LineSplitter
 from placet.runtime.cli.gate_session import GateSession
 from placet.runtime.cli.signals import StopSignals
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import fold, verify
-from placet.runtime.snapshot_files import snapshots_of
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.history.log_reader import fold, verify
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import to_json
 from placet.schemas.errors import StoreError

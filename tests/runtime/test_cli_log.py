@@ -11,9 +11,9 @@ from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.replay import Divergence
 from placet.runtime.cli.terminal import printable
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import file_of, open_event_log
-from placet.runtime.log_reader import config_of, fold, records_between, verify
+from placet.runtime.history.log_reader import config_of, fold, records_between, verify
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 from tests.runtime.command_line import TOWN, move, run_process
@@ -192,7 +192,7 @@ def test_verify_says_how_far_the_log_reaches(town):
 
 def damage(path):
     """Flip a bit in the middle of the records, and make the row's checksum agree."""
-    from placet.runtime import log_layout_sqlite as layout
+    from placet.runtime.stores import log_layout_sqlite as layout
 
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT * FROM groups ORDER BY first_record").fetchall()

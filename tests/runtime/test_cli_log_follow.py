@@ -7,7 +7,7 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.runtime.event_log_url import open_event_log
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.record import LogGroup
 from tests.runtime.command_line import Process, move
 

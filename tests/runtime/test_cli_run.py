@@ -142,7 +142,7 @@ def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
 
 def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
     from placet.runtime.cli import run as command
-    from placet.runtime.log_reader import Verification
+    from placet.runtime.history.log_reader import Verification
 
     broken = Verification(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
     monkeypatch.setattr(command, "verify_log", lambda _: broken)

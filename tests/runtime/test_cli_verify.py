@@ -8,10 +8,10 @@ import msgspec
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
-from placet.runtime.bisection import bisect
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.redecision import redecide
+from placet.runtime.history.bisection import bisect
+from placet.runtime.history.redecision import redecide
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.record import (
     Admitted,
     Changes,

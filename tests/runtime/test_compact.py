@@ -2,10 +2,10 @@
 
 import pytest
 
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import fold, verify
-from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.history.log_reader import fold, verify
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.errors import StoreError
 from tests.runtime.command_line import TOWN
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
@@ -100,7 +100,7 @@ def test_what_is_no_log_is_said_in_one_line(placet, store, said):
 
 def test_a_log_is_never_compacted_without_its_snapshots(tmp_path, monkeypatch):
     """Whatever ends a compaction half way, what is left opens."""
-    from placet.runtime import compaction
+    from placet.runtime.snapshots import compaction
 
     records = records_of_adds(30)
     log = write_log(tmp_path / "a.db", records)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet.runtime.event_log_url import KNOWN_STORES, open_event_log
+from placet.runtime.stores.event_log_url import KNOWN_STORES, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.record import LogGroup

@@ -9,7 +9,7 @@ import sys
 import pytest
 import structlog
 
-from placet.runtime.logging_structlog import LOG_LEVELS, PRIVATE_KEYS, configure_logging
+from placet.runtime.telemetry.logging_structlog import LOG_LEVELS, PRIVATE_KEYS, configure_logging
 
 
 def lines_of(stream: io.StringIO) -> list[dict[str, object]]:
@@ -117,7 +117,7 @@ def test_structlogs_own_configuration_is_left_alone():
 
 def test_importing_the_module_loads_no_terminal_library():
     program = (
-        "import sys; import placet.runtime.logging_structlog;"
+        "import sys; import placet.runtime.telemetry.logging_structlog;"
         "print([name for name in ('structlog', 'rich') if name in sys.modules])"
     )
     outcome = subprocess.run(

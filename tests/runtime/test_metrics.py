@@ -10,7 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from placet.actors.counters import OTHER_CODE, UNKNOWN_KIND, Counters
 from placet.actors.histogram import LATENCY_BOUNDS
-from placet.runtime.metrics_prometheus import SHOWN_SECONDS, create_registry, serve_metrics
+from placet.runtime.telemetry.metrics_prometheus import (
+    SHOWN_SECONDS,
+    create_registry,
+    serve_metrics,
+)
 from placet.schemas.errors import PlacetError
 from placet.schemas.refusal import Stage
 

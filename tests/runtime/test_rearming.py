@@ -12,11 +12,11 @@ import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
 from placet.runtime import facade
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import fold
-from placet.runtime.recovery import recover
-from placet.runtime.snapshot_files import snapshots_of
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.history.log_reader import fold
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import add, intent

@@ -9,13 +9,13 @@ from msgspec.structs import replace as changed
 
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer, folded
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.file_operations import Disk
-from placet.runtime.log_reader import config_from, config_of, fold, records_between, verify
-from placet.runtime.recovery import recover
-from placet.runtime.snapshot_files import Place, SnapshotFiles
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.history.log_reader import config_from, config_of, fold, records_between, verify
+from placet.runtime.snapshots.files import Place, SnapshotFiles
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
 from tests.kernel.builders import add, kernel_of

@@ -5,9 +5,9 @@ import sqlite3
 import pytest
 
 from placet.kernel.replay import folded
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import verify
-from placet.runtime.salvage import salvage
+from placet.runtime.history.log_reader import verify
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.salvage import salvage
 from placet.schemas.errors import StoreError
 from tests.runtime.logs import cut_at, records_of_adds, write_log
 

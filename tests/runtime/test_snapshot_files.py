@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.file_operations import Disk
-from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.file_operations import Disk
 from placet.schemas.snapshot import Snapshot
 
 

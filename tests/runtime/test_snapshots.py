@@ -14,15 +14,16 @@ from anyio import to_thread
 from placet import Orchestrator, OrchestratorConfig
 from placet.actors.counters import Counters
 from placet.kernel.replay import Replayer
-from placet.runtime import open_world, snapshot_process
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.log_reader import verify
-from placet.runtime.recovery import Recovery, recover
-from placet.runtime.snapshot_files import Place, snapshots_of
-from placet.runtime.snapshot_keeper import SnapshotKeeper
-from placet.runtime.snapshot_process import SnapshotProcess
-from placet.runtime.snapshot_taking import Taken, take_snapshot
+from placet.runtime import open_world
+from placet.runtime.history.log_reader import verify
+from placet.runtime.snapshots import process as snapshot_process
+from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.keeper import SnapshotKeeper
+from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.taking import Taken, take_snapshot
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 from tests.kernel.builders import add

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime import wal_sqlite
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.wal_sqlite import damage_in, damage_of
+from placet.runtime.stores import wal_sqlite
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.wal_sqlite import damage_in, damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 

@@ -20,7 +20,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.gate.intent_shape import intents_adapter
 from placet.kernel.registry import Registry
 from placet.runtime.clock import RealtimeClock, SteppedClock
-from placet.runtime.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.record import LogGroup

@@ -17,7 +17,7 @@ from placet.kernel.gate import quota
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger import Ledger
 from placet.kernel.transaction import START, Transaction
-from placet.runtime.event_log_rules import require_writer
+from placet.runtime.stores.event_log_rules import require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.view import View
 from tests.kernel.fairground import CLOCK, Fairground
@@ -136,7 +136,7 @@ def a_fence_that_nobody_checks() -> AbstractContextManager[object]:
     def planted(epoch: int, *, held: int | None, **rest: Any) -> None:
         require_writer(epoch, held=epoch, **rest)
 
-    return patch("placet.runtime.event_log_memory.require_writer", planted)
+    return patch("placet.runtime.stores.event_log_memory.require_writer", planted)
 
 
 def a_refusal_that_is_not_recorded() -> AbstractContextManager[object]:

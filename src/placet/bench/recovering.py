@@ -7,10 +7,10 @@ from typing import NamedTuple
 from placet.bench.contenders import Contender, KernelAlone
 from placet.bench.workloads import Chunk, Load, make_domain, make_kernel_config
 from placet.kernel.kernel import Kernel
-from placet.runtime.event_log_sqlite import SqliteEventLog
-from placet.runtime.recovery import Recovery, recover
-from placet.runtime.snapshot_files import SnapshotFiles, snapshots_of
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.record import LogGroup, decode_record
 
 GROUP_RECORDS = 32

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from placet.actors.queue import Backpressure
-from placet.runtime.logging_structlog import LOG_FORMATS, LOG_LEVELS
-from placet.runtime.snapshot_taking import EVERY_SEQS, KEPT_MIN
+from placet.runtime.snapshots.taking import EVERY_SEQS, KEPT_MIN
+from placet.runtime.telemetry.logging_structlog import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec
 from placet.schemas.limits import Limits

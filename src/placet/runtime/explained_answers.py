@@ -31,7 +31,7 @@ class ExplainsAnswers:
             ClosedError, StoreError: The world is closed, or has failed.
         """
         # Few programs ask, and each pays for what is loaded before its first batch.
-        from placet.runtime.explaining import explain  # noqa: PLC0415
+        from placet.runtime.history.explaining import explain  # noqa: PLC0415
 
         world = self._open
         domains = await world.actor.command(lambda kernel: kernel.registry.domains)

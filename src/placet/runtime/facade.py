@@ -21,13 +21,13 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.event_log_url import open_event_log
 from placet.runtime.explained_answers import ExplainsAnswers
 from placet.runtime.intent_errors import RaisesRefusals
 from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
-from placet.runtime.recovery import Recovery, recover
+from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.state_path import state_at
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import ClosedError, PermissionDeniedError

@@ -28,10 +28,10 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.replay import Replayer
 from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.recovery import Recovery
-from placet.runtime.snapshot_files import snapshots_of
-from placet.runtime.snapshot_keeper import SnapshotKeeper
-from placet.runtime.snapshot_process import SnapshotProcess
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.keeper import SnapshotKeeper
+from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.recovery import Recovery
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.errors import ClosedError, StoreError
@@ -41,8 +41,8 @@ from placet.schemas.verdict import Verdict
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from placet.runtime.metrics_prometheus import MetricsServer
-    from placet.runtime.reports_structlog import Reports
+    from placet.runtime.telemetry.metrics_prometheus import MetricsServer
+    from placet.runtime.telemetry.reports_structlog import Reports
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ class OpenWorld:
             self.supervisor.start("snapshots", self._keeper.run, _let_be)
         await self.actor.command(_nothing)
         if self.config.metrics_port is not None:
-            from placet.runtime.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
+            from placet.runtime.telemetry.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
 
             self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
 
@@ -215,7 +215,7 @@ class OpenWorld:
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":
         """Made when first asked for."""
-        from placet.runtime.metrics_prometheus import create_registry  # noqa: PLC0415  # 69 ms
+        from placet.runtime.telemetry.metrics_prometheus import create_registry  # noqa: PLC0415  # 69 ms
 
         return create_registry(self.counters)
 
@@ -294,7 +294,7 @@ class OpenWorld:
 
     @cached_property
     def _reports(self) -> "Reports":
-        from placet.runtime.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
+        from placet.runtime.telemetry.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
 
         return Reports(self.config.log_format, self.config.log_level, self.config.world)
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from placet.runtime.bisection import Parting
-from placet.runtime.bisection import bisect as find_parting
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say, say_json, table
 from placet.runtime.cli.verify import AgainBy
+from placet.runtime.history.bisection import Parting
+from placet.runtime.history.bisection import bisect as find_parting
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, to_json
 

@@ -6,9 +6,9 @@ import typer
 
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
-from placet.runtime.compaction import compact as compact_log
-from placet.runtime.event_log_url import file_of
-from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.snapshots.compaction import compact as compact_log
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.event_log_url import file_of
 
 _KEEP_SEQS: Final = 10_000
 

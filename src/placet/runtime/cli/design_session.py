@@ -29,10 +29,10 @@ from placet.kernel.succession import rules_in
 from placet.runtime.cli import design_report as report
 from placet.runtime.cli.terminal import CommandError, complain
 from placet.runtime.clock import RealtimeClock
-from placet.runtime.event_log_url import file_of, open_event_log
-from placet.runtime.log_reader import config_from
+from placet.runtime.history.log_reader import config_from
 from placet.runtime.plugins import find_domain, remake
-from placet.runtime.recovery import Recovery, recover
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup

@@ -17,8 +17,8 @@ from placet.runtime.cli.terminal import (
     table,
 )
 from placet.runtime.cli.verify import AgainBy
-from placet.runtime.explaining import explain as explain_request
-from placet.runtime.explaining import explain_seq
+from placet.runtime.history.explaining import explain as explain_request
+from placet.runtime.history.explaining import explain_seq
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, to_json
 from placet.schemas.explanation import Explanation, StageReport

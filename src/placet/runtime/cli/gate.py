@@ -17,8 +17,8 @@ from placet.runtime.cli.gate_session import GateSession
 from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.collector_cpython import calm_collector
-from placet.runtime.event_log_url import open_event_log
 from placet.runtime.plugins import find_domain, remake
+from placet.runtime.stores.event_log_url import open_event_log
 
 _SHOWN_BYTES_MAX: Final = 1 << 22
 """Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""

@@ -16,8 +16,8 @@ from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.replay import Replayer
 from placet.runtime.clock import RealtimeClock
-from placet.runtime.log_reader import config_from
-from placet.runtime.recovery import recover
+from placet.runtime.history.log_reader import config_from
+from placet.runtime.snapshots.recovery import recover
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.config import KernelConfig
@@ -28,7 +28,7 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
-    from placet.runtime.reports_structlog import Reports
+    from placet.runtime.telemetry.reports_structlog import Reports
 
 DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
 REGISTER: Final = "register"
@@ -161,7 +161,7 @@ class GateSession:
 
     @cached_property
     def _reports(self) -> "Reports":
-        from placet.runtime.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
+        from placet.runtime.telemetry.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
 
         return Reports("console", "warning", self._kernel.config.world)
 

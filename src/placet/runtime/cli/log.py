@@ -14,8 +14,8 @@ from placet.actors.ports import EventLog
 from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say
-from placet.runtime.log_reader import records_between
-from placet.runtime.recovery import decode
+from placet.runtime.history.log_reader import records_between
+from placet.runtime.snapshots.recovery import decode
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS

@@ -16,7 +16,7 @@ from placet.runtime.cli.terminal import (
     say,
     say_json,
 )
-from placet.runtime.log_reader import fold
+from placet.runtime.history.log_reader import fold
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 

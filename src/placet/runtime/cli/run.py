@@ -15,13 +15,13 @@ from placet.runtime.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json
 from placet.runtime.collector_cpython import calmed_collector
 from placet.runtime.facade import Orchestrator
-from placet.runtime.log_reader import Verification
-from placet.runtime.log_reader import verify as verify_log
+from placet.runtime.history.log_reader import Verification
+from placet.runtime.history.log_reader import verify as verify_log
 from placet.runtime.scenarios import Scenario, load
 from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX
-from placet.runtime.snapshot_taking import EVERY_SEQS
+from placet.runtime.snapshots.taking import EVERY_SEQS
 
 _SEED_MAX: Final = 2**63 - 1
 

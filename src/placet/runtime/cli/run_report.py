@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from shlex import quote
 
 from placet.runtime.cli.terminal import counted, number, printable, table
-from placet.runtime.event_log_url import file_of, open_event_log
-from placet.runtime.log_reader import Verification
+from placet.runtime.history.log_reader import Verification
 from placet.runtime.scenarios.runner import RunReport
+from placet.runtime.stores.event_log_url import file_of, open_event_log
 
 _EXAMPLE_CHARACTERS = 100
 

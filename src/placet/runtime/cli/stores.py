@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
-from placet.runtime.event_log_url import file_of, open_event_log
 from placet.runtime.scenarios.resuming import begun_run
-from placet.runtime.snapshot_files import snapshots_of
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.event_log_url import file_of, open_event_log
 
 
 def log_to_read(store: str) -> EventLog:

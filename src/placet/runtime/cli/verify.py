@@ -18,12 +18,12 @@ from placet.runtime.cli.terminal import (
     say_json,
     table,
 )
-from placet.runtime.event_log_url import file_of, open_event_log
-from placet.runtime.log_reader import Verification
-from placet.runtime.log_reader import verify as verify_log
+from placet.runtime.history.log_reader import Verification
+from placet.runtime.history.log_reader import verify as verify_log
+from placet.runtime.history.redecision import Redecision, redecide
 from placet.runtime.plugins import remake
-from placet.runtime.redecision import Redecision, redecide
-from placet.runtime.salvage import salvage as save_what_holds
+from placet.runtime.stores.event_log_url import file_of, open_event_log
+from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.schemas.codec import Json, to_json
 
 AgainBy: Final = typer.Option(

@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote
 
 from anyio import Path
 
-from placet.runtime.event_log_url import file_of, open_event_log
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.problems import Problem
+from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits
 
 if TYPE_CHECKING:

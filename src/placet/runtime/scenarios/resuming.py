@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from placet.actors.ports import EventLog
-from placet.runtime.recovery import recover
 from placet.runtime.scenarios.loading import from_text
 from placet.runtime.scenarios.runner import ORIGIN, ticks_at
 from placet.runtime.scenarios.scenario import Scenario
+from placet.runtime.snapshots.recovery import recover
 from placet.schemas.limits import SECOND_NS
 
 

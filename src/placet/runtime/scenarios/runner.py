@@ -23,7 +23,7 @@ from placet.runtime.plugins import DomainNotFound, find_domain
 from placet.runtime.scenarios.loading import as_text, open_domain
 from placet.runtime.scenarios.policies import ScriptedPolicy, make_policy
 from placet.runtime.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.runtime.snapshot_taking import EVERY_SEQS
+from placet.runtime.snapshots.taking import EVERY_SEQS
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent

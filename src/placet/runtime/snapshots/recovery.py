@@ -13,7 +13,7 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer
-from placet.runtime.snapshot_files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart, Record, decode_record, record_hash
 from placet.schemas.snapshot import Snapshot

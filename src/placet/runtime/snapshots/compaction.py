@@ -1,16 +1,16 @@
 """Cuts the beginning off a log that nobody writes, once two snapshots hold what it led to.
 
 First the snapshots are safe, then the groups go, slice by slice: whatever ends this half way leaves
-a log that opens. A running world does the same by itself (`snapshot_keeper`).
+a log that opens. A running world does the same by itself (`keeper`).
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.runtime.log_file_sqlite import is_in_use, vacuum
-from placet.runtime.snapshot_files import Place, SnapshotFiles
-from placet.runtime.snapshot_taking import take_snapshot
+from placet.runtime.snapshots.files import Place, SnapshotFiles
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.log_file_sqlite import is_in_use, vacuum
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
 

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from placet.runtime.faults_sqlite import primary_code, sqlite_faults
+from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
 
 _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 

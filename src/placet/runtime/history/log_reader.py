@@ -12,8 +12,8 @@ from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.difference import OtherDecision
 from placet.kernel.replay import Divergence, Replayer
-from placet.runtime.recovery import decode, no_beginning, recover, trusted
-from placet.runtime.snapshot_files import Place, snapshots_of
+from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError

@@ -16,7 +16,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import Divergence
 from placet.runtime.plugins import remake
-from placet.runtime.recovery import decode, recover
+from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import UNKNOWN, Explanation

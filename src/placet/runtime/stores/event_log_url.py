@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from placet.actors.ports import EventLog
-from placet.runtime.event_log_memory import MemoryEventLog
-from placet.runtime.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 

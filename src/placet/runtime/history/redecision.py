@@ -8,7 +8,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider, Undecided
 from placet.kernel.replay import Replayer
-from placet.runtime.log_reader import Verification, verify
+from placet.runtime.history.log_reader import Verification, verify
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json
 

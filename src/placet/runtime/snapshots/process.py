@@ -12,15 +12,15 @@ from threading import Event, Lock
 from typing import Final
 
 from placet.runtime.collector_cpython import calm_collector
-from placet.runtime.event_log_url import open_event_log
-from placet.runtime.snapshot_files import snapshots_of
-from placet.runtime.snapshot_taking import Taken, take_snapshot
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.taking import Taken, take_snapshot
+from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import from_json, to_json
 from placet.schemas.errors import PlacetError, StoreError
 
 _NICENESS: Final = 5
 # Not `-m`: the package imports this module, which would be run a second time.
-_PROGRAM: Final = "import sys; from placet.runtime.snapshot_process import main; sys.exit(main())"
+_PROGRAM: Final = "import sys; from placet.runtime.snapshots.process import main; sys.exit(main())"
 _ERROR_CHARACTERS: Final = 2_000
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from placet.runtime.logging_structlog import configure_logging
+from placet.runtime.telemetry.logging_structlog import configure_logging
 from placet.schemas.verdict import Verdict
 
 

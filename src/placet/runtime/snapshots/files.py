@@ -13,8 +13,8 @@ from re import compile as pattern
 from typing import Final, NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.runtime.event_log_url import file_of
-from placet.runtime.file_operations import Disk, FileOperations
+from placet.runtime.stores.event_log_url import file_of
+from placet.runtime.stores.file_operations import Disk, FileOperations
 from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")

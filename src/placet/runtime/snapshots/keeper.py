@@ -14,10 +14,10 @@ from anyio import to_thread
 
 from placet.actors.counters import Counters
 from placet.actors.ports import EventLog
-from placet.runtime.recovery import Recovery
-from placet.runtime.snapshot_files import Place
-from placet.runtime.snapshot_process import SnapshotProcess
-from placet.runtime.snapshot_taking import Taken
+from placet.runtime.snapshots.files import Place
+from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.recovery import Recovery
+from placet.runtime.snapshots.taking import Taken
 from placet.schemas.errors import StoreError
 
 _SLICE_GROUPS: Final = 64

@@ -12,8 +12,8 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Replayer
-from placet.runtime.recovery import recover, trusted
-from placet.runtime.snapshot_files import Place, SnapshotFiles
+from placet.runtime.snapshots.files import Place, SnapshotFiles
+from placet.runtime.snapshots.recovery import recover, trusted
 from placet.schemas.errors import StoreError
 
 EVERY_SEQS: Final = 200_000

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from placet.runtime.event_log_rules import overtaken, require_follows, require_writer
+from placet.runtime.stores.event_log_rules import overtaken, require_follows, require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.record import LogGroup, LogStart

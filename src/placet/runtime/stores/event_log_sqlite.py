@@ -14,16 +14,16 @@ from threading import Lock
 from typing import Final
 from urllib.parse import quote
 
-from placet.runtime import log_layout_sqlite as layout
-from placet.runtime.event_log_rules import (
+from placet.runtime.stores import log_layout_sqlite as layout
+from placet.runtime.stores.event_log_rules import (
     overtaken,
     require_epoch,
     require_follows,
     require_writer,
 )
-from placet.runtime.faults_sqlite import sqlite_faults
-from placet.runtime.log_file_sqlite import leave_wal
-from placet.runtime.wal_sqlite import damage_of
+from placet.runtime.stores.faults_sqlite import sqlite_faults
+from placet.runtime.stores.log_file_sqlite import leave_wal
+from placet.runtime.stores.wal_sqlite import damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 

@@ -19,7 +19,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import recorded_batch, seqs_of
 from placet.runtime.plugins import remake
-from placet.runtime.recovery import decode, recover
+from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.record import (

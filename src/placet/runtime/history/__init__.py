@@ -1,0 +1,1 @@
+"""What is read out of a log: the world as it was, its checks, its explanations."""

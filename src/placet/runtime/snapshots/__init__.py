@@ -1,0 +1,1 @@
+"""Snapshots beside a log, the recovery and the compaction that stand on them."""

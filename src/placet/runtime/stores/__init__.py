@@ -1,0 +1,1 @@
+"""The technologies a log lies in: one port, one contract, a store per URL."""

@@ -1,0 +1,1 @@
+"""What a world says of itself to operators: numbers and lines."""
