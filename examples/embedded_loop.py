@@ -79,5 +79,10 @@ def run(frames: int, players_count: int) -> None:
 
 
 if __name__ == "__main__":
-    arguments = [int(argument) for argument in sys.argv[1:3]]
-    run(*(arguments if len(arguments) == 2 else (120, 100)))
+    try:
+        asked = [int(argument) for argument in sys.argv[1:]] or [120, 100]
+    except ValueError:
+        asked = []
+    if len(asked) != 2 or min(asked) < 1:
+        sys.exit("usage: python embedded_loop.py FRAMES PLAYERS, each at least 1")
+    run(*asked)

@@ -8,6 +8,7 @@ that agents ring; ringing it is an effect, because the bell is outside.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -15,6 +16,7 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Commit, Committer
 from placet.actors.counters import Counters
+from placet.actors.executing import Terms
 from placet.actors.executor import Executor
 from placet.actors.publisher import Publisher, event_of
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
@@ -25,7 +27,7 @@ from placet.runtime.clock import ManualClock
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
-from placet.schemas.effect import Effect, EffectKey, Settlement
+from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.intent import Intent
 from placet.schemas.record import Admitted, LogGroup, Settled, decode_record, record_hash
 from placet.schemas.verdict import Verdict
@@ -230,29 +232,35 @@ async def test_8_subscribers_are_told():
 
 
 async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate():
-    """`actors/executor`, then `kernel/control.settle`: an outcome is a record like any other."""
+    """`actors/executor`, then `kernel/outbox.settle`: an outcome is a record like any other."""
     kernel, records, _, effects = decided()
     settled = asyncio.Event()
 
     async def pull_the_rope(effect: Effect) -> dict[str, int]:
         return {"rung": effect.payload["times"]}
 
-    async def settle(settlement: Settlement) -> bool:
-        assert kernel.settle(settlement)
-        assert not kernel.settle(settlement)  # once
+    async def settle(settlements: Sequence[Settlement]) -> None:
+        for settlement in settlements:
+            assert kernel.settle(settlement)
+            assert not kernel.settle(settlement)  # once
         if not kernel.open_effects():
             settled.set()
-        return True
 
+    async def mark(key: EffectKey, mark: EffectMark, why: str) -> bool:
+        return kernel.mark_effect(key, mark, why)
+
+    terms = Terms(delivery="keyed", concurrency=1, attempts_max=1, seconds_max=60, outbox_max=10)
     executor = Executor(
         RING,
         pull_the_rope,
+        terms,
         settle,
-        ManualClock(),
-        Counters(kernel.registry.kinds),
-        concurrency=1,
-        seconds_max=60,
+        mark,
+        clock=ManualClock(),
+        counters=Counters(kernel.registry.kinds),
+        seed=0,
         on_fault=lambda where, error: None,
+        on_left=lambda: None,
     )
     running = asyncio.ensure_future(executor.run())
     for effect in effects:

@@ -1,5 +1,6 @@
 """The exceptions, under the name by which users import them."""
 
+from placet.schemas.attempt import DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.errors import (
     AgentError,
     BackpressureError,
@@ -18,11 +19,14 @@ __all__ = [
     "AgentError",
     "BackpressureError",
     "ClosedError",
+    "DoNotRetry",
     "DuplicateRequestError",
     "IntentError",
+    "OutcomeUnknown",
     "PermissionDeniedError",
     "PlacetError",
     "QuotaExceededError",
+    "RetryAfter",
     "StaleContextError",
     "StoreError",
     "ValidationError",

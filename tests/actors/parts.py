@@ -8,6 +8,8 @@ from typing import Any
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.executed_effects import ExecutesEffects
+from placet.runtime.executors.handlers import AnyHandler
 from placet.runtime.open_world import OpenWorld
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.limits import Limits
@@ -15,7 +17,7 @@ from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import COUNTS, MAIL, Lab
 
-__all__ = ["COUNTS", "MAIL", "add", "intent", "open_world"]
+__all__ = ["COUNTS", "MAIL", "add", "effects_of", "intent", "open_world", "register_executor"]
 
 
 @asynccontextmanager
@@ -49,6 +51,27 @@ async def open_world(
         yield world
     finally:
         await world.stop()
+
+
+class _Face(ExecutesEffects):
+    """The part of the public face that is about effects, over a world of the test's own parts."""
+
+    def __init__(self, world: OpenWorld) -> None:
+        self._world = world
+
+    @property
+    def _open(self) -> OpenWorld:
+        return self._world
+
+
+def effects_of(world: OpenWorld) -> ExecutesEffects:
+    """Give what a program can ask about the effects of a world."""
+    return _Face(world)
+
+
+async def register_executor(world: OpenWorld, handler: AnyHandler, **options: Any) -> None:
+    """Register the executor of the lab's effects."""
+    await effects_of(world).register_executor(MAIL, handler, **options)
 
 
 def _register(agent_id: str, kernel: Kernel) -> None:

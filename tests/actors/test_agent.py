@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from placet import Orchestrator, PermissionDeniedError
 from placet.actors.agent import AgentActor
+from placet.actors.context import Context
+from placet.actors.freshness import Freshness
+from placet.actors.observer import Observer
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
-from tests.actors.parts import COUNTS, add, intent, open_world
+from tests.actors.parts import COUNTS, add, intent, open_world, register_executor
 from tests.actors.virtual_time import in_virtual_time, turns
-from tests.kernel.domains import MAIL, Lab
+from tests.kernel.domains import Lab
 
 
 def now() -> float:
@@ -46,6 +50,8 @@ class Handle:
     def __init__(self, world: OpenWorld | None = None, *answers: Refusal | None) -> None:
         self.agent_id = "alice"
         self.submitted: list[Any] = []
+        self.incarnation = 1
+        self.view_seq = 0
         self._world = world
         self._answers = list(answers)
 
@@ -54,6 +60,12 @@ class Handle:
             return View(0, 0.0, self.agent_id, {})
         world = self._world
         return await world.actor.command(lambda kernel: world.viewer.view(kernel, self.agent_id))
+
+    def fresh_context(self, freshness: Freshness, /) -> Context:
+        raise NotImplementedError("this handle looks by views alone")
+
+    def observer(self) -> AbstractAsyncContextManager[Observer]:
+        raise NotImplementedError("this handle looks by views alone")
 
     async def submit(self, batch: object) -> Verdict:
         self.submitted.append(batch)
@@ -75,7 +87,7 @@ async def test_a_plain_policy_proposes_until_it_returns_none():
         agent = AgentActor(Handle(world), policy)
         await agent.run()
         assert world.kernel.state[COUNTS]["alice"]["count"] == 12
-        assert agent.statistics() == (2, 2, 0)
+        assert agent.statistics() == (2, 2, 0, 0)
         assert [view.state[COUNTS]["alice"]["count"] for view in policy.views] == [0, 3, 3, 12]
 
 
@@ -111,7 +123,7 @@ async def test_on_a_stale_context_it_looks_and_proposes_again():
         policy = Policy(after_bob, after_bob)
         agent = AgentActor(Handle(world), policy)
         await agent.run()
-        assert agent.statistics() == (2, 1, 1)
+        assert agent.statistics() == (2, 1, 1, 0)
         assert [view.state[COUNTS]["bob"]["count"] for view in policy.views] == [0, 1, 1]
         assert world.counters.refusals["staleness", "stale_context"] == 1
         assert now() == 0
@@ -123,7 +135,7 @@ async def test_on_a_quota_it_waits_as_long_as_it_is_told():
         policy = Policy([add("a")], [add("b")], [add("b")])
         agent = AgentActor(Handle(world), policy)
         await agent.run()
-        assert agent.statistics() == (3, 2, 1)
+        assert agent.statistics() == (3, 2, 1, 0)
         assert policy.times[:3] == [0, 0, pytest.approx(10, abs=0.01)]
 
 
@@ -152,7 +164,7 @@ async def test_it_waits_at_least_as_long_as_told_and_tries_a_bounded_number_of_t
     assert len(policy.times) == 6  # five tries, then a turn of its own
     assert least - 0.001 <= waits[0] <= most + 0.001
     assert waits[-1] >= 100
-    assert agent.statistics() == (5, 0, 5)
+    assert agent.statistics() == (5, 0, 5, 0)
 
 
 @in_virtual_time
@@ -192,7 +204,7 @@ async def test_what_would_be_refused_again_is_not_tried_again(code, stage):
 
 def run(world: OpenWorld, policy: Any, **options: Any) -> AgentActor:
     agent = AgentActor(Handle(world), policy, **options)
-    world.run_agent(agent)
+    world.roster.run(agent)
     return agent
 
 
@@ -215,7 +227,7 @@ async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_onl
         run(world, bad, propose_seconds_max=10, pause_s=1)
         other = AgentActor(Handle(world), good, pause_s=1)
         other._handle.agent_id = "bob"
-        world.run_agent(other)
+        world.roster.run(other)
         await asyncio.sleep(100)
         is_refusal = callable(fault) and fault is not hang and fault(None) == [7]
         assert is_suspended(world, "alice") != is_refusal  # [7] is a batch, and refused as one
@@ -277,7 +289,7 @@ async def test_an_agent_whose_effects_are_slow_backs_off_and_gets_through():
         async def send(effect: Effect) -> None:
             await asyncio.sleep(3)
 
-        await world.register_executor(MAIL, send, 1, 1)
+        await register_executor(world, send, concurrency=1, outbox_max=1)
         numbers = iter(range(100))
 
         def mail(view: View) -> list[dict[str, Any]]:
@@ -287,7 +299,7 @@ async def test_an_agent_whose_effects_are_slow_backs_off_and_gets_through():
         agent = AgentActor(Handle(world), policy)
         await agent.run()
         assert agent.statistics().admitted >= 2
-        await world.settle()
+        await world.executors.settled()
 
 
 @in_virtual_time

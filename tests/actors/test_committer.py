@@ -1,6 +1,7 @@
 """Groups share a write, a failed write stops the world, and a shutdown loses nothing."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -142,10 +143,30 @@ async def test_a_failed_write_stops_the_world_and_everybody_is_told(is_blocking)
         with pytest.raises(StoreError, match="the disk is full"):
             await world.actor.command(lambda kernel: kernel.digest())
         with pytest.raises(StoreError, match="the disk is full"):
-            await world.settle()
+            await world.executors.settled()
         assert world.committer.durable_seq == seq
     assert log.calls.count("append") == 4  # two of the start, one registration each, the failed one
     assert log.calls[-1] == "close"  # and nothing was written after the failure
+
+
+@pytest.mark.parametrize("is_blocking", [True, False], ids=["in a thread", "in the loop"])
+@in_virtual_time
+async def test_a_failure_is_reported_once_and_not_for_every_reply_that_nobody_awaits(is_blocking):
+    said: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, what: said.append(what))
+    log = SlowLog(is_blocking=is_blocking)
+    async with open_world(log=log, limits={"group_batches_max": 1}) as world:
+        faults: list[object] = []
+        world.supervisor._on_fault = faults.append
+        log.failure = DISK_FULL
+        for number in range(20):
+            world.actor.post([add(f"r{number}")], OPERATOR)
+        await turns()
+        with pytest.raises(StoreError):
+            await submit(world, add("later"))
+    gc.collect()
+    assert said == []
+    assert len(faults) == 1
 
 
 @pytest.mark.parametrize("is_blocking", [True, False], ids=["in a thread", "in the loop"])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,15 @@ DOOR_CODES = {code for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
 
 
 async def posted(
-    world: OpenWorld, *, req_id: str = "late", valid_for_s: float | None = None
+    world: OpenWorld,
+    *,
+    req_id: str = "late",
+    valid_for_s: float | None = None,
+    incarnation: int | None = None,
+    dry_run: bool = False,
 ) -> Verdict:
-    batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s}
-    return await world.actor.post(batch, "alice")
+    batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s, "dry_run": dry_run}
+    return await world.actor.post(batch, "alice", incarnation=incarnation)
 
 
 def fill(world: OpenWorld, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
@@ -81,7 +87,7 @@ async def shed_by_close(world: OpenWorld, clock: HandClock) -> Verdict:
 
 
 async def handle_of_a_removed_agent(world: OpenWorld, clock: HandClock) -> Verdict:
-    return await world.actor.post([add("late")], "alice", incarnation=7)
+    return await posted(world, incarnation=7)
 
 
 Situation = Callable[[OpenWorld, HandClock], Awaitable[Verdict]]
@@ -179,6 +185,43 @@ async def test_the_door_refuses(situation, code, message, details, retry_after):
         expected = PermissionDeniedError if code == "unauthorized" else BackpressureError
         assert type(error) is expected
         assert world.counters.refusals[("door", code)] == 1
+
+
+async def shed_from_a_paused_world(world: OpenWorld, clock: HandClock) -> Verdict:
+    await world.actor.pause()
+    late = asyncio.ensure_future(posted(world))
+    await turns()
+    await world.stop()
+    return await late
+
+
+TRIED = [row[0] for row in TABLE if row[0] is not shed_by_close] + [shed_from_a_paused_world]
+"""What is held for a step is no dry run, which is answered at once."""
+
+
+@pytest.mark.parametrize("situation", TRIED, ids=lambda situation: situation.__name__)
+@in_virtual_time
+async def test_a_dry_run_that_is_turned_away_says_that_it_was_one_and_is_no_traffic(
+    situation, monkeypatch
+):
+    monkeypatch.setitem(situation.__globals__, "posted", partial(posted, dry_run=True))
+    clock = HandClock(SECOND_NS)
+    async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
+        verdict = await situation(world, clock)
+        assert (verdict.admitted, verdict.dry_run) == (False, True)
+        assert verdict.refusals[0].stage == Stage.DOOR
+        assert not world.counters.refusals["door", verdict.refusals[0].code]
+
+
+@in_virtual_time
+async def test_a_dry_run_under_load_has_an_answer_of_its_own():
+    async with open_world(time=HandClock(SECOND_NS), limits={"mailbox_batches_max": 1}) as world:
+        fill(world, 1)
+        first, tried, second = [await posted(world, dry_run=dry) for dry in (False, True, False)]
+        asked = await world.actor.post([add("late")], "alice", dry_run=True)
+        assert [one.dry_run for one in (first, tried, second, asked)] == [False, True, False, True]
+        assert second is first
+        assert world.counters.refusals["door", "queue_full"] == 2
 
 
 @pytest.mark.parametrize("situation", [row[0] for row in TABLE], ids=lambda row: row.__name__)

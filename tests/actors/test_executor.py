@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from placet.actors.ports import EffectHandler
 from placet.runtime.open_world import OpenWorld
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
@@ -16,7 +15,7 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.record import Settled, decode_record
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
-from tests.actors.parts import MAIL, intent, open_world
+from tests.actors.parts import MAIL, intent, open_world, register_executor
 from tests.actors.virtual_time import in_virtual_time, turns
 from tests.kernel.domains import Lab
 
@@ -50,12 +49,6 @@ class Post:
         return outcome
 
 
-async def register(world: OpenWorld, handler: EffectHandler, **options: int) -> None:
-    await world.register_executor(
-        MAIL, handler, options.get("concurrency"), options.get("outbox_max")
-    )
-
-
 async def mail(world: OpenWorld, count: int = 1, req_id: str = "r") -> Verdict:
     return await world.actor.post([intent("Mail", {"count": count}, req_id)], OPERATOR)
 
@@ -69,9 +62,9 @@ def settled(world: OpenWorld) -> list[Settled]:
 async def test_an_effect_runs_after_its_batch_and_its_outcome_is_a_record_and_state():
     post = Post()
     async with open_world() as world:
-        await register(world, post)
+        await register_executor(world, post)
         verdict = await mail(world, 2)
-        await world.settle()
+        await world.executors.settled()
         assert [str(effect.key) for effect in post.began] == [
             f"world/{verdict.seq}/0",
             f"world/{verdict.seq}/1",
@@ -106,9 +99,9 @@ UNTOLD = object()
 @in_virtual_time
 async def test_whatever_a_handler_does_is_an_outcome_and_settles_once(outcome, succeeded, output):
     async with open_world() as world:
-        await register(world, Post(outcomes=[outcome]))
+        await register_executor(world, Post(outcomes=[outcome]), attempts_max=1)
         await mail(world, 2)
-        await world.settle()
+        await world.executors.settled()
         first, second = settled(world)
         assert first.succeeded == succeeded
         assert first.output == output or output is UNTOLD
@@ -119,9 +112,9 @@ async def test_whatever_a_handler_does_is_an_outcome_and_settles_once(outcome, s
 @in_virtual_time
 async def test_a_handler_that_takes_too_long_is_stopped_and_settled_as_failed():
     async with open_world(limits={"effect_seconds_max": 5}) as world:
-        await register(world, Post(seconds=3600))
+        await register_executor(world, Post(seconds=3600), attempts_max=1)
         await mail(world)
-        await world.settle()
+        await world.executors.settled()
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
         assert settled(world)[0].output == "the handler took longer than 5 s"
         assert world.counters.effect_seconds["mail", "failed"].count == 1
@@ -131,9 +124,9 @@ async def test_a_handler_that_takes_too_long_is_stopped_and_settled_as_failed():
 async def test_at_most_so_many_run_at_a_time_and_the_oldest_first():
     post = Post(seconds=1)
     async with open_world() as world:
-        await register(world, post, concurrency=3)
+        await register_executor(world, post, concurrency=3)
         await mail(world, 10)
-        await world.settle()
+        await world.executors.settled()
         assert post.most == 3
         assert [effect.key.k for effect in post.began] == list(range(10))
         assert asyncio.get_running_loop().time() == pytest.approx(4, abs=0.1)
@@ -142,16 +135,16 @@ async def test_at_most_so_many_run_at_a_time_and_the_oldest_first():
 @in_virtual_time
 async def test_the_gate_refuses_while_the_outbox_is_full_and_passes_once_it_is_not():
     async with open_world() as world:
-        await register(world, Post(seconds=1), concurrency=1, outbox_max=2)
+        await register_executor(world, Post(seconds=1), concurrency=1, outbox_max=2)
         assert (await mail(world, 2, "a")).admitted
         busy = await mail(world, 1, "b")
         assert busy.codes == ("executor_busy",)
         assert "executor 'mail' has 2 effects waiting, its limit is 2" in busy.refusals[0].message
         assert world.counters.gauges["outbox_depth"][MAIL]() == 2
-        await world.settle()
+        await world.executors.settled()
         again = await mail(world, 1, "b")
         assert (again.admitted, again.replayed) == (True, False)
-        await world.settle()
+        await world.executors.settled()
 
 
 @in_virtual_time
@@ -160,25 +153,25 @@ async def test_an_effect_without_an_executor_is_refused_at_the_gate():
         verdict = await mail(world)
         assert verdict.codes == ("tool_unregistered",)
         assert world.kernel.open_effects() == []
-        await world.settle()
+        await world.executors.settled()
 
 
 @in_virtual_time
 async def test_a_kind_has_one_executor():
     async with open_world() as world:
-        await register(world, Post())
+        await register_executor(world, Post())
         with pytest.raises(ValueError, match="'mail' have an executor already"):
-            await register(world, Post())
+            await register_executor(world, Post())
 
 
 @in_virtual_time
 async def test_an_outcome_is_taken_in_once():
     post = Post()
     async with open_world() as world:
-        await register(world, post)
+        await register_executor(world, post)
         await mail(world)
-        await world.settle()
-        executor, effect = world.executors[MAIL], post.began[0]
+        await world.executors.settled()
+        executor, effect = world.executors.by_kind[MAIL], post.began[0]
         executor.take(effect)  # once more, as after a confusion
         await turns()
         assert len(post.began) == 2  # at least once...
@@ -189,10 +182,10 @@ async def test_an_outcome_is_taken_in_once():
 async def test_what_is_taken_twice_while_it_waits_runs_once():
     post = Post(seconds=1)
     async with open_world() as world:
-        await register(world, post, concurrency=1)
+        await register_executor(world, post, concurrency=1)
         await mail(world, 2)
         for effect in world.kernel.open_effects():
-            world.executors[MAIL].take(effect)
+            world.executors.by_kind[MAIL].take(effect)
         await asyncio.sleep(10)
         assert len(post.began) == len(settled(world)) == 2
 
@@ -200,9 +193,9 @@ async def test_what_is_taken_twice_while_it_waits_runs_once():
 @in_virtual_time
 async def test_a_hook_that_raises_at_a_settlement_does_not_keep_it_open():
     async with open_world(domain=Lab("on_settle")) as world:
-        await register(world, Post())
+        await register_executor(world, Post())
         await mail(world)
-        await world.settle()
+        await world.executors.settled()
         assert len(settled(world)) == 1
         assert "lab.letters" not in world.kernel.state
 
@@ -219,7 +212,7 @@ def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path)
             await goes.wait()
 
         async with open_world(log=SqliteEventLog(path)) as world:
-            await register(world, send, concurrency=1)
+            await register_executor(world, send, concurrency=1)
             await mail(world, 2)
             await begun.wait()
             keys = [str(effect.key) for effect in world.kernel.open_effects()]
@@ -232,8 +225,8 @@ def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path)
     async def later_life() -> list[str]:
         post = Post()
         async with open_world(log=SqliteEventLog(path), agents=()) as world:
-            await register(world, post)
-            await world.settle()
+            await register_executor(world, post)
+            await world.executors.settled()
         return [str(effect.key) for effect in post.began]
 
     declared, left = asyncio.run(first_life())
@@ -246,12 +239,12 @@ def test_what_was_not_started_is_taken_up_when_a_store_is_opened_again(tmp_path)
 async def test_what_was_started_and_not_settled_runs_again_with_the_same_key():
     log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
     async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
-        await register(world, stuck)
+        await register_executor(world, stuck)
         await mail(world)
         await turns()
     async with open_world(log=log, agents=()) as world:
-        await register(world, post)
-        await world.settle()
+        await register_executor(world, post)
+        await world.executors.settled()
         assert len(settled(world)) == 1
     assert [effect.key for effect in stuck.began] == [effect.key for effect in post.began]
 
@@ -260,7 +253,7 @@ async def test_what_was_started_and_not_settled_runs_again_with_the_same_key():
 async def test_close_lets_what_runs_finish_and_starts_no_more():
     post = Post(seconds=2)
     async with open_world() as world:
-        await register(world, post, concurrency=1)
+        await register_executor(world, post, concurrency=1)
         await mail(world, 3)
         await turns()
         await world.stop()
@@ -271,7 +264,7 @@ async def test_close_lets_what_runs_finish_and_starts_no_more():
 @in_virtual_time
 async def test_close_waits_for_a_handler_no_longer_than_the_shutdown_may_take():
     async with open_world(limits={"shutdown_seconds_max": 3}) as world:
-        await register(world, Post(seconds=3600))
+        await register_executor(world, Post(seconds=3600))
         await mail(world)
         await turns()
         await world.stop()
@@ -283,9 +276,9 @@ async def test_close_waits_for_a_handler_no_longer_than_the_shutdown_may_take():
 @in_virtual_time
 async def test_who_waits_for_a_settlement_that_will_not_come_is_told_when_the_world_closes():
     async with open_world(limits={"shutdown_seconds_max": 1}) as world:
-        await register(world, Post(seconds=3600))
+        await register_executor(world, Post(seconds=3600))
         await mail(world)
-        waiting = asyncio.ensure_future(world.settle())
+        waiting = asyncio.ensure_future(world.executors.settled())
         await turns()
         await world.stop()
         with pytest.raises(ClosedError, match="before all effects were settled"):
@@ -298,7 +291,7 @@ async def test_an_outcome_that_cannot_be_kept_leaves_its_effect_open_and_is_no_f
     log = SlowLog()
     faults: list[object] = []
     async with open_world(log=log) as world:
-        await register(world, Post(seconds=5))
+        await register_executor(world, Post(seconds=5))
         await mail(world)
         log.failure = StoreError("the disk is full")
         with pytest.raises(StoreError):
@@ -313,12 +306,12 @@ async def test_an_outcome_that_cannot_be_kept_leaves_its_effect_open_and_is_no_f
 @in_virtual_time
 async def test_settle_waits_for_the_effects_so_far_and_not_for_later_ones():
     async with open_world() as world:
-        await register(world, Post(seconds=1), concurrency=1)
+        await register_executor(world, Post(seconds=1), concurrency=1)
         await mail(world, 1, "a")
-        waiting = asyncio.ensure_future(world.settle())
+        waiting = asyncio.ensure_future(world.executors.settled())
         await turns()
         await mail(world, 5, "b")
         await waiting
         assert asyncio.get_running_loop().time() == pytest.approx(1, abs=0.1)
-        await world.settle()
+        await world.executors.settled()
         assert asyncio.get_running_loop().time() == pytest.approx(6, abs=0.1)

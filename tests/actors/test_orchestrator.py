@@ -14,7 +14,7 @@ from placet.kernel.decide import Decision
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Refused, Scheduled, Tick, decode_record
@@ -401,6 +401,26 @@ async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successor
         await world.actor.command(lambda kernel: kernel.register_agent("alice"))
         await world.actor.step(SECOND_NS)
         assert held.result().codes == ("unauthorized",)
+
+
+@in_virtual_time
+async def test_what_a_removal_refuses_is_counted_and_reported():
+    reported: list[Verdict] = []
+    async with open_world(clock="stepped") as world:
+        world.actor._tally._on_group = reported.extend
+        for number in range(3):
+            await post(world, add(f"r:{number}"), sim_time=5.0)
+        await post(world, add("r", agent_id="bob"), sim_time=5.0)
+        reported.clear()
+        await world.actor.remove_agent("alice")
+        assert [verdict.codes for verdict in reported] == [("agent_unknown",)] * 3
+        assert world.counters.refusals["agent", "agent_unknown"] == 3
+        assert world.counters.intents["refused"]["Add"] == 3
+        reported.clear()
+        await world.actor.remove_agent("bob")
+        assert len(reported) == 1
+        with pytest.raises(AgentError):
+            await world.actor.remove_agent("bob")
 
 
 @in_virtual_time

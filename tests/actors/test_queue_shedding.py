@@ -290,13 +290,51 @@ async def test_in_a_stepped_world_what_is_held_can_be_shed_and_the_step_has_the_
         assert len(await world.actor.step(1)) == 3
 
 
+# Fair shares, and what ages
+
+
+@in_virtual_time
+async def test_nobody_takes_a_place_from_one_who_has_fewer_waiting():
+    async with shedding_world(limits={"mailbox_batches_max": 5}) as world:
+        await world.actor.pause()
+        modest = [post(world, "b", 10, "bob")]
+        urgent = [post(world, f"u{number}", 90) for number in range(4)]
+        assert outcomes([post(world, "u4", 91)]) == ["queue_full"]
+        assert outcomes([*modest, *urgent]) == ["waits"] * 5
+        assert outcomes([post(world, "b2", 20, "bob")]) == ["waits"]  # for its own
+        assert outcomes(modest) == ["shed"]
+
+
+@in_virtual_time
+async def test_who_loses_ages_and_gets_in_within_a_hundred_groups():
+    """Three places, one batch a group, and always as many as may of higher priority."""
+    limits = {"mailbox_batches_max": 3, "group_batches_max": 1}
+    names = [f"urgent_{number}" for number in range(4)]
+    async with shedding_world(agents=("alice", *names), limits=limits) as world:
+        waited = []
+        start = 0
+        answer = post(world, "low-0", 0)
+        for group in range(1, 600):
+            for name in names:
+                post(world, f"{name}-{group}", 90, name)
+            if answer.done() and answer.result().admitted:
+                waited.append(group - start)
+                start = group
+            if answer.done():
+                answer = post(world, f"low-{group}", 0)
+            await turns(1)
+        assert len(waited) >= 5
+        assert max(waited) <= 100
+        assert min(waited) >= 80  # else priority would mean nothing
+
+
 # The queue by itself, against a list that is searched from end to end
 
 
 def waiting_of(number: int, owner: str, size: int, priority: int) -> Waiting:
     batch = CheckedBatch()
     batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
-    batch.priority = priority
+    batch.priority, batch.intents = priority, ()
     reply: Any = number
     return Waiting(batch, reply, number, None)
 
@@ -311,23 +349,53 @@ OPERATIONS = st.lists(st.one_of(POSTS, POSTS, POSTS, POSTS, TAKES), min_size=6, 
 COUNT_MAX, BYTES_MAX = 6, 12
 
 
-def fits(new: Waiting, left: Sequence[Waiting]) -> bool:
-    size = sum(len(w.batch.encoded) for w in [*left, new])
-    return not left or (len(left) < COUNT_MAX and size <= BYTES_MAX)
+class Searched:
+    """What the queue does, said as searches of a list: the rule, and nothing to make it fast."""
 
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+        self.standings: dict[Waiting, int] = {}
+        self.lost_at: dict[str, int] = {}
+        self.groups = 0
 
-def is_rightly_shed(victim: Waiting, waiting: Sequence[Waiting]) -> bool:
-    """Say the rule as a search of the whole queue: lowest, of whoever has most, the youngest."""
-    lowest = min(w.batch.priority for w in waiting)
-    rank = [w for w in waiting if w.batch.priority == lowest]
-    own = [w for w in rank if w.batch.submitter == victim.batch.submitter]
-    most = max(Counter(w.batch.submitter for w in rank).values())
-    return victim is own[-1] and len(own) == most
+    def standing(self, waiting: Waiting) -> int:
+        return waiting.batch.priority - self.lost_at.get(waiting.batch.submitter, self.groups)
+
+    def sort(self) -> None:
+        """Give those a standing that have none, as it is now."""
+        for waiting in self.waiting:
+            self.standings.setdefault(waiting, self.standing(waiting))
+
+    def fits(self, new: Waiting, left: Sequence[Waiting]) -> bool:
+        size = sum(len(w.batch.encoded) for w in [*left, new])
+        return not left or (len(left) < COUNT_MAX and size <= BYTES_MAX)
+
+    def lowest(self) -> list[Waiting]:
+        least = min(self.standings[w] for w in self.waiting)
+        return [w for w in self.waiting if self.standings[w] == least]
+
+    def is_rightly_shed(self, victim: Waiting) -> bool:
+        rank = self.lowest()
+        own = [w for w in rank if w.batch.submitter == victim.batch.submitter]
+        most = max(Counter(w.batch.submitter for w in rank).values())
+        return victim is own[-1] and len(own) == most
+
+    def may_be_refused(self, new: Waiting) -> bool:
+        """Nothing is lower, or whoever would lose has fewer, or all that is lower is not enough."""
+        kept = [w for w in self.waiting if self.standings[w] >= self.standing(new)]
+        count = Counter(w.batch.submitter for w in self.waiting)
+        most = Counter(w.batch.submitter for w in self.lowest())
+        losers = [owner for owner, has in most.items() if has == max(most.values())]
+        has_fewer = [owner for owner in losers if count[owner] < count[new.batch.submitter]]
+        return len(kept) == len(self.waiting) or bool(has_fewer) or not self.fits(new, kept)
+
+    def leave(self, victim: Waiting) -> None:
+        self.waiting = [w for w in self.waiting if w is not victim]
 
 
 @given(OPERATIONS)
 def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
-    """Law: order of coming is kept; victims by the rule, no more than are needed, or none."""
+    """Law: each one's order is kept; victims by the rule, no more than are needed, or none."""
     shed: list[Waiting] = []
     queue = SheddingQueue(
         Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX),
@@ -335,41 +403,61 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
         lambda submitter: 100,
         lambda waiting, priority, load: shed.append(waiting),
     )
-    model: list[Waiting] = []
+    model = Searched()
     for number, (what, argument, size, priority) in enumerate(operations):
         if what == "take":
-            assert queue.take(argument) == model[:argument]
-            del model[:argument]
+            taken_by_both(queue, model, argument)
         else:
             shed.clear()
-            model = offered(queue, model, waiting_of(number, argument, size, priority), shed)
-        assert queue.replies() == [waiting.reply for waiting in model]
-        assert queue.oldest is (model[0] if model else None)
+            offered(queue, model, waiting_of(number, argument, size, priority), shed)
+        assert {*queue.replies()} == {waiting.reply for waiting in model.waiting}
+        assert queue.oldest is (model.waiting[0] if model.waiting else None)
         statistics = queue.statistics()
-        assert statistics.waiting_bytes == sum(len(w.batch.encoded) for w in model)
-        assert statistics.waiting == len(queue) == len(model)
-    assert queue.take_all() == model
+        assert statistics.waiting_bytes == sum(len(w.batch.encoded) for w in model.waiting)
+        assert statistics.waiting == len(queue) == len(model.waiting)
+    assert queue.take_all() == model.waiting
     assert not queue._ranks
+    assert not queue._standings
+    assert not len(queue._turns)
 
 
-def offered(
-    queue: SheddingQueue, model: list[Waiting], new: Waiting, shed: list[Waiting]
-) -> list[Waiting]:
-    """Offer one more batch, check what happened, and give what waits then."""
+def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
+    if any(waiting in model.standings for waiting in model.waiting):
+        model.sort()  # once some wait in turns, the others do from the next turn on
+    taken = queue.take(count)
+    assert len(taken) == min(count, len(model.waiting))
+    for waiting in taken:
+        own = [w for w in model.waiting if w.batch.submitter == waiting.batch.submitter]
+        assert waiting is own[0]
+        model.leave(waiting)
+    if model.lost_at:
+        model.groups += bool(taken)
+        for waiting in taken:
+            model.lost_at.pop(waiting.batch.submitter, None)
+        if not model.waiting:
+            model.lost_at.clear()
+
+
+def offered(queue: SheddingQueue, model: Searched, new: Waiting, shed: list[Waiting]) -> None:
+    """Offer one more batch to both, and check what happened."""
     try:
         queue.post_nowait(new, len(new.batch.encoded))
     except MailboxFull as full:
-        assert not fits(new, model)
+        assert not model.fits(new, model.waiting)
+        model.sort()
         load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
         if queue.place(new, load) is not None:
             assert not shed
-            kept = [w for w in model if w.batch.priority >= new.batch.priority]
-            assert len(kept) == len(model) or not fits(new, kept)
-            return model
+            assert model.may_be_refused(new)
+            model.lost_at.setdefault(new.batch.submitter, model.groups)
+            return
+        standing = model.standing(new)
         for victim in shed:
-            assert not fits(new, model)
-            assert victim.batch.priority < new.batch.priority
-            assert is_rightly_shed(victim, model)
-            model = [w for w in model if w is not victim]
-    assert fits(new, model)
-    return [*model, new]
+            assert not model.fits(new, model.waiting)
+            assert model.standings[victim] < standing
+            assert model.is_rightly_shed(victim)
+            model.lost_at.setdefault(victim.batch.submitter, model.groups)
+            model.leave(victim)
+        assert shed
+    assert model.fits(new, model.waiting)
+    model.waiting.append(new)

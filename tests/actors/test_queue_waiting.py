@@ -1,10 +1,12 @@
-"""`wait`: first come, first in, within bounds; whoever leaves the line hands its turn on."""
+"""`wait`: in turns, each one's first come, first in; whoever leaves the line hands its turn on."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from placet.actors.queue_turns import owner_of
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
@@ -37,28 +39,70 @@ def fill(world: OpenWorld, count: int = 2) -> list["asyncio.Future[Verdict]"]:
 def line_of(world: OpenWorld) -> tuple[int, int, dict[str, int]]:
     """Tell what a line holds: how many, their bytes, and whose they are."""
     queue: Any = world.actor._mailbox
-    assert (queue._timer is None) or queue._line
-    return len(queue._line), queue._line_bytes, dict(queue._shares)
+    waiting = queue._line, queue._places
+    assert (queue._timer is None and queue._bell is None) or all(waiting)
+    assert len(queue._line) == len(queue._places) == queue.in_line
+    return queue.in_line, queue._line_bytes, dict(Counter(map(owner_of, queue._line)))
 
 
 EMPTY: tuple[int, int, dict[str, int]] = (0, 0, {})
 
 
-# First come, first in
+# In turns; each one's own, first come, first in
 
 
 @in_virtual_time
 async def test_who_comes_under_load_waits_and_is_decided_in_the_order_of_coming():
     async with waiting_world(limits={"group_batches_max": 1}) as world:
-        answers = []
+        answers: dict[str, list[asyncio.Future[Verdict]]] = {"alice": [], "bob": []}
         for number in range(40):
-            answers.append(post(world, f"r{number}", "alice" if number % 3 else "bob"))
+            name = "alice" if number % 3 else "bob"
+            answers[name].append(post(world, f"r{number}", name))
             if number % 4 == 0:
                 await turns(1)  # some room, and newcomers for it
         assert world.actor._mailbox.in_line > 0
-        seqs = [(await answer).seq for answer in answers]
-        assert seqs == sorted(seqs, key=lambda seq: seq or 0)
+        for own in answers.values():
+            seqs = [(await answer).seq for answer in own]
+            assert seqs == sorted(seqs, key=lambda seq: seq or 0)
         assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_those_in_line_go_in_in_turns_and_a_flood_holds_nobody_up():
+    async with waiting_world(limits={"group_batches_max": 1}) as world:
+        await world.actor.pause()
+        flood = fill(world, 300)
+        modest = [post(world, f"b{number}", "bob") for number in range(3)]
+        await world.actor.resume()
+        seqs = [(await one).seq or 0 for one in flood]
+        last = (await modest[-1]).seq or 0
+        assert sum(seq < last for seq in seqs) <= 2 + 3 + 2  # in the queue, and turn by turn
+
+
+@in_virtual_time
+async def test_a_deadline_that_comes_later_and_ends_sooner_rings_first():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world)
+        answers = [post(world, f"r{s}", valid_for_s=s) for s in (3.0, 1.0, 2.0)]
+        for done in ([False, True, False], [False, True, True], [True, True, True]):
+            await asyncio.sleep(1.01)
+            assert [answer.done() for answer in answers] == done
+        assert line_of(world) == EMPTY
+
+
+@in_virtual_time
+async def test_deadlines_of_those_that_left_are_cleared_away():
+    async with waiting_world() as world:
+        await world.actor.pause()
+        fill(world, 3)
+        for number in range(500):
+            post(world, f"r{number}").cancel()
+            await turns(1)
+        queue: Any = world.actor._mailbox
+        assert line_of(world)[0] == 1
+        assert len(queue._deadlines) < 100
+        assert len(queue._line._next) < 100
 
 
 @in_virtual_time

@@ -10,7 +10,7 @@ from placet.schemas.effect import Effect
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
-from tests.actors.parts import COUNTS, MAIL, add, intent, open_world
+from tests.actors.parts import COUNTS, add, intent, open_world, register_executor
 from tests.actors.virtual_time import in_virtual_time, turns
 
 
@@ -130,7 +130,7 @@ async def test_an_effect_is_not_started_before_its_batch_is_durable():
         return "posted"
 
     async with open_world(log=log) as world:
-        await world.register_executor(MAIL, post_letter, None, None)
+        await register_executor(world, post_letter)
         log.hold()
         batch = asyncio.ensure_future(submit(world, intent("Mail", {"count": 1})))
         await log.began()
@@ -139,7 +139,7 @@ async def test_an_effect_is_not_started_before_its_batch_is_durable():
         assert started == []
         log.release()
         verdict = await batch
-        await world.settle()
+        await world.executors.settled()
         assert started == [verdict.seq]
 
 
@@ -153,9 +153,9 @@ async def test_settle_returns_when_the_settlements_are_durable():
         return "posted"
 
     async with open_world(log=log) as world:
-        await world.register_executor(MAIL, post_letter, None, None)
+        await register_executor(world, post_letter)
         await submit(world, intent("Mail", {"count": 1}))
-        settled = asyncio.ensure_future(world.settle())
+        settled = asyncio.ensure_future(world.executors.settled())
         await turns()
         log.hold()
         other = asyncio.ensure_future(submit(world, add("other")))

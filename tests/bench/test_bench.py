@@ -67,7 +67,7 @@ def test_every_workload_reports_the_same_frame(results, workload):
 
 
 @pytest.mark.parametrize(
-    "workload", ["w1", "w1s", "w3", "w4", "w5", "replay", "recovery", "kernel"]
+    "workload", ["w1", "w1s", "w2", "w3", "w4", "w5", "replay", "recovery", "kernel"]
 )
 def test_throughput_has_a_spread_and_a_ratio(results, workload):
     result = results[workload]
@@ -76,7 +76,7 @@ def test_throughput_has_a_spread_and_a_ratio(results, workload):
         assert 0 < bounds["min"] <= bounds["median"] == result[name] <= bounds["max"]
 
 
-@pytest.mark.parametrize("workload", ["w1", "w1s", "w3", "w4"])
+@pytest.mark.parametrize("workload", ["w1", "w1s", "w2", "w3", "w4"])
 def test_latency_is_reported_where_somebody_waits(results, workload):
     latency = results[workload]["verdict_ms"]
     assert 0 < latency["p50"] <= latency["p99"]

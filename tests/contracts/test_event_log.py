@@ -1,8 +1,17 @@
 """Every store passes the contract of the event log."""
 
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placet.runtime.stores.address_postgres import address_of
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import open_event_log
 from tests.contracts.event_log_contract import EventLogContract, Store
+
+if TYPE_CHECKING:
+    from tests.postgres.server import Server
 
 
 class TestMemory(EventLogContract):
@@ -26,3 +35,38 @@ class TestSqliteNormal(TestSqliteFull):
 
 class TestSqliteOff(TestSqliteFull):
     durability = "off"
+
+
+class PostgresStore(Store):
+    """Handles on one world of a server; who dies loses the session that proves him alive."""
+
+    def __init__(self, server: "Server", **options: str) -> None:
+        self._server = server
+        self._url = server.url(**options)
+        super().__init__(lambda: open_event_log(self._url))
+
+    def lose(self, handle):
+        assert self._server.end_sessions("writer", address_of(self._url).world) == 1
+
+
+class TestPostgresOn(EventLogContract):
+    durability = "full"
+    synchronous_commit = "on"
+    server: "Server"
+
+    @pytest.fixture(autouse=True)
+    def served(self, postgres):
+        type(self).server = postgres
+
+    def make_store(self, folder):
+        return PostgresStore(self.server, synchronous_commit=self.synchronous_commit)
+
+
+@pytest.mark.slow
+class TestPostgresLocal(TestPostgresOn):
+    durability = synchronous_commit = "local"
+
+
+@pytest.mark.slow
+class TestPostgresOff(TestPostgresOn):
+    durability = synchronous_commit = "off"

@@ -9,7 +9,12 @@ import pytest
 from tests.crash.zygote import Zygote
 
 _MEMORY: Final = Path("/dev/shm")  # a folder of the system's, in memory
-_ROLES: Final = ["tests.crash.story", "tests.crash.load", "tests.crash.clerk"]
+_ROLES: Final = [
+    "tests.crash.story",
+    "tests.crash.load",
+    "tests.crash.clerk",
+    "tests.crash.errands",
+]
 # Loaded late in a life, and by a child that may have become a user who may not read them.
 _LATE: Final = ["anyio._backends._asyncio", "placet.runtime.telemetry.reports_structlog"]
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
+from placet.actors import executor
 from placet.actors.committer import Commit, Committer
-from placet.actors.executor import Executor
+from placet.actors.executing import Attempted
 from placet.kernel import booking, kernel, replay
 from placet.kernel.kernel import Kernel
 from placet.kernel.transaction import Transaction
@@ -17,7 +18,6 @@ from placet.runtime.snapshots import taking as snapshot_taking
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.stores import event_log_sqlite
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.schemas.effect import Effect, Settlement
 from placet.schemas.record import Changes, LogGroup, decode_record
 from placet.schemas.snapshot import Snapshot
 
@@ -182,10 +182,10 @@ def forget_settlements() -> None:
 def settle_unrun() -> None:
     """An executor reports what it has not done."""
 
-    async def attempt(executor: Executor, effect: Effect) -> Settlement:
-        return Settlement(effect.key, succeeded=True, output="posted")
+    async def attempt(*_: object) -> Attempted:
+        return Attempted(True, "posted")
 
-    _replace(Executor, "_attempt", lambda _: attempt)
+    _replace(executor, "attempt", lambda _: attempt)
 
 
 def answer_otherwise() -> None:

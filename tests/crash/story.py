@@ -190,7 +190,7 @@ class Housekeeper:
         self._epoch = world._open.epoch
         self._points = points
         folder = snapshots_of(self._log)
-        assert folder is not None, "the log is in a file"
+        assert isinstance(folder, SnapshotFiles), "the log is in a file"
         self._files = SnapshotFiles(folder.folder, Pointed(Disk(), points))
 
     def keep_house(self) -> None:

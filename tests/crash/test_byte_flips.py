@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from placet.runtime.stores import event_log_sqlite
+from placet.runtime.stores import event_log_sqlite, log_rows
 from placet.runtime.stores import log_layout_sqlite as layout
 from placet.schemas.errors import StoreError
 from tests.crash.left_behind import (
@@ -143,9 +143,9 @@ def test_no_flipped_byte_of_a_wal_is_silent(records, folder, look):
     assert flips.harmless == 0
 
 
-def records_unchecked(row: layout.Row, place: int, store: str) -> Sequence[bytes]:
+def records_unchecked(row: log_rows.Row, place: int, store: str) -> Sequence[bytes]:
     try:
-        return layout._DECODE(row[-1])
+        return log_rows._DECODE(row[-1])
     except (TypeError, msgspec.MsgspecError) as error:
         raise StoreError(f"{store}: no records: {error}", store=store) from None
 
@@ -154,6 +154,7 @@ def records_unchecked(row: layout.Row, place: int, store: str) -> Sequence[bytes
 def test_flips_find_records_that_are_read_unchecked(records, folder, monkeypatch):
     """The control: the chain binds every record but the last."""
     monkeypatch.setattr(layout, "records_of", records_unchecked)
+    monkeypatch.setattr(event_log_sqlite, "records_of", records_unchecked)
     left = leave(folder / "made.db", records[:12], is_clean=True)
     assert flipped_database(left, folder, shown_by_reading, step=5).silent
 

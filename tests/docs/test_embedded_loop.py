@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "embedded_loop.py"
 
 
@@ -33,6 +35,13 @@ def test_it_tells_what_the_kernel_took_of_a_frame():
     for line in budget:
         assert re.fullmatch(r"  \w+ +median +[\d.]+ ms, worst +[\d.]+ ms", line)
     assert re.search(r"\d frames late, \d+ intents refused, digest [0-9a-f]{32}$", last)
+
+
+@pytest.mark.parametrize("arguments", [["0", "5"], ["5", "0"], ["5"], ["a", "b"], ["1", "2", "3"]])
+def test_what_cannot_be_played_is_a_line_of_usage(arguments):
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        played(*arguments)
+    assert raised.value.stderr.startswith("usage: ")
 
 
 def test_what_is_decided_does_not_depend_on_how_long_it_took():

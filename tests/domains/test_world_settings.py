@@ -214,3 +214,33 @@ def test_objects_stand_in_the_log_by_name_whatever_order_they_came_in():
         logs.append([])
         Kernel(World(objects={n: {"position": [0, 0]} for n in names}), sink=logs[-1].append)
     assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        ([], "must be an object"),
+        ({}, "must be an object such as"),
+        ({"distanse": 1}, "unknown part 'distanse'"),
+        ({"distance": 0}, "observation.distance must be a number above 0"),
+        ({"team": 1}, "observation.team must be True"),
+        ({"known": 1}, "observation.known must be the field"),
+        ({"hidden_fields": []}, "observation.hidden_fields must be a list of names"),
+        ({"hidden_fields": "team"}, "observation.hidden_fields must be a list of names"),
+        ({"any_of": {}}, "observation.any_of must be a list of objects"),
+        ({"all_of": [{"any_of": [{"team": 0}]}]}, r"all_of\[0\].any_of\[0\].team must be True"),
+        ({"distance": 1, "note": object()}, "observation: "),
+    ],
+)
+def test_an_observation_that_is_unsound_is_refused(observation, message):
+    with pytest.raises(ValueError, match=message):
+        World(observation=observation)
+
+
+def test_observation_is_part_of_the_settings_and_of_the_version():
+    observation = {"any_of": [{"distance": 3}, {"team": True}], "hidden_fields": ["inventory"]}
+    world = World(observation=observation)
+    again = World(**(world.settings() or {}))
+    assert again.settings() == world.settings() == {"observation": observation}
+    assert again.version == world.version != World().version
+    assert World(max_step=1.0).version == "1+d2a72a3a"  # as logs of 0.1 name it

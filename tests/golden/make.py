@@ -17,7 +17,15 @@ from placet.kernel.snapshot import world_digest
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
-from placet.schemas.record import LogGroup, decode_record, record_hash, record_type
+from placet.schemas.record import (
+    Changes,
+    Forked,
+    LogGroup,
+    decode_record,
+    encode_record,
+    record_hash,
+    record_type,
+)
 from tests.golden.post import Post, Watchman
 
 RELEASE = "0.1"
@@ -152,7 +160,58 @@ def post(sink: list[bytes]) -> Kernel:
     return upgraded
 
 
-LIVES: dict[str, Callable[[list[bytes]], Kernel]] = {"town": town, "post": post}
+def errands(sink: list[bytes]) -> Kernel:
+    """A post office whose letters are carried at most once: begun, in doubt, settled, open."""
+    config = KernelConfig(world="golden-errands", seed=6)
+    kernel = Kernel(Post(3), config, sink=sink.append)
+    kernel.change_executor("mail", 9)
+    kernel.register_agent("ann")
+    kernel.register_agent("bob")
+    for number in range(5):
+        kernel.decide([intent("ann", number, "Send", {"to": "bob", "grams": number})], number)
+    first, second, third, fourth, _ = kernel.open_effects()
+    for effect in (first, second, third, fourth):
+        kernel.mark_effect(effect.key, "started", now=5.0)
+    kernel.settle(Settlement(first.key, succeeded=True, output="arrived"), 6.0)
+    for effect in (second, third):
+        kernel.mark_effect(effect.key, "in_doubt", "the carrier does not answer", 7.0)
+    kernel.settle(Settlement(second.key, succeeded=False, output="found in a ditch"), 8.0)
+    return kernel
+
+
+def branch(sink: list[bytes]) -> Kernel:
+    """A post office that was put right by hand, then forked, and goes on under another name."""
+    parent = Kernel(Post(3), KernelConfig(world="golden-parent", seed=7), sink=sink.append)
+    parent.change_executor("mail", 9)
+    parent.register_agent("ann")
+    parent.register_agent("bob")
+    parent.decide([intent("ann", 0, "Send", {"to": "bob", "grams": 10})], 1.0)
+    parent.amend([("post.counts", "bob", {"sent": 3}, False)], "set right")
+    past = folded(sink)
+    first = Forked(
+        prev=past.journal.prev,
+        seq=past.ledger.seq,
+        now_ns=past.ledger.now_ns,
+        world="golden-branch",
+        parent="golden-parent",
+        effects="simulate",
+        given=[],
+        dropped=[],
+        changes=Changes(),
+    )
+    sink.append(encode_record(first))
+    config = KernelConfig(world="golden-branch", seed=7)
+    kernel = Kernel(Post(3), config, sink=sink.append, history=tuple(sink))
+    kernel.decide([intent("bob", 0, "Send", {"to": "ann", "grams": 10})], 2.0)
+    return kernel
+
+
+LIVES: dict[str, Callable[[list[bytes]], Kernel]] = {
+    "town": town,
+    "post": post,
+    "errands": errands,
+    "branch": branch,
+}
 
 
 def make(folder: Path) -> None:

@@ -214,7 +214,7 @@ def _live_step(kernel: Kernel, what: str, rest: Sequence[Any], now: float) -> An
             case "register":
                 return kernel.register_agent(rest[0], **rest[1]).index
             case "change":
-                return kernel.change_agent(*rest)
+                return [verdict.as_dict() for _, verdict in kernel.change_agent(*rest)]
             case "permit":
                 return kernel.set_agent_permissions(*rest)
             case _:

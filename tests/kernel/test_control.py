@@ -3,6 +3,7 @@
 import pytest
 
 from placet.kernel import Kernel, KernelConfig
+from placet.kernel.snapshot import resume, take, world_digest
 from placet.schemas.errors import AgentError
 from placet.schemas.limits import Limits
 from placet.schemas.record import Checkpoint, Configured, Header, Registered, decode_record
@@ -71,6 +72,50 @@ def test_an_agent_is_placed_by_its_domain_and_its_index_is_never_used_again():
     assert "carol" not in kernel.state[COUNTS]
     carol = kernel.register_agent("carol")
     assert (carol.index, carol.incarnation) == (3, 2)
+
+
+def incarnation_of(kernel: Kernel, agent_id: str) -> int:
+    """Let an agent come and go, and tell which incarnation it was."""
+    incarnation = kernel.register_agent(agent_id).incarnation
+    kernel.change_agent(agent_id, "removed")
+    return incarnation
+
+
+def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_again():
+    log: list[bytes] = []
+    kernel = kernel_of(agents=(), sink=log, limits={"names_gone_max": 3})
+    assert [incarnation_of(kernel, "carol") for _ in range(4)] == [1, 2, 3, 4]
+    stay = [f"stays_{number}" for number in range(5)]
+    assert {kernel.register_agent(agent_id).incarnation for agent_id in stay} == {1}
+    given = {("carol", number) for number in range(1, 5)} | {(agent_id, 1) for agent_id in stay}
+    for _ in range(5):
+        for agent_id in ("eve", "carol", "finn", "gail"):
+            incarnation = incarnation_of(kernel, agent_id)
+            assert (agent_id, incarnation) not in given
+            given.add((agent_id, incarnation))
+            assert len(kernel.ledger.gone) <= 3
+    floor = kernel.ledger.incarnation_floor
+    for agent_id in stay:  # of low incarnations, which are forgotten last
+        kernel.change_agent(agent_id, "removed")
+    assert kernel.ledger.incarnation_floor == floor
+    for agent_id in ("carol", *stay):
+        assert (agent_id, incarnation_of(kernel, agent_id)) not in given
+    past = folded(log)
+    assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
+    again = resume(take(past))
+    assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
+    floor = kernel.ledger.incarnation_floor
+    for one in (kernel, Kernel(Lab(), kernel.config, history=again)):
+        assert incarnation_of(one, "new") == floor + 1 > 5
+
+
+@pytest.mark.parametrize(("limits", "recorded"), [({}, None), ({"names_gone_max": 3}, 3)])
+def test_a_limit_younger_than_the_format_is_recorded_where_it_is_set(limits, recorded):
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log, limits=limits)
+    (configured,) = [r for r in map(decode_record, log) if isinstance(r, Configured)]
+    assert configured.limits.get("names_gone_max") == recorded
+    assert folded(log).ledger.policy.limits == kernel.config.limits
 
 
 def test_default_permissions_hold_where_nothing_is_said():

@@ -32,9 +32,9 @@ from placet.schemas.record import (
     Tick,
     decode_record,
     encode_record,
-    record_body,
     record_hash,
 )
+from placet.schemas.record_body import record_body
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life

@@ -41,6 +41,16 @@ def folded(log):
     return replayer
 
 
+def test_a_fold_of_nothing_but_ticks_takes_no_memory(monkeypatch):
+    monkeypatch.setattr("placet.kernel.state._DIRTY_MAX", 100)
+    kernel, log = reused()
+    for number in range(300):
+        kernel.tick(float(number))
+    state = folded(log).state
+    assert len(state._dirty) < 200
+    assert state.digest().hex() == kernel.digest()
+
+
 @EACH_SETTING
 @settings(max_examples=40)
 @given(life=LIVES)

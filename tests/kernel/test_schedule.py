@@ -1,11 +1,18 @@
 """Laws of the schedule: a batch for later is answered now, decided when due, and never lost."""
 
+from functools import cache
 from typing import Annotated, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic import AfterValidator
 
-from placet.kernel import Kind
+from placet.kernel import KernelConfig, Kind
+from placet.kernel.ledger import Ledger, Policy
+from placet.kernel.schedule import due_batches
+from placet.schemas.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, Lab, put
 from tests.kernel.test_replay import folded
@@ -13,6 +20,15 @@ from tests.kernel.test_replay import folded
 
 def later(sim_time, *intents):
     return {"intents": list(intents), "sim_time": sim_time}
+
+
+@cache
+def scheduled_once() -> Scheduled:
+    kernel, log = reused()
+    kernel.decide(later(5, add("a")))
+    record = decode_record(log[-1])
+    assert isinstance(record, Scheduled)
+    return record
 
 
 def told(kernel, req_id, agent_id="alice"):
@@ -132,6 +148,46 @@ def test_the_schedule_does_not_grow_by_those_who_leave():
         kernel.change_agent("guest", "removed")
     assert len(kernel.ledger.scheduled) == 1
     assert len(kernel.ledger.schedule) < 100
+
+
+class Looked(list[tuple[int, int]]):
+    """A heap that counts the looks at its entries."""
+
+    looks = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Any:
+        self.looks += len(self)
+        return super().__iter__()
+
+
+def test_what_is_due_is_found_without_a_look_at_all_that_waits():
+    kernel, _ = reused()
+    for number in range(200):
+        assert kernel.decide(later(number + 10, add(f"r:{number}"))).scheduled
+    kernel.ledger.schedule = heap = Looked(kernel.ledger.schedule)
+    due = due_batches(kernel.ledger, 12 * 10**9)
+    assert [batch.due_of for batch in due] == [1, 2, 3]
+    assert heap.looks <= 1 + 2 * (3 + 4)  # each that is due, and what stands right beneath them
+
+
+@given(
+    dues=st.lists(st.integers(1, 30), max_size=60),
+    gone=st.sets(st.integers(1, 60)),
+    now=st.integers(0, 35),
+)
+def test_what_is_due_is_all_that_is_and_in_order_of_time(dues, gone, now):
+    ledger = Ledger(Policy.of(KernelConfig()))
+    for number, due in enumerate(dues, 1):
+        ledger.add_scheduled(replace(scheduled_once(), number=number, due_ns=due))
+    for number in gone & ledger.scheduled.keys():
+        ledger.pop_scheduled(number)
+    found = [(batch.sim_time_ns, batch.due_of) for batch in due_batches(ledger, now)]
+    waiting = ((one.due_ns, number) for number, one in ledger.scheduled.items())
+    assert found == sorted(entry for entry in waiting if entry[0] <= now)
 
 
 def test_a_due_batch_is_refused_for_what_has_changed_while_it_waited():

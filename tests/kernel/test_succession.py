@@ -9,8 +9,11 @@ from typing_extensions import TypedDict
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
 from placet.kernel.domain import Upcaster
 from placet.kernel.draft import Draft
+from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.upcast import upcast
 from placet.kernel.redecide import Maker, Redecider
-from placet.kernel.replay import folded
+from placet.kernel.registry import Registry
+from placet.kernel.replay import Divergence, folded, recorded_batch
 from placet.kernel.snapshot import resume, take
 from placet.kernel.succession import rules_in
 from placet.schemas.errors import StoreError
@@ -171,8 +174,13 @@ def test_an_upcaster_that_does_not_mean_the_same_is_found():
 
 def test_an_upcaster_that_raises_is_a_divergence():
     log = poured_in_liters()
-    with pytest.raises(StoreError, match="upcaster of Pour from version 1 raised KeyError"):
-        decided(log, tank_2(lambda payload: {"milliliters": payload["gallons"]}))
+    why = "upcaster of Pour from version 1 raised KeyError"
+    broken = tank_2(lambda payload: {"milliliters": payload["gallons"]})
+    with pytest.raises(Divergence, match=rf"^record 3, after seq 2: {why}"):
+        decided(log, broken)
+    again = Redecider([broken], past=folded(log[:3]))
+    with pytest.raises(Divergence, match=why):
+        again.verdict_again(decode_record(log[3]))  # type: ignore[arg-type]  # a batch
 
 
 def test_what_is_decided_by_rules_that_are_gone_is_folded_and_named():
@@ -235,6 +243,37 @@ def test_a_scheduled_batch_says_of_which_versions_it_is():
     scheduled = decode_record(poured_in_liters()[-1])
     assert isinstance(scheduled, Scheduled)
     assert scheduled.versions == {"Pour": "1"}
+
+
+def tank_3(*versions: str) -> Tank:
+    """Counted in milliliters still, and by another name."""
+    upcasters: dict[str, Upcaster] = {
+        "1": in_milliliters,
+        "2": lambda payload: payload,
+    }
+    kept = {version: upcasters[version] for version in versions}
+    return Tank([Kind("Pour", Milliliters, pour, version="3", upcasters=kept)])
+
+
+def test_what_waits_from_before_the_last_upgrade_must_be_read_too():
+    log = poured_in_liters()
+    life_of(tank_2(), log)
+    before = list(log)
+    with pytest.raises(StoreError, match=r"holds Pour of version 1, .* \(it has 2\)"):
+        life_of(tank_3("2"), log)
+    assert log == before
+    kernel = life_of(tank_3("1", "2"), log)
+    kernel.decide([], 10.0)
+    assert kernel.tree.get(TANK, "it", "ml") == 3000
+    life_of(tank_3("2"), log)  # nothing of version 1 waits any more
+
+
+def test_a_payload_of_a_version_that_nothing_reads_is_never_taken_for_todays():
+    batch = recorded_batch(decode_record(poured_in_liters()[-1]))  # type: ignore[arg-type]  # a batch
+    with pytest.raises(GuestFault, match="upcaster of Pour from version 1") as raised:
+        upcast(batch, {"Pour": "1"}, Registry([tank_3("2")]))
+    assert str(raised.value.error) == "there is none to version 3"
+    assert batch.intents[0]["payload"] == {"liters": 1}
 
 
 def test_a_kind_has_no_upcaster_from_itself():

@@ -36,7 +36,7 @@ def write_log(path: Path, records: Sequence[bytes], *, to: int | None = None) ->
 
 def files_of(log: SqliteEventLog) -> SnapshotFiles:
     files = snapshots_of(log)
-    assert files is not None
+    assert isinstance(files, SnapshotFiles)
     return files
 
 

@@ -187,7 +187,11 @@ def test_there_may_be_nothing_to_undo_and_that_is_in_the_log(ferry):
 
 def test_phases_run_and_are_shown_with_what_matters_and_what_is_missing(placet):
     placet("design", "60 m ferry", *STORE)
-    lacking = table_of(placet("design", "--run-phases", *STORE).out)
+    failed = placet("design", "--run-phases", *STORE)
+    assert failed.code == 1
+    assert "failed: mission, hull, propulsion, weight, stability, compliance" in failed.out
+    assert "Kept." in failed.err
+    lacking = table_of(failed.out)
     assert lacking["hull"].startswith("failed not set: hull.beam, hull.draft")
     assert lacking["compliance"] == "failed waits for stability, hull"
     assert placet("design", SHIP, *STORE).code == 0
@@ -197,9 +201,19 @@ def test_phases_run_and_are_shown_with_what_matters_and_what_is_missing(placet):
     assert "not_assessable: area_0_30" in outcome.out
     told = placet("design", "range 200 nm, run mission", *STORE, "--json").json()
     assert told["phases"]["mission"]["status"] == "completed"
+    assert (told["success"], told["phases_failed"]) == (True, [])
     assert told["phases"]["weight"]["status"] == "stale"
     shown = placet("design", "--show", *STORE)
     assert table_of(shown.out)["stability"].startswith("stale kg_m")
+
+
+def test_a_phase_that_fails_is_no_success_though_the_rest_was_done(ferry):
+    outcome = ferry("design", "beam 11 m, run hull", *STORE, "--json")
+    told = outcome.json()
+    assert (outcome.code, told["answer"], told["success"]) == (1, "executed", False)
+    assert told["phases_failed"] == ["hull"]
+    assert state_of(ferry)["hull"]["beam"] == 11
+    assert ferry("design", "beam 12 m", *STORE).code == 0  # what failed before is not asked for
 
 
 def test_show_lists_values_locks_and_how_much_is_unset(ferry):

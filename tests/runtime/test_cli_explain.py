@@ -13,9 +13,11 @@ from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, decode_record
-from tests.kernel.builders import intent, kernel_of
+from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
+from tests.kernel.test_succession import poured_in_liters, tank_2
 from tests.runtime.command_line import move
+from tests.runtime.logs import cut_at, snapshot_at, write_log
 from tests.runtime.test_cli_verify import DOMAINS, a_life, forged, in_memory, stored
 
 QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
@@ -173,9 +175,56 @@ def test_a_log_that_is_not_what_its_rules_decide_is_told_as_it_is_written():
     assert explained.conflict is None
 
 
+def test_a_request_whose_payload_cannot_be_made_todays_is_told_as_it_is_written():
+    log = in_memory(poured_in_liters())
+    broken = tank_2(lambda payload: {"milliliters": payload["gallons"]})
+    explained = explain(log, "alice", "p", [broken])
+    assert explained.answer == "admitted"
+    assert "upcaster of Pour from version 1 raised KeyError" in explained.notes[-1]
+
+
 def test_a_forged_record_itself_is_still_told():
     explained = explain(in_memory(forged(a_life())), "ann", "ann:0")
     assert explained.changes[0]["fields"]["position"]["after"] == [3.0, 0.0, 0.0]
+
+
+def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path):
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records)
+    kernel.decide(add("r:0"))
+    kernel.decide(intent("Take", {"amount": 99}, "r:1"))
+    for number in range(2, 9):
+        kernel.decide(add(f"r:{number}"))
+    log = write_log(tmp_path / "a.db", records)
+    assert explain(log, "alice", "r:0", [Lab()]).is_known
+    for at in (8, 10):
+        snapshot_at(log, records, at)
+    cut_at(log, 7)
+    admitted, refused, never = (explain(log, "alice", f"r:{n}", [Lab()]) for n in (0, 1, 99))
+    assert "this one among them: it was admitted, with its batch, at seq 5" in admitted.notes
+    assert "this one among them: it was refused by domain: lab.too_few" in refused.notes
+    assert never.notes[-1] == "its latest answered request is 'r:8'"
+    told = "\n".join(explanation_lines(admitted))
+    assert "its answer is older than what\nthe log still holds" in told
+    assert "The log knows: the log was compacted up to seq" in told
+
+
+def test_of_names_that_were_forgotten_nobody_claims_that_they_never_were():
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records, limits={"names_gone_max": 1})
+    for agent_id in ("alice", "bob"):
+        kernel.change_agent(agent_id, "removed")
+    notes = explain(in_memory(records), "alice", "r", [Lab()]).notes
+    assert notes == ("'alice' is not registered; who was removed long ago is forgotten",)
+
+
+def test_a_thousand_changes_are_cut():
+    objects = {f"cup_{number}": {"position": [number, 0]} for number in range(100)}
+    records: list[bytes] = []
+    Kernel(World(objects=objects), sink=records.append)
+    lines = list(explanation_lines(explain_seq(in_memory(records), 0)))
+    assert len(lines) < 130
+    assert lines[-1].endswith("more fields; --json has them all")
 
 
 def test_many_intents_and_wide_values_are_cut():

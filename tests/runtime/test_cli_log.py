@@ -105,11 +105,11 @@ def test_every_type_of_record_has_a_line(placet):
     kernel.tick(3.0)
     lines = [_summary(decode_record(data)) for data in records]
     assert lines[3] == "effects of mail: an executor, 3 may wait"
-    assert lines[4] == "b1 ann: Mail {}"
-    assert lines[5] == "b2 ann: Mail {} - due at 9 s"
+    assert lines[4] == "b1 ann: ann:0 Mail {}"
+    assert lines[5] == "b2 ann: ann:1 Mail {} - due at 9 s"
     assert lines[6] == 'effect 4.0 succeeded: "sent"'
     assert lines[7] == "effects of mail: no executor"
-    assert lines[8].startswith("b3 ann: Mail {} - domain/tool_unregistered: ")
+    assert lines[8].startswith("b3 ann: ann:2 Mail {} - domain/tool_unregistered: ")
     assert lines[9] == "ann suspended"
     assert lines[10] == "0 entities changed"
     checkpoint = Checkpoint(prev=b"", seq=1, now_ns=0, state_digest=b"\x01")
@@ -192,14 +192,14 @@ def test_verify_says_how_far_the_log_reaches(town):
 
 def damage(path):
     """Flip a bit in the middle of the records, and make the row's checksum agree."""
-    from placet.runtime.stores import log_layout_sqlite as layout
+    from placet.runtime.stores import log_rows
 
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT * FROM groups ORDER BY first_record").fetchall()
         *head, _, blob = rows[len(rows) // 2]
         at = len(blob) // 2
         blob = blob[:at] + bytes((blob[at] ^ 1,)) + blob[at + 1 :]
-        checksum = layout._checksum(head, blob)
+        checksum = log_rows._checksum(head, blob)
         connection.execute(
             "UPDATE groups SET crc32 = ?, blob = ? WHERE first_record = ?",
             (checksum, blob, head[0]),
@@ -260,7 +260,7 @@ def test_empty_log_holds():
         ("notes.txt", "not a SQLite database"),
         ("other.db", "a SQLite database of another program"),
         ("memory://", "a log in memory ends with its process"),
-        ("postgres://x", "PostgreSQL"),
+        ("postgresql://127.0.0.1:1/x", "cannot be reached"),
     ],
 )
 def test_what_is_no_log_is_said_in_one_line(placet, command, store, said):

@@ -111,7 +111,7 @@ def test_what_has_no_end_and_two_beginnings_are_mistakes(placet, writer):
 @pytest.fixture
 def abandoned(monkeypatch):
     """Whoever reads us goes after one look."""
-    monkeypatch.setattr("placet.runtime.cli.log._is_abandoned", lambda: True)
+    monkeypatch.setattr("placet.runtime.cli.log._is_abandoned", lambda news: True)
 
 
 @pytest.mark.usefixtures("abandoned")

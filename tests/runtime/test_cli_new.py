@@ -149,6 +149,14 @@ def test_a_name_that_cannot_be_one_is_refused(placet, name, problem):
     assert list(placet.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(("group", "command"), [("new", "domain"), ("token", "new")])
+def test_a_group_without_a_command_shows_its_help(placet, group, command):
+    outcome = placet(group)
+    assert (outcome.code, outcome.err) == (2, "")
+    assert outcome.out == placet(group, "--help").out
+    assert f"\n  {command} " in outcome.out
+
+
 def test_nothing_is_overwritten(placet, folder):
     (folder / "README.md").write_text("mine")
     (folder / "garden_shed.py").unlink()

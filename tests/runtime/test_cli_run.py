@@ -17,6 +17,7 @@ KEYS = {
     "sim_time",
     "intents",
     "refusals",
+    "fairness",
     "batches",
     "seq",
     "digest",

@@ -1,11 +1,14 @@
 """`placet compact`: what it leaves, what it says, and when it refuses."""
 
+import re
+
 import pytest
 
 from placet.runtime.history.log_reader import fold, verify
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
 from tests.runtime.command_line import TOWN
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
@@ -49,7 +52,12 @@ def test_what_is_gone_is_said_to_be(placet, town):
     gone = placet("replay", "town.db", "--to", "3")
     assert gone.code == 1
     assert "was compacted up to seq" in gone.err
-    assert "give a later seq" in gone.err
+    kept = int(re.search(r"can still be had is (\d+); give that", gone.err)[1])  # type: ignore[index]
+    assert placet("replay", "town.db", "--to", str(kept)).code == 0
+    assert placet("replay", "town.db", "--to", str(kept - 1)).code == 1
+    (placet.folder / "town.db.snapshots").rename(placet.folder / "elsewhere")
+    assert "no snapshot can be trusted" in placet("explain", "town.db", "--seq", "3").err
+    (placet.folder / "elsewhere").rename(placet.folder / "town.db.snapshots")
     first = placet("log", "town.db", "--json").json()[0]
     assert first["seq"] > 3
     assert "compacted: the records up to seq" in placet("log", "town.db").out
@@ -65,6 +73,27 @@ def test_compacting_again_removes_only_what_is_new(placet, town):
     last = placet("compact", "town.db", "--keep", "1", "--json").json()
     assert last["removed_records"] > 0
     assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
+
+
+@pytest.mark.parametrize("keep", [21, 45, 80])
+def test_keeping_more_than_is_left_removes_nothing(placet, town, keep):
+    left = placet("compact", "town.db", "--keep", "20", "--json").json()
+    again = placet("compact", "town.db", "--keep", str(keep))
+    assert (again.code, again.err) == (0, "")
+    assert f"nothing to remove; it reaches from seq {left['after_seq']}" in again.out
+    assert placet("verify", "town.db").code == 0
+
+
+def test_a_folder_that_refuses_is_said_in_one_line(placet, town, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    placet("compact", "town.db", "--keep", "20")
+    monkeypatch.setattr(Disk, "remove", refuse)
+    outcome = placet("compact", "town.db", "--keep", "1")
+    assert outcome.code == 1
+    assert "cannot remove old snapshots from town.db.snapshots" in outcome.err
+    assert "make the folder writable" in outcome.err
 
 
 def test_a_log_that_is_shorter_than_what_stays_is_left_alone(placet, town):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from placet.runtime.stores import log_layout_sqlite as layout
+from placet.runtime.stores import log_rows
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
 from placet.schemas.errors import StoreError
@@ -464,7 +465,7 @@ def test_an_index_that_leads_astray_is_seen(log, path):
     with closing(sqlite3.connect(path)) as connection:
         _, group = layout._rows(connection, 0)
     head, blob = (2, 2, 2, 9, 160), group[-1]
-    crc32 = layout._checksum(head, blob)
+    crc32 = log_rows._checksum(head, blob)
     # The row is sound by itself, and belongs to other seqs than those the index has it at.
     statement = f"UPDATE groups SET seq_before = 2, seq = 9, crc32 = {crc32} WHERE first_record = 2"
     corrupt_index(path, statement)

@@ -65,8 +65,6 @@ def test_the_bound_of_the_log_in_memory_is_the_worlds():
         ("a\0b", "no URL, and no path of a log"),
         ("a\0.db", "holds a NUL"),
         ("redis://host", "there is no store 'redis'"),
-        ("postgresql://host/db", "PostgreSQL is not in this release"),
-        ("postgres://host/db", "PostgreSQL is not in this release"),
         ("memory://x", "memory:// takes nothing more, got 'x'"),
         ("sqlite://a.db", "did you mean sqlite:///a.db?"),
         ("sqlite:///", "the path is empty"),

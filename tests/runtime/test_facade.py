@@ -19,14 +19,40 @@ from placet import (
 )
 from placet.actors.agent import AgentActor
 from placet.domains.world import AGENTS, World
+from placet.runtime.agent_handle import AgentHandle
 from placet.schemas.effect import Effect
-from tests.actors.virtual_time import in_virtual_time, turns
+from placet.schemas.verdict import Verdict
+from tests.actors.virtual_time import in_virtual_time, iterations, turns
 from tests.kernel.builders import add
 from tests.kernel.domains import COUNTS, Annex, Lab
 
 
 def world_of(domain: Any = None, **config: Any) -> Orchestrator:
     return Orchestrator(domain or Lab(), OrchestratorConfig(**config))
+
+
+async def through_the_operator(world: Orchestrator, alice: AgentHandle) -> Verdict:
+    return await world.submit([add("r")])
+
+
+async def through_a_handle(world: Orchestrator, alice: AgentHandle) -> Verdict:
+    return await alice.submit([add("r")])
+
+
+async def through_a_ticket(world: Orchestrator, alice: AgentHandle) -> Verdict:
+    return await alice.post([add("r")])
+
+
+@pytest.mark.parametrize("submit", [through_the_operator, through_a_handle, through_a_ticket])
+@in_virtual_time
+async def test_who_is_turned_away_and_tries_again_at_once_lets_others_have_their_turn(submit):
+    async with world_of() as world:
+        alice = await world.register_agent("alice")
+        await world.drain()
+        before = iterations()
+        codes = {(await submit(world, alice)).codes for _ in range(20)}
+        assert codes == {("overloaded",)}
+        assert iterations() - before >= 20
 
 
 # Opening and closing

@@ -10,6 +10,8 @@ import pytest
 import structlog
 
 from placet.runtime.telemetry.logging_structlog import LOG_LEVELS, PRIVATE_KEYS, configure_logging
+from placet.runtime.telemetry.reports_structlog import Reports
+from placet.schemas.errors import StoreError
 
 
 def lines_of(stream: io.StringIO) -> list[dict[str, object]]:
@@ -77,6 +79,22 @@ def test_a_fault_is_written_with_its_trace(log_format):
     assert "raise_poison" in stream.getvalue()
     if log_format == "json":
         assert len(lines_of(stream)) == 1
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_fault_that_says_itself_what_to_do_is_one_line_without_a_trace(log_format, capsys):
+    reports = Reports(log_format, "error", "town")
+    try:
+        raise StoreError("this writer is fenced; stop this one")
+    except StoreError as error:
+        reports.fault("committer", error)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this writer is fenced; stop this one" in line
+    try:
+        raise_poison()
+    except ValueError as error:
+        reports.fault("committer", error)
+    assert "raise_poison" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from placet.actors.counters import OTHER_CODE, UNKNOWN_KIND, Counters
+from placet.actors.counters import EFFECT_COUNTS, OTHER_CODE, UNKNOWN_KIND, Counters
 from placet.actors.histogram import LATENCY_BOUNDS
 from placet.runtime.telemetry.metrics_prometheus import (
     SHOWN_SECONDS,
@@ -30,8 +30,13 @@ SPECIFIED: dict[str, set[str]] = {
     "placet_mailbox_oldest_seconds": set(),
     "placet_outbox_depth": {"executor"},
     "placet_effect_seconds": {"executor", "outcome"},
+    "placet_effect_attempts_total": {"executor"},
+    "placet_effect_retries_total": {"executor"},
+    "placet_effect_dead_letters_total": {"executor"},
+    "placet_effect_in_doubt_total": {"executor"},
     "placet_observers": set(),
     "placet_observation_lag_seqs": set(),
+    "placet_observation_overflows_total": set(),
     "placet_seq": set(),
     "placet_log_bytes_total": set(),
     "placet_agents": set(),
@@ -51,6 +56,8 @@ def busy_counters() -> Counters:
     counters.observe_commit(0.003)
     counters.observe_verdicts([0.004])
     counters.effect("llm", "succeeded", 1.5)
+    for what in EFFECT_COUNTS:
+        counters.count_effect("llm", what)
     counters.watch("mailbox_depth", lambda: 4, "orchestrator")
     counters.watch("mailbox_oldest_seconds", lambda: 0.25)
     counters.watch("outbox_depth", lambda: 2, "llm")

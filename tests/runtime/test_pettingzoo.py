@@ -84,6 +84,16 @@ def test_a_refused_action_is_told_and_changes_nothing():
     assert env.kernel.digest() == before
 
 
+@pytest.mark.parametrize("action", [5, -1, 1.5, "east", None, [1]])
+def test_an_action_outside_its_space_is_refused_before_anything_happens(action):
+    env = at_origin(corner_env())
+    before, seq = env.kernel.digest(), env.kernel.seq
+    with pytest.raises(ValueError, match=r"'bob' must act within Discrete\(5\), got"):
+        env.step({"ann": EAST, "bob": action})
+    assert (env.kernel.digest(), env.kernel.seq) == (before, seq)
+    assert env.render_mode is None
+
+
 def test_an_admitted_action_is_seen_by_all_and_rewarded():
     env = at_origin(corner_env())
     _, rewards, _, _, infos = env.step({"ann": EAST})

@@ -183,7 +183,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
         await world.register_agent("alice")
         (failed,) = await decided(world, [intent("Mail", {"count": 1}, "m:1")])
         await world.settle()
-        executor = world._open.executors.pop("mail")  # from here on nobody takes them up
+        executor = world._open.executors.by_kind.pop("mail")  # from here on nobody takes them up
         assert executor is not None
         (left,) = await decided(world, [intent("Mail", {"count": 2}, "m:2")])
         assert world.statistics()["outbox"] == 2

@@ -11,13 +11,14 @@ from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer, folded
 from placet.runtime.history.log_reader import config_from, config_of, fold, records_between, verify
 from placet.runtime.snapshots.files import Place, SnapshotFiles
-from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.taking import take_snapshot
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
+from placet.schemas.snapshot import Snapshot
 from tests.kernel.builders import add, kernel_of
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 
@@ -184,7 +185,7 @@ def test_a_compacted_log_begins_at_its_oldest_snapshot(log):
     assert recover(log, to_seq=15).snapshot == old
     assert config_of(log) == config is not None
     assert [ordinal for ordinal, _ in records_between(log)] == list(range(9, END))
-    with pytest.raises(StoreError, match=r"compacted up to seq 8, and no snapshot.*of seq 5 or"):
+    with pytest.raises(StoreError, match=r"up to seq 8, and the first seq at .* is 9; give"):
         recover(log, to_seq=5)
 
 
@@ -328,6 +329,30 @@ def test_a_disk_that_refuses_is_a_store_error(log, monkeypatch):
     monkeypatch.setattr(Disk, "remove", refuse)
     with pytest.raises(StoreError, match=r"cannot remove old snapshots from.*No space left"):
         take_snapshot(log, files)
+
+
+def test_a_snapshot_that_goes_while_the_old_ones_are_counted_is_counted_anew(log):
+    folder = files_of(log).folder
+    for at in (5, 6, 7):
+        snapshot_at(log, RECORDS, at)
+    assert take_snapshot(log, Fleeting(folder, 3)).compact_before == 6
+    assert len(files_of(log).places()) == 2
+    with pytest.raises(StoreError, match="go while they are read; see who removes them"):
+        trusted_places(log, Fleeting(folder, 99))
+
+
+def test_only_so_many_snapshots_are_read_as_are_kept(log, monkeypatch):
+    for at in (5, 6, 7, END):
+        snapshot_at(log, RECORDS, at)
+    read: list[int] = []
+
+    class Watched(SnapshotFiles):
+        def read(self, place: Place) -> Snapshot:
+            read.append(place.records)
+            return super().read(place)
+
+    take_snapshot(log, Watched(files_of(log).folder), kept=2)
+    assert read == [END, END, 7]  # to begin from, and the two that stay
 
 
 def test_a_damaged_log_gives_no_snapshot(tmp_path):

@@ -70,6 +70,8 @@ def test_salvage_as_a_command(placet, tmp_path):
     assert sound.code == 0
     assert not (tmp_path / "b.db").exists()  # there was nothing to save it from
     damage(tmp_path / "a.db", 300)
+    told = placet("verify", "a.db", "--no-redecide").out
+    assert "To save what holds: placet verify a.db --salvage NEW" in told
     lost = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
     assert lost.code == 1
     assert "Saved in b.db: 300 records, up to seq 299. Go on with that one." in lost.out

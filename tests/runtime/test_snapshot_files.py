@@ -123,6 +123,6 @@ def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
 def test_snapshots_lie_beside_their_log():
     log = open_event_log("sqlite:///some%20where/a.db?synchronous=off")
     files = snapshots_of(log)
-    assert files is not None
+    assert isinstance(files, SnapshotFiles)
     assert files.folder == Path("some where/a.db.snapshots")
     assert snapshots_of(MemoryEventLog()) is None

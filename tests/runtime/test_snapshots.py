@@ -17,7 +17,7 @@ from placet.kernel.replay import Replayer
 from placet.runtime import open_world
 from placet.runtime.history.log_reader import verify
 from placet.runtime.snapshots import process as snapshot_process
-from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.keeper import SnapshotKeeper
 from placet.runtime.snapshots.process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery, recover
@@ -321,7 +321,7 @@ async def test_a_snapshot_that_is_skipped_is_said(tmp_path, capsys):
         await world.register_agent("alice")
     log = open_event_log(config.store)
     files = snapshots_of(log)
-    assert files is not None
+    assert isinstance(files, SnapshotFiles)
     take_snapshot(log, files)
     (files.folder / files.places()[0].name).write_bytes(b"damaged")
     async with Orchestrator(Lab(), config) as world:

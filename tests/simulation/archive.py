@@ -11,6 +11,7 @@ from placet.kernel.replay import Divergence, Replayer
 from placet.schemas.record import (
     Admitted,
     AgentChanged,
+    EffectChanged,
     LogGroup,
     Record,
     Refused,
@@ -61,6 +62,7 @@ class Archive:
         charges: `(agent, kind)` -> `(now_ns, seq before, count)` of what its quota paid for.
         effects: Effect -> the agent that asked for it.
         settled: How often each was settled.
+        doubted: Those that came to be in doubt.
         purses: The coins of each agent after each seq.
         digests: State digest after each record.
         batches: How many records are of batches.
@@ -74,6 +76,7 @@ class Archive:
         self.charges: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
         self.effects: dict[tuple[int, int], str] = {}
         self.settled: Counter[tuple[int, int]] = Counter()
+        self.doubted: set[tuple[int, int]] = set()
         self.coins = {BANK: COINS}
         self.purses: dict[int, dict[str, int]] = {}
         self.digests: list[str] = []
@@ -119,6 +122,8 @@ class Archive:
                 self._charge(record, before)
             case Settled():
                 self.settled[record.effect_seq, record.k] += 1
+            case EffectChanged(what="in_doubt"):
+                self.doubted.add((record.effect_seq, record.k))
             case Registered():
                 self.coins[record.agent_id] = 0
             case AgentChanged(what="removed"):

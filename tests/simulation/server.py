@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from placet.runtime.facade import Orchestrator
-from placet.schemas.effect import Effect
+from placet.schemas.effect import Delivery, Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
 from tests.kernel.fairground import POST, Fairground
@@ -66,6 +66,7 @@ class Server:
         self.roster: list[str] = []
         self.lives = 0
         self.executor = swarm.executor
+        self.delivery: Delivery = Random(f"delivery {seed}").choice(["keyed", "at_most_once"])
         self.trace: list[str] = []
         self._opening: Handle | None = None
         self._up = asyncio.Event()
@@ -177,7 +178,9 @@ class Server:
         orchestrator = served.orchestrator
         await orchestrator.__aenter__()
         if self.executor != "none":
-            await orchestrator.register_executor(POST, self._handler(served), concurrency=2)
+            await orchestrator.register_executor(
+                POST, self._handler(served), delivery=self.delivery, concurrency=2
+            )
         for agent in list(self.roster):
             served.handles[agent] = await orchestrator.register_agent(agent)
 
@@ -220,6 +223,8 @@ class Server:
             self.trace.append(f"effect {key} by life {served.life.number}")
             self.attempts[key] = self.attempts.get(key, 0) + 1
             expect = self.findings.expect
+            is_sound = self.delivery == "keyed" or self.attempts[key] == 1
+            expect(is_sound, "G17", f"effect {key} is to be done at most once, and began again")
             expect(key in self.archive.effects, "G2", f"effect {key} began before it was durable")
             if served.life.epoch == self.disk.epoch:  # else it cannot know what another settled
                 is_open = not self.archive.settled[key]

@@ -16,6 +16,7 @@ from placet.kernel.draft import Draft
 from placet.kernel.gate import quota
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger import Ledger
+from placet.kernel.outbox import Outbox
 from placet.kernel.transaction import START, Transaction
 from placet.runtime.stores.event_log_rules import require_writer
 from placet.schemas.errors import StoreError
@@ -176,6 +177,10 @@ def a_rule_that_counts_for_itself() -> AbstractContextManager[object]:
     return patch.object(Fairground, "on_tick", planted)
 
 
+def what_must_not_be_done_twice_is_begun_again() -> AbstractContextManager[object]:
+    return patch.object(Outbox, "mark", lambda *_: True)
+
+
 BUGS = [
     (an_answer_before_its_commit, "G2"),
     (an_effect_before_its_commit, "G2"),
@@ -185,6 +190,7 @@ BUGS = [
     (a_quota_that_is_charged_by_a_refusal, "G11"),
     (a_batch_that_is_undone_by_half, "G3"),
     (an_effect_that_is_settled_and_kept, "G17"),
+    (what_must_not_be_done_twice_is_begun_again, "G17"),
     (batches_that_overtake, "G4"),
     pytest.param(a_fence_that_nobody_checks, "G18", marks=pytest.mark.slow),
     (a_refusal_that_is_not_recorded, "G2"),

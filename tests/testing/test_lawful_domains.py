@@ -41,4 +41,16 @@ TestSettledWorld = pytest.mark.slow(
         examples=30,
     )
 )
+OBSERVATION = {
+    "any_of": [{"distance": 3}, {"team": True}],
+    "hidden_fields": ["inventory"],
+}
+TestSightedWorld = pytest.mark.slow(
+    domain_laws(
+        partial(SETTLED_WORLD, observation=OBSERVATION),
+        intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
+        placing=PLACING,
+        examples=30,
+    )
+)
 TestCounter = domain_laws(Counter, examples=15)

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
 from placet.kernel.domain import Ref, Rule
+from placet.kernel.sight.relations import SameTeam
 from placet.kernel.state import Entity, State
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
@@ -192,6 +193,28 @@ class Shuffled(Purses):
         self.kinds = [Kind("Name", Named, shuffled)]
 
 
+def rounded(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    intent["payload"]["coins"] = 1 + intent["payload"]["coins"] // 2
+    return put_in(draft, intent)
+
+
+class Rounded(Purses):
+    """Rewrites what was sent, in place."""
+
+    rule = staticmethod(rounded)
+
+
+def hurried(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    intent["priority"] = 0
+    return put_in(draft, intent)
+
+
+class Hurried(Purses):
+    """Rewrites how urgent it was."""
+
+    rule = staticmethod(hurried)
+
+
 def doubled(draft: Draft, intent: Intent) -> RuleRefusal | None:
     draft.normalize({"coins": 2 * intent["payload"]["coins"]})
     return put_in(draft, intent)
@@ -304,8 +327,28 @@ def large_generous() -> Domain:
     return Generous(size=3)
 
 
+class _Careless(SameTeam):
+    """By the number of coins; it forgets that another's may change."""
+
+    def __init__(self) -> None:
+        super().__init__(PURSES, "coins")
+        self.looks_at = frozenset()
+
+
+class Overlooking(Purses):
+    """Whoever holds as much sees each other."""
+
+    sight = _Careless()
+
+
 CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Secretive, "a_dry_run_tells_what_will_be", r"'absent', though the last batch was only tried"),
+    (
+        Rounded,
+        "a_rule_changes_nothing_but_its_draft",
+        r"The rule of Put rewrote a payload \{'coins': 3\} into \{'coins': 2\}\.",
+    ),
+    (Hurried, "a_rule_changes_nothing_but_its_draft", r"The rule of Put rewrote its intent\."),
     (Smuggler, "a_replay_gives_the_same_state", r"odd.hidden/box is changed but not there"),
     (Backdater, "a_replay_gives_the_same_state", r"who changed them when is not"),
     (Newborn, "deciding_again_gives_the_same_log", r"may not decide it again"),
@@ -344,6 +387,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Envious, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
     (Moody, "looking_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
     (large_forgetful, "settings_make_the_domain_again", r"`settings` leaves something out"),
+    (Overlooking, "sight_overlooks_nobody", r"sees odd.purses/(ann|bob|cyd) otherwise"),
     (Renamed, "settings_make_the_domain_again", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
 ]
 """The domain, the law that is meant for it, and what that says."""

@@ -9,19 +9,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
 
 import anyio
 from anyio import to_thread
 
 from placet.actors.counters import Counters
 from placet.actors.ports import Clock, EventLog
+from placet.actors.turn import Reply, resolve
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
-
-Reply: TypeAlias = tuple["asyncio.Future[Any]", object]
 
 
 class Commit:
@@ -205,7 +203,7 @@ class Committer:
         for future, result in commit.replies:
             if not future.done():
                 if isinstance(result, BaseException):
-                    future.set_exception(result)
+                    resolve(future, result)
                 else:
                     future.set_result(result)
         if commit.since_ns:
@@ -228,8 +226,7 @@ def _joined(groups: list[LogGroup]) -> LogGroup | None:
 def _fail(commit: Commit, error: StoreError | None) -> None:
     assert error is not None, "a commit fails once the world has"
     for future, _ in commit.replies:
-        if not future.done():
-            future.set_exception(error)
+        resolve(future, error)
 
 
 def _store_error(error: BaseException, store: str) -> StoreError:

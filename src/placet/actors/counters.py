@@ -6,7 +6,7 @@ can choose, kinds and codes, never grows the set of labels without bound.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from placet.actors.histogram import BATCH_BOUNDS, Histogram, LatencyHistogram
 from placet.schemas.batch import CheckedBatch
@@ -16,12 +16,16 @@ from placet.schemas.refusal import STAGE_OF, Stage
 Outcome: TypeAlias = Literal["admitted", "refused", "replayed", "scheduled"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("admitted", "refused", "replayed", "scheduled")
 
+EffectCount: TypeAlias = Literal["attempts", "retries", "dead_letters", "in_doubt"]
+EFFECT_COUNTS: Final[tuple[EffectCount, ...]] = get_args(EffectCount)
+
 Gauge: TypeAlias = Literal[
     "mailbox_depth",
     "mailbox_oldest_seconds",
     "outbox_depth",
     "observers",
     "observation_lag_seqs",
+    "observation_overflows",
     "seq",
     "agents",
     "log_bytes",
@@ -50,7 +54,9 @@ class Counters:
         decide_seconds: Time to decide a group.
         commit_seconds: Time to make a group durable.
         verdict_seconds: Time from submit to verdict.
-        effect_seconds: Time of effects, for each `(executor, outcome)`.
+        effect_seconds: Time of attempts at effects, for each `(executor, outcome)`.
+        effect_counts: For each `(executor, what)`: `attempts`, `retries`, `dead_letters` that were
+            given up, and those that came to be `in_doubt`.
         snapshots: A count for each outcome of taking one.
         snapshot_seconds: Time of taking one, in a process of its own.
         gauges: What is read when asked: gauge -> label -> reading.
@@ -65,6 +71,7 @@ class Counters:
         "batch_intents",
         "commit_seconds",
         "decide_seconds",
+        "effect_counts",
         "effect_seconds",
         "gauges",
         "intents",
@@ -91,6 +98,7 @@ class Counters:
         self.commit_seconds = LatencyHistogram()
         self.verdict_seconds = LatencyHistogram()
         self.effect_seconds: dict[tuple[str, str], LatencyHistogram] = {}
+        self.effect_counts: dict[tuple[str, EffectCount], int] = {}
         self.snapshots = {"written": 0, "failed": 0}
         self.snapshot_seconds = LatencyHistogram()
         self.gauges: dict[Gauge, dict[str, Callable[[], float]]] = {}
@@ -129,12 +137,17 @@ class Counters:
         self.refusals[key] = self.refusals.get(key, 0) + count
 
     def effect(self, executor: str, outcome: str, seconds: float) -> None:
-        """Count one effect. Both labels are the program's, never a client's."""
+        """Count one attempt at an effect. Both labels are the program's, never a client's."""
         key = (executor, outcome)
         histogram = self.effect_seconds.get(key)
         if histogram is None:
             histogram = self.effect_seconds[key] = LatencyHistogram()
         histogram.observe(seconds)
+
+    def count_effect(self, executor: str, what: EffectCount) -> None:
+        """Count what happens to effects."""
+        key = (executor, what)
+        self.effect_counts[key] = self.effect_counts.get(key, 0) + 1
 
     def snapshot(self, outcome: str, seconds: float) -> None:
         """Count one snapshot, `written` or `failed`."""

@@ -60,15 +60,18 @@ class Door:
     """Judges whether there is room and time for one more batch.
 
     All times are monotonic nanoseconds.
+
+    Attributes:
+        full: What stands against a batch where as many wait as may.
     """
 
     __slots__ = (
-        "_full",
         "_lag_ns",
         "_lag_seen_ns",
         "_limits",
         "_pace",
         "_tats",
+        "full",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -78,7 +81,7 @@ class Door:
         self._tats: OrderedDict[str, int] = OrderedDict()
         self._pace = Pace()
         # Made once, for it is asked for as often as there is overload.
-        self._full = Load(
+        self.full = Load(
             _QUEUE_FULL, "mailbox_batches", limits.mailbox_batches_max, limits.mailbox_batches_max
         )
 
@@ -92,7 +95,7 @@ class Door:
         """
         limits = self._limits
         if waiting >= limits.mailbox_batches_max:
-            return self._full
+            return self.full
         if oldest_ns is not None and now_ns - oldest_ns > limits.mailbox_age_ms_max * _MS_NS:
             age_ms = (now_ns - oldest_ns) // _MS_NS
             clears_ns = age_ms * _MS_NS  # what waits came in so long a time, and leaves in it

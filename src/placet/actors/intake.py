@@ -55,7 +55,7 @@ class Intake:
         self.mailbox = self._make_queue(backpressure)
         self.held = self._make_queue(backpressure)
         self._is_stepped = isinstance(clock, HostClock)
-        self._told: _Told | None = None
+        self._told: dict[tuple[str, int], _Told] = {}  # by signal and value of the load
         self.is_closed = False
         self.is_draining = False
         self.woken_ns = 0
@@ -87,21 +87,22 @@ class Intake:
         queue = self.mailbox
         if self._is_stepped and not dry_run and not _seems_prompt(raw):
             queue = self.held
-        load = self._load(queue, now_ns)
+        load = self._load(queue, now_ns, submitter)
         reason: Load | None
         if self.is_draining:
             reason = Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
         else:
             reason = None if load is None else queue.turn_away(load, raw, submitter)
         if reason is not None:
-            return self._turned_away(queue, reason, now_ns)
+            return self._turned_away(queue, reason, now_ns, dry_run or _is_dry_run(raw))
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         refusal = self._door.attempt(submitter, now_ns)
         if refusal is not None:
-            reply.set_result(self.refuse(refusal))
+            reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
         if incarnation is not None and not self.may_speak(submitter, incarnation):
-            return self._answer(reply, self.refuse(unauthorized(submitter)))
+            refused = self.refuse(unauthorized(submitter), dry_run or _is_dry_run(raw))
+            return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
         checked.dry_run = checked.dry_run or dry_run
         if isinstance(checked, Verdict):
@@ -109,15 +110,17 @@ class Intake:
             return self._answer(reply, checked)
         if self._is_stepped:
             queue = self.mailbox if self._is_prompt(checked) else self.held
-            load = self._load(queue, now_ns)
+            load = self._load(queue, now_ns, submitter)
         self._put(queue, Waiting(checked, reply, now_ns, incarnation), load)
         return reply
 
-    def refuse(self, refusal: Refusal) -> Verdict:
-        """Answer at the door; leaves no trace but a count."""
+    def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
+        """Answer at the door; leaves no trace but a count, and a dry run not even that."""
         kernel = self._kernel
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
-        self._tally.count_turned_away(verdict)
+        verdict.dry_run = is_dry_run
+        if not is_dry_run:
+            self._tally.count_turned_away(verdict)
         return verdict
 
     def may_speak(self, submitter: str, incarnation: int) -> bool:
@@ -148,7 +151,7 @@ class Intake:
         failure = self._committer.failure
         for queue in (self.held, self.mailbox):
             for waiting in queue.take_all():
-                resolve(waiting.reply, failure or self.refuse(shed(why)))
+                resolve(waiting.reply, failure or self.refuse(shed(why), waiting.batch.dry_run))
             while (message := queue.take_control()) is not None:
                 resolve(message.reply, failure or ClosedError(why))
 
@@ -172,29 +175,44 @@ class Intake:
 
     # taking in
 
-    def _load(self, queue: BatchQueue, now_ns: int) -> Load | None:
-        """Say what stands against one more batch in a queue."""
-        oldest = self.mailbox.oldest
-        return self._door.load(now_ns, len(queue), None if oldest is None else oldest.queued_ns)
+    def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Load | None:
+        """Say what stands against one more batch of a submitter in a queue."""
+        waiting = len(queue)
+        if waiting >= self._limits.mailbox_batches_max:
+            return self._door.full  # under overload most are told so: nothing else is looked at
+        oldest = self.mailbox.oldest_for(submitter)
+        load = self._door.load(now_ns, waiting, None if oldest is None else oldest.queued_ns)
+        if load is None and waiting > self._limits.group_batches_max:
+            return queue.beyond_share(submitter)
+        return load
 
-    def _judge(self, queue: BatchQueue) -> Load | None:
+    def _judge(self, queue: BatchQueue, submitter: str) -> Load | None:
         """Say the same to a line: once no others come, the moment no longer matters."""
         is_last = self.is_closed or self.is_draining
-        return None if is_last else self._load(queue, self._clock.monotonic_ns())
+        return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
-    def _turned_away(self, queue: BatchQueue, load: Load, now_ns: int) -> "asyncio.Future[Verdict]":
+    def _turned_away(
+        self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool
+    ) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
 
-        Under overload this is what most of the time would go into.
+        Under overload this is what most of the time would go into. A dry run has its own answer.
         """
-        told = self._told
+        if is_dry_run:
+            reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+            reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run))
+            return reply
+        what = (load.signal, load.value)
+        told = self._told.get(what)
         if (
             told is None
             or not told.is_still(load, now_ns)
             or told.verdict.current_seq != self._committer.durable_seq
         ):
             verdict = self.refuse(self._refusal(queue, load, now_ns))
-            self._told = told = _Told(load, verdict, now_ns)
+            if len(self._told) >= TOLD_TIMES:
+                self._told.clear()
+            self._told[what] = told = _Told(load, verdict, now_ns)
         else:
             self._tally.count_turned_away(told.verdict)
         return told.reply
@@ -212,7 +230,8 @@ class Intake:
                 return
         reason = queue.place(waiting, load)
         if reason is not None:
-            waiting.reply.set_result(self.refuse(self._refusal(queue, reason, now_ns)))
+            refusal = self._refusal(queue, reason, now_ns)
+            waiting.reply.set_result(self.refuse(refusal, waiting.batch.dry_run))
 
     def _refusal(self, queue: BatchQueue, load: Load, now_ns: int) -> Refusal:
         return self._door.refusal(load, now_ns, queue.received)
@@ -236,7 +255,8 @@ class Intake:
         else:
             load = Load(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
             now_ns = self._clock.monotonic_ns()
-            reply.set_result(self.refuse(self._refusal(self.mailbox, load, now_ns)))
+            refusal = self._refusal(self.mailbox, load, now_ns)
+            reply.set_result(self.refuse(refusal, verdict.dry_run))
         return reply
 
     # the policy
@@ -247,7 +267,7 @@ class Intake:
             return WaitingQueue(limits, self._clock, self._judge, self.refuse)
         if backpressure == "shed_lowest":
             return SheddingQueue(limits, self._priority_of, self._cap_of, self._shed)
-        return BatchQueue(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+        return BatchQueue(limits)
 
     def _priority_of(self, batch: CheckedBatch) -> int:
         """Give a batch its priority as the order does; naming others lends nobody their cap."""
@@ -261,7 +281,7 @@ class Intake:
         if waiting.reply.done():  # withdrawn before
             return
         refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())
-        resolve(waiting.reply, self.refuse(shed_for(refusal, priority)))
+        resolve(waiting.reply, self.refuse(shed_for(refusal, priority), waiting.batch.dry_run))
 
 
 class _Told:
@@ -281,6 +301,10 @@ class _Told:
         """Tell whether it may be told once more."""
         self._left -= 1
         return self._left > 0 and now_ns < self._until_ns and load == self._load
+
+
+def _is_dry_run(raw: object) -> bool:
+    return type(raw) is dict and raw.get("dry_run") is True
 
 
 def _seems_prompt(raw: object) -> bool:

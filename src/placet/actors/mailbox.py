@@ -45,6 +45,7 @@ class Mailbox(Generic[M, C]):
     """
 
     __slots__ = (
+        "_aside",
         "_bytes",
         "_bytes_max",
         "_control",
@@ -64,6 +65,7 @@ class Mailbox(Generic[M, C]):
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._bytes = 0
+        self._aside = 0  # messages that a queue keeps elsewhere than in the lane
         self._parked: asyncio.Future[None] | None = None
         self._received = 0
         self._most = 0
@@ -76,15 +78,16 @@ class Mailbox(Generic[M, C]):
             MailboxFull: It would hold more than it may.
         """
         lane = self._lane
-        if len(lane) >= self._count_max:
-            raise MailboxFull("mailbox_batches", len(lane), self._count_max)
-        if self._bytes + size > self._bytes_max and lane:
+        waiting = len(lane) + self._aside
+        if waiting >= self._count_max:
+            raise MailboxFull("mailbox_batches", waiting, self._count_max)
+        if self._bytes + size > self._bytes_max and waiting:
             raise MailboxFull("mailbox_bytes", self._bytes + size, self._bytes_max)
         lane.append(message)
         self._sizes.append(size)
         self._bytes += size
-        if len(lane) > self._most:  # noqa: PLR1730  # on the path of every batch; max() is a call
-            self._most = len(lane)
+        if waiting >= self._most:
+            self._most = waiting + 1
         if self._parked is not None and not self.is_paused:
             self.wake()
 
@@ -155,7 +158,7 @@ class Mailbox(Generic[M, C]):
         return self._received
 
     def __len__(self) -> int:
-        return len(self._lane)
+        return len(self._lane) + self._aside
 
     def statistics(self) -> MailboxStatistics:
         """Tell what waits and what went through."""

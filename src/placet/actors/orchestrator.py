@@ -105,6 +105,22 @@ class OrchestratorActor:
         self._mailbox.post_control(Step(dt_ns, reply))
         return await reply
 
+    async def remove_agent(self, agent_id: str) -> None:
+        """Strike an agent out; what it has in the schedule is refused, and counted.
+
+        Raises:
+            AgentError: There is no such agent.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+
+        def remove(kernel: Kernel) -> None:
+            started_ns = self._clock.monotonic_ns()
+            answers = kernel.change_agent(agent_id, "removed")
+            if answers:
+                self._tally.count_group(answers, self._clock.monotonic_ns() - started_ns)
+
+        await self.command(remove)
+
     async def pause(self) -> None:
         """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.
 
@@ -251,14 +267,16 @@ class OrchestratorActor:
             return True
         batch, incarnation = waiting.batch, waiting.incarnation
         if incarnation is not None and not self._intake.may_speak(batch.submitter, incarnation):
-            turn.replies.append((waiting.reply, self.refuse(unauthorized(batch.submitter))))
+            refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
+            turn.replies.append((waiting.reply, refused))
             return True
         if batch.valid_for_ns is None:
             return False
         waited_ns = now_ns - waiting.since_ns
         if waited_ns <= batch.valid_for_ns:
             return False
-        resolve(waiting.reply, self.refuse(timed_out(waited_ns, batch.valid_for_ns)))
+        refused = self.refuse(timed_out(waited_ns, batch.valid_for_ns), batch.dry_run)
+        resolve(waiting.reply, refused)
         return True
 
     def _hand_on(self, turn: Turn) -> None:

@@ -17,7 +17,7 @@ class EventLog(Protocol):
     Synchronous: the committer owns the thread in which a blocking store is called.
 
     Attributes:
-        durability: The level that an acknowledgement has: `memory off normal full`.
+        durability: The level that an acknowledgement has: `memory off normal local full`.
         is_blocking: True if `append` may wait for a disk or a network.
         url: Where the log is, for people.
     """

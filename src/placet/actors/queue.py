@@ -1,49 +1,37 @@
-"""The orchestrator's queue: its messages, and what becomes of a batch that comes under load.
+"""The orchestrator's queue: its messages, who comes next, and what becomes of a batch under load.
 
-There is a policy for that (`backpressure`), and a queue for each policy: here `reject`, the plain
-one; `wait` in `queue_waiting.py`, `shed_lowest` in `queue_shedding.py`. Where nothing stands
-against a batch, all three do the same.
+As long as few batches wait, the queue is a deque. When more wait than a few turns of the
+orchestrator take, or half of what may, they are given out in turns among their owners
+(`queue_turns.py`); and when half of what may wait does, nobody may have more waiting than it
+leaves free. Both end when those are gone: so fairness costs nothing where there is no crowd.
+
+There is a policy for what comes under load (`backpressure`), and a queue for each policy: here
+`reject`, the plain one; `wait` in `queue_waiting.py`, `shed_lowest` in `queue_shedding.py`. Where
+nothing stands against a batch, all three do the same.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from placet.actors.door import Load
 from placet.actors.mailbox import Mailbox
+from placet.actors.queue_turns import Turns
+from placet.actors.waiting import Waiting
 from placet.kernel.kernel import Kernel
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import RefusalCode
 
 if TYPE_CHECKING:
     import asyncio
 
 Backpressure: TypeAlias = Literal["reject", "wait", "shed_lowest"]
 
+_GROUPS_IN_ORDER: Final = 4
+"""As many groups may wait in order of coming before they wait in turns."""
 
-class Waiting:
-    """A batch in the queue, and who waits for its verdict.
-
-    Attributes:
-        batch: What to decide.
-        reply: Gets the verdict.
-        since_ns: When it was posted, monotonic nanoseconds.
-        queued_ns: When it came into the queue; later than that where it stood in line before.
-        incarnation: Of the agent whose handle posted it; None where the operator did.
-    """
-
-    __slots__ = ("batch", "incarnation", "queued_ns", "reply", "since_ns")
-
-    def __init__(
-        self,
-        batch: CheckedBatch,
-        reply: "asyncio.Future[Any]",
-        since_ns: int,
-        incarnation: int | None,
-    ) -> None:
-        self.batch = batch
-        self.reply = reply
-        self.since_ns = since_ns
-        self.queued_ns = since_ns
-        self.incarnation = incarnation
+_FEW: Final = 32
+"""One in so many places of the queue may always be an agent's, if they are free."""
 
 
 class Command(NamedTuple):
@@ -61,9 +49,45 @@ class Step(NamedTuple):
 
 
 class BatchQueue(Mailbox[Waiting, Command | Step]):
-    """`reject`: a batch that comes under load is refused at once, before it is looked at."""
+    """`reject`: a batch that comes under load is refused at once, before it is looked at.
 
-    __slots__ = ()
+    Its messages are put in with the size of their batch's encoding.
+
+    Args:
+        limits: Bounds of the queue; the size of a group.
+    """
+
+    __slots__ = ("_few", "_group", "_turns", "_turns_from")
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+        self._few = limits.mailbox_batches_max // _FEW
+        self._group = group = limits.group_batches_max
+        half = max(group, limits.mailbox_batches_max // 2)
+        self._turns_from = min(_GROUPS_IN_ORDER * group, half)
+        self._turns = Turns()
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
+
+        What fits into one group is no crowd, and a few of them no flood: else many modest agents
+        would be told so under overload, each with other numbers, and answers shared by none are
+        dear. The operator is exempt: it speaks for all.
+
+        Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
+        """
+        waiting = len(self)
+        free, free_bytes = self._count_max - waiting, self._bytes_max - self._bytes
+        is_crowd = free <= waiting or free_bytes <= self._bytes
+        if not is_crowd or waiting <= self._group or submitter == OPERATOR:
+            return None
+        self._put_aside()
+        own, own_bytes = self._turns.count_of(submitter), self._turns.size_of(submitter)
+        if own >= free and own > self._few:
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", own, free)
+        if own_bytes >= free_bytes and own:
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own_bytes, free_bytes)
+        return None
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
         """Judge a batch that comes under load by a first look at it.
@@ -89,6 +113,44 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
     def let_in(self) -> None:
         """Let in those who stand in line, where there is a line, as far as there is room."""
 
+    def take(
+        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
+    ) -> list[Waiting]:
+        """Take batches in turns, few in order of coming: at most `count_max`, none after `enough`.
+
+        Taking all at once gives them in order of coming.
+        """
+        if not self._aside and len(self._lane) <= self._turns_from:
+            return super().take(count_max, enough)
+        if self.is_paused:
+            return []
+        self._put_aside()
+        if enough is None and count_max >= self._aside:
+            return self._taken_all()
+        turns, taken = self._turns, list[Waiting]()
+        while len(taken) < count_max and len(turns):
+            waiting = turns.pop()
+            taken.append(waiting)
+            self._left(waiting)
+            if enough is not None and enough(waiting):
+                break
+        self._received += len(taken)
+        return taken
+
+    @property
+    def oldest(self) -> Waiting | None:
+        """The batch that has waited longest. O(owners) where they wait in turns."""
+        return self._turns.oldest() or super().oldest
+
+    def oldest_for(self, submitter: str) -> Waiting | None:
+        """Give the batch whose age tells a submitter how long it would wait.
+
+        Where batches wait in turns that is its own oldest: others' do not hold it up.
+        """
+        if not self._aside:
+            return self._lane[0] if self._lane else None
+        return self._turns.peek() if submitter == OPERATOR else self._turns.oldest_of(submitter)
+
     @property
     def in_line(self) -> int:
         """How many stand in line besides those that are in the queue."""
@@ -96,4 +158,33 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
     def replies(self) -> "list[asyncio.Future[Any]]":
         """Give the replies of all who wait, in line too."""
-        return [waiting.reply for waiting in self._lane]
+        return [waiting.reply for waiting in (*self._turns, *self._lane)]
+
+    def _put_aside(self) -> None:
+        """Let those that wait in order of coming wait in turns from now on."""
+        lane = self._lane
+        if not lane:
+            return
+        for waiting in lane:
+            self._add(waiting)
+        self._aside += len(lane)
+        lane.clear()
+        self._sizes.clear()
+
+    def _add(self, waiting: Waiting) -> None:
+        self._turns.add(waiting)
+
+    def _left(self, waiting: Waiting) -> None:
+        """Forget one that has left its place among the turns."""
+        self._aside -= 1
+        self._bytes -= len(waiting.batch.encoded)
+
+    def _taken_all(self) -> list[Waiting]:
+        taken = self._turns.clear()
+        for waiting in taken:
+            self._left(waiting)
+        self._received += len(taken)
+        return taken
+
+
+__all__ = ["Backpressure", "BatchQueue", "Command", "Step", "Waiting"]

@@ -2,31 +2,34 @@
 
 Who is shed: of the lowest priority that waits, of the agent that has most such batches waiting, the
 youngest. So a flood costs the flooder first, an agent's own order is kept, and what is nearest to
-its turn keeps it. Never within one priority: there the newcomer is refused. Decision 0010 says why.
+its turn keeps it. Never within one priority: there the newcomer is refused. Never from one who has
+fewer waiting than the newcomer has: priority is for among equals, not for having all.
 
-A post costs O(1) here, however many wait: priorities are at most 101, batches of one priority are
-kept by agent, and agents by how many they have.
+Priority ages: an agent that has lost gains one point for each group that is decided without it. So
+nobody loses for ever, and what has waited a hundred groups is shed for nobody new.
+
+A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
+Nothing is sorted by standing before there is load. Decisions 0010 and 0016 say why.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from heapq import heapify, heappop, heappush
+from typing import Final
 
 from placet.actors.door import Load
-from placet.actors.mailbox import MailboxFull
-from placet.actors.queue import BatchQueue, Waiting
+from placet.actors.queue import BatchQueue
+from placet.actors.queue_turns import owner_of
+from placet.actors.waiting import Waiting
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 
-if TYPE_CHECKING:
-    import asyncio
-
 PRIORITY_MAX: Final = 100
+_GONE_MAX: Final = 64
 
 
 class _Rank:
-    """Batches of one priority, by whose they are, and the owners by how many they have.
+    """Batches of one standing, by whose they are, and the owners by how many they have.
 
     Of owners with as many, the one stands last that came to so many last; who lost one, first.
     """
@@ -40,21 +43,26 @@ class _Rank:
         self.size = 0
 
     def add(self, waiting: Waiting) -> None:
-        own = self._by_owner.setdefault(_owner(waiting), deque())
+        own = self._by_owner.setdefault(owner_of(waiting), deque())
         own.append(waiting)
         self.size += len(waiting.batch.encoded)
-        self._count(_owner(waiting), len(own) - 1, len(own))
+        self._count(owner_of(waiting), len(own) - 1, len(own))
 
     def remove_oldest(self, waiting: Waiting) -> None:
         """Remove a batch that is taken: it is the oldest of its owner's."""
-        own = self._by_owner[_owner(waiting)]
+        own = self._by_owner[owner_of(waiting)]
         oldest = own.popleft()
         assert oldest is waiting, "an agent's batches leave in the order in which they came"
         self._left(waiting, len(own))
 
+    @property
+    def owner_of_most(self) -> str:
+        """Say who has most."""
+        return next(reversed(self._by_count[self._most]))
+
     def pop_lowest(self) -> Waiting:
         """Remove the youngest batch of the owner that has most."""
-        own = self._by_owner[next(reversed(self._by_count[self._most]))]
+        own = self._by_owner[self.owner_of_most]
         waiting = own.pop()
         self._left(waiting, len(own))
         return waiting
@@ -65,8 +73,8 @@ class _Rank:
     def _left(self, waiting: Waiting, count: int) -> None:
         self.size -= len(waiting.batch.encoded)
         if not count:
-            del self._by_owner[_owner(waiting)]
-        self._count(_owner(waiting), count + 1, count)
+            del self._by_owner[owner_of(waiting)]
+        self._count(owner_of(waiting), count + 1, count)
 
     def _count(self, owner: str, before: int, after: int) -> None:
         if before:
@@ -92,8 +100,18 @@ class SheddingQueue(BatchQueue):
         on_shed: Answers a batch that was shed; gets it, its priority, and the load.
     """
 
-    # The base's deque stays empty: nothing leaves a deque from the middle at a bounded cost.
-    __slots__ = ("_cap_of", "_intents_max", "_on_shed", "_order", "_priority_of", "_ranks")
+    __slots__ = (
+        "_cap_of",
+        "_groups",
+        "_intents_max",
+        "_losers_max",
+        "_lost_at",
+        "_lowest_first",
+        "_on_shed",
+        "_priority_of",
+        "_ranks",
+        "_standings",
+    )
 
     def __init__(
         self,
@@ -102,120 +120,142 @@ class SheddingQueue(BatchQueue):
         cap_of: Callable[[str], int],
         on_shed: Callable[[Waiting, int, Load], None],
     ) -> None:
-        super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+        super().__init__(limits)
         self._intents_max = limits.batch_intents_max
         self._priority_of = priority_of
         self._cap_of = cap_of
         self._on_shed = on_shed
-        self._order: OrderedDict[Waiting, int] = OrderedDict()  # with the priority of each
+        self._losers_max = limits.attempts_submitters_max
+        self._groups = 0
+        self._lost_at: dict[str, int] = {}  # at which group an owner lost, and had none since
+        # A standing is a priority less the group since which it counts: a later one stands lower.
+        self._standings: dict[Waiting, int] = {}
         self._ranks: dict[int, _Rank] = {}
+        self._lowest_first: list[int] = []
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
         """Refuse at once what does not even claim a higher priority than the lowest that waits."""
-        if not self._ranks:
+        if self._lane:
+            self._put_aside()
+        lowest = self._lowest()
+        if lowest is None:
             return load
-        lowest = min(self._ranks)
-        may_be_higher = _claimed(raw, self._intents_max) > lowest < self._cap_of(submitter)
-        return None if may_be_higher else load
+        needed = lowest + self._lost_at.get(submitter, self._groups)
+        if (
+            needed < PRIORITY_MAX
+            and _claims_more(raw, needed, self._intents_max)
+            and needed < self._cap_of(submitter)
+            and self._may_lose(lowest, submitter)
+        ):
+            return None
+        if submitter not in self._lost_at:
+            self._note_loss(submitter)
+        return load
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
         """Shed what is lower, as much as this batch needs, and give it the place; or nothing."""
-        priority, size = self._priority_of(waiting.batch), len(waiting.batch.encoded)
-        if not self._can_make_room(priority, size):
+        self._put_aside()
+        owner, size = owner_of(waiting), len(waiting.batch.encoded)
+        standing = self._priority_of(waiting.batch) - self._since(owner)
+        if not self._can_make_room(standing, size, owner):
+            self._note_loss(owner)
             return load
-        while True:
-            self._shed(min(self._ranks), load)
-            if not self._order or self._bytes + size <= self._bytes_max:
+        while (lowest := self._lowest()) is not None:
+            self._shed(lowest, load)
+            if self._bytes + size <= self._bytes_max:
                 break
         self.post_nowait(waiting, size)
         return None
 
-    def post_nowait(self, message: Waiting, size: int = 0) -> None:
-        """Put a batch at the end of the queue.
-
-        Raises:
-            MailboxFull: It would hold more than it may.
-        """
-        order = self._order
-        if len(order) >= self._count_max:
-            raise MailboxFull("mailbox_batches", len(order), self._count_max)
-        if self._bytes + size > self._bytes_max and order:
-            raise MailboxFull("mailbox_bytes", self._bytes + size, self._bytes_max)
-        priority = self._priority_of(message.batch)
-        order[message] = priority
-        rank = self._ranks.get(priority)
-        if rank is None:
-            rank = self._ranks[priority] = _Rank()
-        rank.add(message)
-        self._bytes += size
-        self._most = max(self._most, len(order))
-        if self._parked is not None and not self.is_paused:
-            self.wake()
-
     def take(
         self, count_max: int, enough: Callable[[Waiting], bool] | None = None
     ) -> list[Waiting]:
-        """Take the oldest batches: at most `count_max`, and none after `enough` said yes."""
-        order = self._order
-        taken: list[Waiting] = []
-        while order and len(taken) < count_max and not self.is_paused:
-            waiting, priority = order.popitem(last=False)
-            self._ranks[priority].remove_oldest(waiting)
-            self._forget(waiting, priority)
-            taken.append(waiting)
-            if enough is not None and enough(waiting):
-                break
-        self._received += len(taken)
+        """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
+        taken = super().take(count_max, enough)
+        if self._lost_at:
+            self._groups += bool(taken)
+            for waiting in taken:
+                self._lost_at.pop(owner_of(waiting), None)
+            if not len(self):
+                self._lost_at.clear()
         return taken
 
-    @property
-    def oldest(self) -> Waiting | None:
-        """The batch that has waited longest."""
-        return next(iter(self._order), None)
+    def _add(self, waiting: Waiting) -> None:
+        super()._add(waiting)
+        standing = self._priority_of(waiting.batch) - self._since(owner_of(waiting))
+        self._standings[waiting] = standing
+        rank = self._ranks.get(standing)
+        if rank is None:
+            rank = self._ranks[standing] = _Rank()
+            heappush(self._lowest_first, standing)
+        rank.add(waiting)
 
-    def replies(self) -> "list[asyncio.Future[Any]]":
-        """Give the replies of all who wait."""
-        return [waiting.reply for waiting in self._order]
+    def _left(self, waiting: Waiting) -> None:
+        super()._left(waiting)
+        standing = self._standings.pop(waiting)
+        rank = self._ranks[standing]
+        rank.remove_oldest(waiting)
+        if not rank:
+            self._forget(standing)
 
-    def __len__(self) -> int:
-        return len(self._order)
+    def _shed(self, standing: int, load: Load) -> None:
+        rank = self._ranks[standing]
+        waiting = rank.pop_lowest()
+        if not rank:
+            self._forget(standing)
+        del self._standings[waiting]
+        self._turns.discard(waiting)
+        super()._left(waiting)
+        self._note_loss(owner_of(waiting))
+        self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
-    def _can_make_room(self, priority: int, size: int) -> bool:
-        """Tell whether something is lower, and all of that is enough."""
-        ranks = self._ranks
-        if not ranks or min(ranks) >= priority:
+    def _can_make_room(self, standing: int, size: int, owner: str) -> bool:
+        """Tell whether something is lower, of one who has no fewer, and all of that is enough."""
+        ranks, lowest = self._ranks, self._lowest()
+        if lowest is None or lowest >= standing:
+            return False
+        if not self._may_lose(lowest, owner):
             return False
         if self._bytes + size <= self._bytes_max:
             return True
-        lower = [rank for lowest, rank in ranks.items() if lowest < priority]
+        lower = [rank for place, rank in ranks.items() if place < standing]
         kept = self._bytes - sum(rank.size for rank in lower)
         return kept + size <= self._bytes_max or len(lower) == len(ranks)
 
-    def _shed(self, priority: int, load: Load) -> None:
-        waiting = self._ranks[priority].pop_lowest()
-        del self._order[waiting]
-        self._forget(waiting, priority)
-        self._on_shed(waiting, priority, load)
+    def _may_lose(self, lowest: int, owner: str) -> bool:
+        """Tell whether who would lose to an owner has no fewer waiting than it, or is it itself."""
+        loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
+        return loser == owner or count_of(loser) >= count_of(owner)
 
-    def _forget(self, waiting: Waiting, priority: int) -> None:
-        self._bytes -= len(waiting.batch.encoded)
-        if not self._ranks[priority]:
-            del self._ranks[priority]
+    def _lowest(self) -> int | None:
+        """Give the lowest standing that waits."""
+        standings, ranks = self._lowest_first, self._ranks
+        while standings and standings[0] not in ranks:
+            heappop(standings)
+        return standings[0] if standings else None
+
+    def _forget(self, standing: int) -> None:
+        del self._ranks[standing]
+        if len(self._lowest_first) > 2 * len(self._ranks) + _GONE_MAX:
+            self._lowest_first = list(self._ranks)
+            heapify(self._lowest_first)
+
+    def _since(self, owner: str) -> int:
+        """Give the group since which an owner's priority ages."""
+        return self._lost_at.get(owner, self._groups)
+
+    def _note_loss(self, owner: str) -> None:
+        if len(self._lost_at) < self._losers_max:
+            self._lost_at.setdefault(owner, self._groups)
 
 
-def _owner(waiting: Waiting) -> str:
-    """Say whose a batch is: the submitter's, or of the agent that the operator speaks for."""
-    batch = waiting.batch
-    return batch.agents[0] if batch.submitter == OPERATOR else batch.submitter
-
-
-def _claimed(raw: object, count_max: int) -> int:
-    """Read the priority that a batch claims, before it is checked; the highest if in doubt."""
+def _claims_more(raw: object, needed: int, count_max: int) -> bool:
+    """Tell whether a batch claims a higher priority, before it is checked; yes if in doubt."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
-    if type(intents) is not list or len(intents) > count_max:
-        return PRIORITY_MAX
-    claims: list[Any] = [intent.get("priority") for intent in intents if type(intent) is dict]
-    if len(claims) < len(intents) or {*map(type, claims)} != {int}:
-        return PRIORITY_MAX
-    highest: int = max(claims)
-    return highest
+    if type(intents) is not list or not 0 < len(intents) <= count_max:
+        return True
+    for intent in intents:
+        claim = intent.get("priority") if type(intent) is dict else None
+        if type(claim) is not int or claim > needed:
+            return True
+    return False

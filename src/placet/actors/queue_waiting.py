@@ -1,35 +1,34 @@
-"""`wait`: who comes under load stands in line, first come, first in, and nobody overtakes.
+"""`wait`: who comes under load stands in line, and those in line go in in turns.
 
-The line is a list of promises, not of tasks: whoever posted holds a future, and it costs one timer.
-It is bounded by count, by bytes and by time. What leaves the line early, withdrawn or timed out,
-leaves nothing behind and hands its turn on.
+Submitter by submitter, each one's batches first come, first in; nobody passes by the line. The line
+is a list of promises, not of tasks: whoever posted holds a future. It is bounded by count, by bytes
+and by time, and one timer rings for the next deadline in it. What leaves the line early, withdrawn
+or timed out, leaves nothing behind and hands its turn on.
 
     Source: the share of one submitter is the dynamic threshold of Choudhury and Hahne, "Dynamic
     queue length thresholds for shared-memory packet switches", 1998, with alpha = 1.
 """
 
 import asyncio
-from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
 
 from placet.actors.door import Load, timed_out
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock
-from placet.actors.queue import BatchQueue, Waiting
+from placet.actors.queue import BatchQueue
+from placet.actors.queue_turns import Turns
+from placet.actors.waiting import Waiting
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
+_GONE_MAX: Final = 64
 _MS_NS = 1_000_000
 _LOOK_AGAIN_S = 0.05
 """When to look again, at the earliest, where nothing will be taken from the queue."""
-
-
-class _Place(NamedTuple):
-    waiting: Waiting
-    deadline: asyncio.TimerHandle
 
 
 class WaitingQueue(BatchQueue):
@@ -38,19 +37,21 @@ class WaitingQueue(BatchQueue):
     Args:
         limits: Bounds of the queue and of the line.
         clock: Says when it is.
-        judge: Says what stands against one more batch in this queue, now.
-        refuse: Makes the answer to a refusal.
+        judge: Says what stands against one more batch of a submitter in this queue, now.
+        refuse: Makes the answer to a refusal; told whether it was a dry run.
     """
 
     __slots__ = (
+        "_bell",
         "_clock",
+        "_deadlines",
         "_full",
         "_judge",
         "_limits",
         "_line",
         "_line_bytes",
+        "_places",
         "_refuse",
-        "_shares",
         "_timer",
     )
 
@@ -58,47 +59,52 @@ class WaitingQueue(BatchQueue):
         self,
         limits: Limits,
         clock: Clock,
-        judge: Callable[[BatchQueue], Load | None],
-        refuse: Callable[[Refusal], Verdict],
+        judge: Callable[[BatchQueue, str], Load | None],
+        refuse: Callable[[Refusal, bool], Verdict],
     ) -> None:
-        super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+        super().__init__(limits)
         self._limits = limits
         self._clock = clock
         self._judge = judge
         self._refuse = refuse
-        self._line: OrderedDict[asyncio.Future[Any], _Place] = OrderedDict()
+        self._line = Turns()
+        self._places: dict[asyncio.Future[Any], Waiting] = {}
         self._line_bytes = 0
-        self._shares: Counter[str] = Counter()
+        # By the loop's time, earliest first; those that have left are passed over.
+        self._deadlines: list[tuple[float, int, asyncio.Future[Any]]] = []
+        self._bell: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._full = _no_place("line_batches", limits.line_batches_max, limits.line_batches_max)
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Let who has much waiting have the queue too: the line is shared, and served in turns."""
+        return None
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
         """Refuse at once only where the line is full, or the submitter's share of it."""
         limits, length = self._limits, len(self._line)
         if length >= limits.line_batches_max:
             return self._full
-        share, free = self._shares[submitter], limits.line_batches_max - length
+        share, free = self._line.count_of(submitter), limits.line_batches_max - length
         if share >= free and submitter != OPERATOR:
             # At most as many as it leaves free: the other half of the line is for the others.
             return _no_place("line_batches_of_submitter", share, free)
         return None
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
-        """Put a batch at the end of the line."""
+        """Put a batch into the line, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         full = self.turn_away(load, None, submitter)
         if full is not None:
             return full
-        if self._line and self._line_bytes + size > self._limits.line_bytes_max:
+        if self._places and self._line_bytes + size > self._limits.line_bytes_max:
             value = self._line_bytes + size
             return _no_place("line_bytes", value, self._limits.line_bytes_max)
-        reply = waiting.reply
-        loop = asyncio.get_running_loop()
-        deadline = loop.call_later(self._patience_ns(waiting) / SECOND_NS, self._expire, reply)
-        self._line[reply] = _Place(waiting, deadline)
+        self._line.add(waiting)
         self._line_bytes += size
-        self._shares[submitter] += 1
-        reply.add_done_callback(self._withdrawn)
+        self._places[waiting.reply] = waiting
+        waiting.reply.add_done_callback(self._withdrawn)
+        self._set_deadline(waiting)
         self._look_again(load)
         return None
 
@@ -108,54 +114,57 @@ class WaitingQueue(BatchQueue):
         Raises:
             MailboxFull: It would hold more than it may, or there is a line.
         """
-        if self._line:
+        if self._places:
             raise MailboxFull("mailbox_batches", len(self), self._count_max)
         super().post_nowait(message, size)
 
     def take(
         self, count_max: int, enough: Callable[[Waiting], bool] | None = None
     ) -> list[Waiting]:
-        """Take the oldest batches, and let in as many from the line."""
+        """Take batches as they come, or in turns, and let in as many from the line."""
         taken = super().take(count_max, enough)
-        if self._line:
+        if self._places:
             self.let_in()
         return taken
 
     def take_all(self) -> list[Waiting]:
         """Take every batch, those in line too."""
-        line = [place.waiting for place in self._line.values()]
-        for reply in list(self._line):
-            self._leave(reply)
+        line = sorted(self._line, key=lambda one: one.number)
+        for waiting in line:
+            self._line.discard(waiting)
+            self._forget(waiting)
         return [*super().take_all(), *line]
 
     def let_in(self) -> None:
-        """Let in who came first, and the next, as long as nothing stands against it."""
-        line = self._line
-        while line:
-            reply = next(iter(line))
-            waiting = line[reply].waiting
-            if reply.done():  # withdrawn a moment ago
-                self._leave(reply)
+        """Let in whose turn it is, and the next, as long as nothing stands against it."""
+        line, is_judged = self._line, False
+        while self._places:
+            waiting = line.peek()
+            if waiting.reply.done():  # withdrawn a moment ago
+                line.discard(waiting)
+                self._forget(waiting)
                 continue
-            load = self._judge(self)
-            if load is not None:
-                self._look_again(load)
-                return
+            if not is_judged:  # once: within this moment only room is used up
+                load, is_judged = self._judge(self, waiting.batch.submitter), True
+                if load is not None:
+                    self._look_again(load)
+                    return
             try:
                 super().post_nowait(waiting, len(waiting.batch.encoded))
-            except MailboxFull:  # by bytes: it will be asked again when something is taken
+            except MailboxFull:  # it will be asked again when something is taken
                 return
-            self._leave(reply)
+            line.pop()
+            self._forget(waiting)
             waiting.queued_ns = self._clock.monotonic_ns()
 
     @property
     def in_line(self) -> int:
         """How many stand in line."""
-        return len(self._line)
+        return len(self._places)
 
     def replies(self) -> list[asyncio.Future[Any]]:
         """Give the replies of all who wait, in line too."""
-        return [*super().replies(), *self._line]
+        return [*super().replies(), *self._places]
 
     def _patience_ns(self, waiting: Waiting) -> int:
         valid_for_ns = waiting.batch.valid_for_ns
@@ -171,31 +180,62 @@ class WaitingQueue(BatchQueue):
         self._timer = None
         self.let_in()
 
-    def _expire(self, reply: "asyncio.Future[Any]") -> None:
-        waiting = self._line[reply].waiting
-        self._leave(reply)
-        if not reply.done():  # else withdrawn in the same moment
-            waited_ns = self._clock.monotonic_ns() - waiting.since_ns
-            reply.set_result(self._refuse(timed_out(waited_ns, self._patience_ns(waiting))))
+    def _set_deadline(self, waiting: Waiting) -> None:
+        deadlines, loop = self._deadlines, asyncio.get_running_loop()
+        if len(deadlines) > 2 * len(self._places) + _GONE_MAX:
+            deadlines = [one for one in deadlines if one[2] in self._places]
+            heapify(deadlines)
+            self._deadlines = deadlines
+        ends = loop.time() + self._patience_ns(waiting) / SECOND_NS
+        heappush(deadlines, (ends, waiting.number, waiting.reply))
+        if self._bell is None or ends < self._bell.when():
+            self._ring_at(ends)
+
+    def _ring_at(self, ends: float) -> None:
+        if self._bell is not None:
+            self._bell.cancel()
+        self._bell = asyncio.get_running_loop().call_at(ends, self._expire_due, ends)
+
+    def _expire_due(self, now: float) -> None:
+        """Answer those whose deadline has come, and set the bell for the next."""
+        self._bell = None
+        deadlines, places = self._deadlines, self._places
+        now = max(now, asyncio.get_running_loop().time())
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][2] not in places):
+            reply = heappop(deadlines)[2]
+            if reply in places:
+                self._expire(places[reply])
+        if deadlines:
+            self._ring_at(deadlines[0][0])
         self.let_in()
 
+    def _expire(self, waiting: Waiting) -> None:
+        self._line.discard(waiting)
+        self._forget(waiting)
+        if not waiting.reply.done():  # else withdrawn in the same moment
+            waited_ns = self._clock.monotonic_ns() - waiting.since_ns
+            refusal = timed_out(waited_ns, self._patience_ns(waiting))
+            waiting.reply.set_result(self._refuse(refusal, waiting.batch.dry_run))
+
     def _withdrawn(self, reply: "asyncio.Future[Any]") -> None:
-        if reply in self._line:
-            self._leave(reply)
+        waiting = self._places.get(reply)
+        if waiting is not None:
+            self._line.discard(waiting)
+            self._forget(waiting)
             self.let_in()
 
-    def _leave(self, reply: "asyncio.Future[Any]") -> None:
-        waiting, deadline = self._line.pop(reply)
-        deadline.cancel()
+    def _forget(self, waiting: Waiting) -> None:
+        """Clear away what is left of one that has left the line."""
+        reply = waiting.reply
+        del self._places[reply]
         reply.remove_done_callback(self._withdrawn)
         self._line_bytes -= len(waiting.batch.encoded)
-        submitter = waiting.batch.submitter
-        self._shares[submitter] -= 1
-        if not self._shares[submitter]:
-            del self._shares[submitter]
-        if not self._line and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if not self._places:
+            self._deadlines.clear()
+            for timer in (self._timer, self._bell):
+                if timer is not None:
+                    timer.cancel()
+            self._timer = self._bell = None
 
 
 def _no_place(signal: str, value: int, limit: int) -> Load:

@@ -38,4 +38,6 @@ class Ticket(Awaitable[Verdict]):
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Verdict]:
-        return asyncio.shield(self._future).__await__()
+        if self._future.done():  # who posts and awaits in a loop lets others have a turn
+            yield from asyncio.sleep(0).__await__()
+        return (yield from asyncio.shield(self._future).__await__())

@@ -4,7 +4,7 @@ Everybody whose message was taken is owed an answer (G1): by the commit that the
 where the turn fails half way, by the failure.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from placet.schemas.refusal import REMEMBERED_STAGES
 from placet.schemas.verdict import Verdict
@@ -12,8 +12,10 @@ from placet.schemas.verdict import Verdict
 if TYPE_CHECKING:
     import asyncio
 
-    from placet.actors.committer import Reply
     from placet.schemas.effect import Effect
+
+Reply: TypeAlias = "tuple[asyncio.Future[Any], object]"
+"""Whoever waits, and what it is told."""
 
 
 class Turn:
@@ -50,10 +52,14 @@ def is_kept(verdict: Verdict) -> bool:
 
 
 def resolve(reply: "asyncio.Future[Any]", result: object) -> None:
-    """Give a result, or raise one that is an exception; harmless where nobody waits any more."""
+    """Give a result, or raise one that is an exception; harmless where nobody waits any more.
+
+    A failure is the world's, which reports it once; a reply that nobody asks for says nothing.
+    """
     if reply.done():
         return
     if isinstance(result, BaseException):
         reply.set_exception(result)
+        reply.exception()  # else asyncio prints a trace for each that is never awaited
     else:
         reply.set_result(result)

@@ -5,10 +5,11 @@ What an agent may not see is judged when it is looked at, on the copy and not on
 a view costs its agent what it looks at and stays true at its seq.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from placet.kernel.domain import Domain, Ref
+from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
+from placet.kernel.registry import Registry, without
 from placet.kernel.state import Entity, State, WorldState
 from placet.schemas.codec import Json
 from placet.schemas.limits import SECOND_NS
@@ -19,8 +20,7 @@ class Viewer:
     """Makes views of one world."""
 
     def __init__(self, kernel: Kernel) -> None:
-        domains = kernel.registry.domains
-        self._hiding = [d for d in domains if type(d).may_see is not Domain.may_see]
+        self._registry = kernel.registry
         self._seq = -1
         self._cut = State()
 
@@ -29,30 +29,26 @@ class Viewer:
         if self._seq != kernel.seq:
             self._seq = kernel.seq
             self._cut = _copy(kernel.tree)
-        shown: Mapping[str, Mapping[str, Mapping[str, Json]]] = WorldState(self._cut)
-        if self._hiding:
-            shown = _SeenState(self._cut, agent_id, self._hiding)
+        shown = _SeenState(self._cut, agent_id, self._registry)
         return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, shown)
 
 
 class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     """A cut without what one agent may not see."""
 
-    __slots__ = ("_agent_id", "_cut", "_hiding", "_shown")
+    __slots__ = ("_agent_id", "_cut", "_registry", "_shown")
 
-    def __init__(self, cut: State, agent_id: str, hiding: Sequence[Domain]) -> None:
+    def __init__(self, cut: State, agent_id: str, registry: Registry) -> None:
         self._cut = cut
         self._shown = WorldState(cut)
         self._agent_id = agent_id
-        self._hiding = hiding
+        self._registry = registry
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
         rows = self._shown[collection]
-        prefix = collection.partition(".")[0]
-        for domain in self._hiding:
-            if domain.name == prefix:
-                return _SeenEntities(rows, self._cut, self._agent_id, domain, collection)
-        return rows
+        if not self._registry.hiding(collection):
+            return rows
+        return _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shown)
@@ -64,27 +60,28 @@ class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
 class _SeenEntities(Mapping[str, Mapping[str, Json]]):
     """One collection without what one agent may not see."""
 
-    __slots__ = ("_agent_id", "_collection", "_cut", "_domain", "_rows")
+    __slots__ = ("_agent_id", "_collection", "_cut", "_registry", "_rows")
 
     def __init__(
         self,
         rows: Mapping[str, Mapping[str, Json]],
         cut: State,
         agent_id: str,
-        domain: Domain,
+        registry: Registry,
         collection: str,
     ) -> None:
         self._rows = rows
         self._cut = cut
         self._agent_id = agent_id
-        self._domain = domain
+        self._registry = registry
         self._collection = collection
 
     def __getitem__(self, entity: str) -> Mapping[str, Json]:
         fields = self._rows[entity]
-        if not self._may_see(entity):
+        ref = Ref(self._collection, entity)
+        if not self._registry.may_see(self._cut, self._agent_id, ref):
             raise KeyError(entity)
-        return fields
+        return without(fields, self._registry.hidden_fields(self._cut, self._agent_id, ref))
 
     def __iter__(self) -> Iterator[str]:
         return filter(self._may_see, self._rows)
@@ -93,7 +90,8 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
         return sum(1 for _ in self)
 
     def _may_see(self, entity: str) -> bool:
-        return self._domain.may_see(self._cut, self._agent_id, Ref(self._collection, entity))
+        ref = Ref(self._collection, entity)
+        return self._registry.may_see(self._cut, self._agent_id, ref)
 
 
 def _copy(tree: State) -> State:

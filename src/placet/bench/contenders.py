@@ -25,6 +25,7 @@ from placet.bench.workloads import (
     make_domain,
     make_kernel_config,
 )
+from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.redecide import Redecider
 from placet.kernel.replay import Replayer
@@ -166,12 +167,15 @@ class WholeWorld(Contender):
         orchestrator: The world.
     """
 
-    def __init__(self, load: Load, store: str = "memory://") -> None:
+    def __init__(
+        self, load: Load, store: str = "memory://", *, domain: Domain | None = None
+    ) -> None:
         super().__init__()
         self._load = load
         self._handles: dict[str, AgentHandle] = {}
         self._exit = AsyncExitStack()
-        self.orchestrator = Orchestrator(make_domain(), make_config(load.shape, store))
+        config = make_config(load.shape, store)
+        self.orchestrator = Orchestrator(domain or make_domain(), config)
 
     async def __aenter__(self) -> Self:
         await self._exit.enter_async_context(self.orchestrator)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from placet.bench.contenders import Contender, KernelAlone
 from placet.bench.workloads import Chunk, Load, make_domain, make_kernel_config
 from placet.kernel.kernel import Kernel
-from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, files_beside
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.taking import take_snapshot
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import file_of
 from placet.schemas.record import LogGroup, decode_record
 
 GROUP_RECORDS = 32
@@ -62,9 +63,9 @@ class DiskLog:
 
     @property
     def _files(self) -> SnapshotFiles:
-        files = snapshots_of(self.log)
-        assert files is not None, "the log is in a file"
-        return files
+        path = file_of(self.log)
+        assert path is not None, "the log is in a file"
+        return files_beside(path)
 
 
 class Recovering(Contender):

@@ -46,6 +46,7 @@ BARS: Final = (
     Bar("W1, intents/s ÷ reference loop", "w1", "ratio_to_reference", True, 0.5, 0.7),
     Bar("W1, k intents/s", "w1", "intents_per_second", True, 100, 150, 1e-3),
     Bar("W1s, k intents/s", "w1s", "intents_per_second", True, 35, 60, 1e-3),
+    Bar("W2, moves shown to 8 neighbors ÷ W1", "w2", "ratio_to_w1", True, 0.4, 0.6),
     Bar("W3 ÷ the same in memory", "w3", "ratio_to_memory", True, 0.6, 0.9),
     Bar("W3 commit p50, ms (the bar holds up to 4)", "w3", "commit_ms.p50", False, 4, None),
     Bar("W4 p50, µs", "w4", "verdict_ms.p50", False, 100, 60, 1e3),

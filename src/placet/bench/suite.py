@@ -20,6 +20,7 @@ from placet.bench.contenders import (
 )
 from placet.bench.footprint import bytes_per_agent, bytes_per_req_id, import_seconds
 from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
+from placet.bench.observed import ObservedWorld, Walking, reach_for
 from placet.bench.overload import overload
 from placet.bench.recovering import DiskLog, Recovering, opening
 from placet.bench.workloads import Load, Scale, Shape
@@ -80,6 +81,32 @@ async def w1s(scale: Scale, seconds: float) -> Figures:
     """Throughput: batches of 1, one outstanding per agent."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids, batch_intents=1)
     return await _in_memory(shape, scale, seconds)
+
+
+async def w2(scale: Scale, seconds: float) -> Figures:
+    """Delivery: W1, and every move shown to about eight neighbors, all of whom observe."""
+    shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
+    reference, world, observed = contenders = (
+        Reference(Load(shape, chunk_intents=scale.chunk_intents)),
+        WholeWorld(Load(shape, chunk_intents=scale.chunk_intents)),
+        ObservedWorld(Walking(shape, chunk_intents=scale.chunk_intents), reach_for(scale.agents)),
+    )
+    turns = await _compete(contenders, seconds)
+    intents = sum(turn.intents for turn in turns[observed])
+    to_w1 = spread(ratios(turns[observed], turns[world]))
+    figures = _figures(turns[observed], turns[reference])
+    figures["verdict_ms"] = percentiles_ms(observed.latencies_ns)
+    figures["ratio_to_w1"] = to_w1.middle
+    figures["spread"]["ratio_to_w1"] = to_w1.as_dict()
+    figures["changes_per_batch"] = observed.changes * shape.batch_intents / intents
+    figures["observations_per_second"] = observed.observations / sum(
+        turn.wall_ns / 1e9 for turn in turns[observed]
+    )
+    figures["notes"] = [
+        "agents walk about a place of their own; W1's leap anywhere, which is the same work for it",
+        "what one group did to a mover is one change for each neighbor",
+    ]
+    return figures
 
 
 async def w3(scale: Scale, seconds: float) -> Figures:
@@ -227,6 +254,7 @@ async def importing(scale: Scale, _seconds: float) -> Figures:
 SUITE: Final[Mapping[str, Workload]] = {
     "w1": w1,
     "w1s": w1s,
+    "w2": w2,
     "w3": w3,
     "w4": w4,
     "w5": w5,

@@ -4,6 +4,8 @@ The draft has changed the state already; here it becomes final. Refusals that ar
 req_ids are recorded too; every other refusal leaves no trace.
 """
 
+from msgspec.structs import asdict
+
 from placet.kernel import booking
 from placet.kernel.gate.context import GateContext, GuestFault
 from placet.kernel.journal import Journal
@@ -12,7 +14,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import ENCODE_ERRORS
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Admitted, Refused, Scheduled, encode_record
+from placet.schemas.record import Admitted, Answered, Refused, Scheduled, encode_record
 from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
 from placet.schemas.verdict import Verdict
 
@@ -59,6 +61,8 @@ class Applier:
             None if draft.normalized is None else [*draft.normalized.items()],
             _notices(batch, draft),
         )
+        if draft.answers is not None:
+            record = Answered(**asdict(record), answers=[*draft.answers.items()])
         try:
             data = encode_record(record)
         except ENCODE_ERRORS as error:
@@ -66,6 +70,7 @@ class Applier:
             raise GuestFault("recording of what the rules did", error) from error
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft)
+            verdict.foresee(draft.diff())
             draft.undo()
             return verdict
         draft.trim(changes)
@@ -145,7 +150,9 @@ class Applier:
             notices = dict(draft.notices)
             for index, known in (batch.notices or {}).items():
                 notices[index] = (*known, *notices.get(index, ()))
-        verdict.attach(batch.intents, _seqs(batch, first_seq), draft.normalized, notices)
+        verdict.attach(
+            batch.intents, _seqs(batch, first_seq), draft.normalized, notices, draft.answers
+        )
         return verdict
 
 

@@ -5,7 +5,7 @@ replay are the books there were.
 """
 
 from placet.kernel.gate import quota
-from placet.kernel.ledger import Agent, Ledger, Pending, Policy
+from placet.kernel.ledger import Agent, Ledger, Mark, Pending, Policy
 from placet.kernel.window import (
     PastRefusal,
     admitted_block,
@@ -14,13 +14,16 @@ from placet.kernel.window import (
     scheduled_block,
 )
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.limits import Limits
 from placet.schemas.record import (
     Admitted,
     AgentChanged,
     Configured,
+    EffectChanged,
     ExecutorChanged,
+    Forked,
     Refused,
     Registered,
     Scheduled,
@@ -70,6 +73,17 @@ def book_executor(ledger: Ledger, record: ExecutorChanged) -> None:
         ledger.executors[record.kind] = record.depth_max
 
 
+def book_forked(ledger: Ledger, record: Forked) -> None:
+    """Let go of agents, with what waits for them; where effects are refused, of executors."""
+    for agent_id in record.dropped:
+        for number, waiting in list(ledger.scheduled.items()):
+            if any(item[0] == agent_id for item in from_canonical(waiting.encoded)):
+                ledger.pop_scheduled(number)
+        ledger.remove_agent(agent_id)
+    if record.effects == "refuse":
+        ledger.executors.clear()
+
+
 def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
     """Charge, remember and post the effects of an admitted batch."""
     first_seq = ledger.seq + 1
@@ -110,6 +124,11 @@ def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> No
 def book_settled(ledger: Ledger, record: Settled) -> None:
     """Take an effect out of the outbox."""
     ledger.settle_effect(record.effect_seq, record.k)
+
+
+def book_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
+    """Note what became of an effect that is done at most once."""
+    ledger.mark_effect(record.effect_seq, record.k, Mark(record.what, record.why))
 
 
 def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:

@@ -1,7 +1,8 @@
 """What happens to a world besides batches.
 
-Agents and executors come and go, time passes, effects settle. Each is a record with a seq of its
-own, in the same chain. What a domain's hook does is made final with its record, or undone.
+Agents come and go, time passes; for executors and effects see `outbox.py`. Each is a record with a
+seq of its own, in the same chain. What a domain's hook does is made final with its record, or
+undone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +13,13 @@ from placet.kernel import booking
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules
-from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
+from placet.kernel.gate.plain import NotPlain, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.succession import Rules
 from placet.kernel.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json
 from placet.schemas.config import Quota
-from placet.schemas.effect import Effect, Settlement
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.limits import SECOND_NS, Limits
@@ -29,12 +29,10 @@ from placet.schemas.record import (
     Changes,
     Checkpoint,
     Configured,
-    ExecutorChanged,
     Header,
     Record,
     Registered,
     RulesChanged,
-    Settled,
     Tick,
     encode_record,
 )
@@ -76,7 +74,7 @@ class Control:
             )
 
         hooks = [partial(domain.on_open, draft) for domain in registry.domains]
-        self._write(*self._act("on_open", hooks, header, seq=0))
+        self.write(*self.act("on_open", hooks, header, seq=0))
 
     def change_rules(self, rules: Rules) -> None:
         """Say that other rules decide from here on."""
@@ -86,7 +84,7 @@ class Control:
             now_ns=self._context.now_ns,
             **rules._asdict(),
         )
-        self._write(record, encode_record(record))
+        self.write(record, encode_record(record))
 
     def configure(self, policy: Policy) -> None:
         """Decide by another policy from here on."""
@@ -99,12 +97,12 @@ class Control:
             quotas={kind: _pair(quota) for kind, quota in policy.quotas.items()},
             world_quota=None if policy.world_quota is None else _pair(policy.world_quota),
             default_permissions=_sorted(policy.default_permissions),
-            limits={name: getattr(policy.limits, name) for name in Limits.__slots__},
+            limits=policy.limits.recorded(),
         )
         data = encode_record(record)
         booking.book_configured(ledger, record)
         self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
-        self._write(record, data)
+        self.write(record, data)
 
     def register_agent(
         self,
@@ -152,9 +150,9 @@ class Control:
             partial(domain.on_register, draft, agent_id, plain)
             for domain in self._context.registry.domains
         ]
-        record, data = self._act("on_register", hooks, registered, agent_id)
+        record, data = self.act("on_register", hooks, registered, agent_id)
         booking.book_registered(ledger, record)
-        self._write(record, data)
+        self.write(record, data)
         return ledger.agents[agent_id]
 
     def change_agent(
@@ -184,33 +182,9 @@ class Control:
         if what == "removed":
             domains = self._context.registry.domains
             hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
-        record, data = self._act("on_remove", hooks, changed, agent_id, is_contained=True)
+        record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
         booking.book_agent_changed(ledger, record)
-        self._write(record, data)
-
-    def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Note an executor of an effect kind and the bound of its outbox; None takes it away.
-
-        Raises:
-            ValueError: The kind is no name, or the bound no positive int.
-        """
-        if not is_identity(kind):
-            raise ValueError(f"an effect kind must be 1 to 128 characters, got {kind!r}")
-        if depth_max is not None and (type(depth_max) is not int or depth_max < 1):
-            raise ValueError(f"depth_max must be an int >= 1 or None, got {depth_max!r}")
-        ledger = self._ledger
-        if ledger.executors.get(kind) == depth_max:
-            return
-        record = ExecutorChanged(
-            prev=self._journal.prev,
-            seq=ledger.seq + 1,
-            now_ns=self._context.now_ns,
-            kind=kind,
-            depth_max=depth_max,
-        )
-        data = encode_record(record)
-        booking.book_executor(ledger, record)
-        self._write(record, data)
+        self.write(record, data)
 
     def tick(self) -> None:
         """Let what moves by itself move, at the present time."""
@@ -222,39 +196,7 @@ class Control:
         sim_time = now_ns / SECOND_NS
         ticking = self._context.registry.ticking
         hooks = [partial(domain.on_tick, draft, sim_time) for domain in ticking]
-        self._write(*self._act("on_tick", hooks, ticked, is_contained=True))
-
-    def settle(self, settlement: Settlement) -> bool:
-        """Take in the outcome of an effect, once; False if it is settled already or unknown.
-
-        It passes the gate as an intent of `system`: its output must be plain (structure), its key
-        must be open (dedup), and the domains take it in (domain).
-        """
-        ledger, draft, key = self._ledger, self._context.draft, settlement.key
-        pending = ledger.outbox.get((key.seq, key.k))
-        if pending is None:
-            return False
-        sound = _sound(settlement, ledger.policy.limits)
-        effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
-
-        def settled(changes: Changes) -> Settled:
-            return Settled(
-                prev=self._journal.prev,
-                seq=ledger.seq + 1,
-                now_ns=self._context.now_ns,
-                effect_seq=key.seq,
-                k=key.k,
-                succeeded=sound.succeeded,
-                output=sound.output,
-                changes=changes,
-            )
-
-        domains = self._context.registry.domains
-        hooks = [partial(domain.on_settle, draft, effect, sound) for domain in domains]
-        record, data = self._act("on_settle", hooks, settled, is_contained=True)
-        booking.book_settled(ledger, record)
-        self._write(record, data)
-        return True
+        self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
 
     def checkpoint(self) -> None:
         """Record the state digest."""
@@ -264,9 +206,11 @@ class Control:
             now_ns=self._context.now_ns,
             state_digest=self._context.state.digest(),
         )
-        self._write(record, encode_record(record))
+        self.write(record, encode_record(record))
 
-    def _write(self, record: Record, data: bytes) -> None:
+    # for `outbox.py` too
+
+    def write(self, record: Record, data: bytes) -> None:
         """Move the world on to a record that is booked."""
         self._ledger.seq = record.seq
         self._ledger.now_ns = record.now_ns
@@ -286,7 +230,7 @@ class Control:
                 "the limit `agents_max`; remove one or raise it"
             )
 
-    def _act(
+    def act(
         self,
         what: str,
         hooks: Iterable[Hook],
@@ -342,20 +286,6 @@ def _pair(quota: Quota) -> tuple[int, int]:
 
 def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
     return None if permissions is None else sorted(permissions)
-
-
-def _sound(settlement: Settlement, limits: Limits) -> Settlement:
-    """Hold an outcome to the structure stage: what is not plain JSON is a failure that says so."""
-    key = settlement.key
-    try:
-        output = to_plain(settlement.output, limits.payload_depth_max, limits.payload_bytes_max)
-    except TooLarge:
-        why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
-        return Settlement(key, succeeded=False, output=why)
-    except Exception as error:  # noqa: BLE001  # the executor boundary: a hostile object
-        said = str(error) if isinstance(error, NotPlain) else type(error).__name__
-        return Settlement(key, succeeded=False, output=f"output is not JSON: {said}")
-    return Settlement(key, bool(settlement.succeeded), output)
 
 
 def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:

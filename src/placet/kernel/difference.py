@@ -18,8 +18,11 @@ from placet.schemas.codec import Json, canonical
 from placet.schemas.record import (
     Admitted,
     AgentChanged,
+    Amended,
+    Answered,
     Changes,
     EntityChange,
+    Forked,
     Header,
     Record,
     Refused,
@@ -35,7 +38,7 @@ from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
 BatchRecord: TypeAlias = Admitted | Refused | Scheduled
-HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled
+HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | Forked | Amended
 
 STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
 """Codes of the warnings that are of the batch as it came, which no record holds."""
@@ -46,10 +49,13 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     AgentChanged: "on_remove",
     Tick: "on_tick",
     Settled: "on_settle",
+    Forked: "on_remove, for a fork,",
+    Amended: "invariants, for an amendment,",
 }
 _GIVEN: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "placing"),
     *("effect_seq", "k", "succeeded", "output"),
+    *("world", "parent", "given", "dropped", "cause"),
 )
 """Fields that say what a hook was told, where a record has them."""
 
@@ -288,7 +294,15 @@ def _difference_of_texts(record: Admitted, again: Admitted) -> Part | None:
         before = len(codes) - len(new)
         if codes[before:] != new or any(c not in STRUCTURE_NOTICES for c, _ in codes[:before]):
             return Part("a warning", codes, new, index)
+    told, tells = _answers_of(record), _answers_of(again)
+    for index in sorted(told.keys() | tells.keys()):
+        if canonical(told.get(index)) != canonical(tells.get(index)):
+            return Part("an answer", told.get(index), tells.get(index), index)
     return None
+
+
+def _answers_of(record: Admitted) -> dict[int, Json]:
+    return dict(record.answers) if isinstance(record, Answered) else {}
 
 
 def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json, int] | None:

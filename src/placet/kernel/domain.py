@@ -4,7 +4,7 @@ A domain is a plug-in in one file. It declares intent kinds, each with a pydanti
 a rule; the rule reads and writes the state through a draft, and answers None or a refusal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -15,7 +15,7 @@ from placet.schemas.intent import Intent
 
 if TYPE_CHECKING:
     from placet.kernel.draft import Draft
-    from placet.kernel.state import State
+    from placet.kernel.state import State, WorldState
 
 
 class Ref(NamedTuple):
@@ -84,6 +84,25 @@ Upcaster: TypeAlias = Callable[[dict[str, Json]], Mapping[str, Json]]
 """Make of an older payload one of today's: pure, from the payload alone, a copy of its own."""
 
 
+Risk: TypeAlias = Literal["read", "low", "medium", "high"]
+"""What a kind may do: `read` changes nothing, which the gate enforces; the others are the author's
+judgement, by which the agent layer decides what a person must confirm."""
+
+
+class Command(NamedTuple):
+    """A sentence that is an intent, whoever says it: matched as a whole, never inside another.
+
+    Attributes:
+        pattern: Regular expression over the whole message, without regard to case.
+        kind: The kind that it proposes.
+        payload: Makes the payload of the match's named groups.
+    """
+
+    pattern: str
+    kind: str
+    payload: Callable[[Mapping[str, str]], dict[str, Json]]
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of intent.
@@ -103,6 +122,12 @@ class Kind:
         summary: One line for people and tools.
         upcasters: Older version -> what makes of its payloads those of `version`. A log that holds
             an older version can be gone on with only if there is one for it.
+        risk: What it may do at most. A rule of a `read` kind that changes something is refused.
+        risk_of: Raises the risk for some payloads: asked with payload and state, as users see it
+            (`collection -> entity -> field`); never lowers it.
+        cost: What one costs, in units that the domain explains; shown to planners.
+        is_event: One that passed is told to those observers of whom the domain says that they
+            hear it (`Domain.hears`), each one and in order, whatever became of its trace.
     """
 
     name: str
@@ -115,6 +140,10 @@ class Kind:
     summary: str = ""
     reads_own: str | None = None
     upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
+    risk: Risk = "low"
+    risk_of: "Callable[[Mapping[str, Json], WorldState], Risk] | None" = None
+    cost: float = 0.0
+    is_event: bool = False
 
     def __post_init__(self) -> None:
         if not is_kind_name(self.name):
@@ -130,6 +159,57 @@ class Kind:
             )
 
 
+class Follower(Protocol):
+    """Whom a change may concern, kept up to date change by change beside the published state.
+
+    It may name too many and never too few; None is "everyone" and "everything".
+    """
+
+    def audience(self, ref: Ref) -> Set[str] | None:
+        """Name the agents who may see an entity."""
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        """Name the entities that an agent may see."""
+
+    def follow(self, state: "State", refs: Iterable[Ref]) -> None:
+        """Take in that entities have changed; the state is that after the change."""
+
+
+class Sight(Protocol):
+    """Who may see what; `placet.kernel.sight` has some to compose. Pure: judged on the state alone.
+
+    Attributes:
+        body: Collection in which each agent has an entity of its own, by its name.
+        looks_at: The fields of it by which its sight is judged: where one of them changes, all
+            that the agent may see is judged anew. None is "any of the state".
+        moves_by: Those of them of which the follower knows all: where one changes, what is
+            `within` before and after is seen as before, and only the rest is judged anew.
+        is_indexed: The follower knows bounds.
+        hides_fields: `hidden_fields` may name some.
+    """
+
+    body: str
+    looks_at: frozenset[str] | None
+    moves_by: frozenset[str]
+    is_indexed: bool
+    hides_fields: bool
+
+    def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
+        """Tell whether an agent may see an entity, that it is there."""
+
+    def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
+        """Name the fields that it may not see of it."""
+
+    def nearness(self, state: "State", agent_id: str, ref: Ref) -> float:
+        """Say how near it is, from 0 to 1: what is nearer is told first where not all can be."""
+
+    def borne_by(self, state: "State", ref: Ref) -> Iterable[Ref]:
+        """Name the entities whose being seen is judged by another one: what it holds, or says."""
+
+    def follower(self) -> Follower:
+        """Make an empty index for one published state."""
+
+
 @runtime_checkable
 class Domain(Protocol):
     """What a plug-in provides. Subclass it: all but `name`, `version` and `kinds` have defaults.
@@ -138,6 +218,10 @@ class Domain(Protocol):
         name: Prefix of its collections and of its codes; a lower-case identifier.
         version: Changes when a rule changes.
         kinds: What agents may propose.
+        guide: What a planner must know of it, in a few sentences.
+        commands: Sentences that are intents.
+        sight: Who may see what, where it is composed of policies (`placet.kernel.sight`): an
+            observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
 
     Every method is pure: its result depends on its arguments alone.
     """
@@ -145,6 +229,9 @@ class Domain(Protocol):
     name: str
     version: str
     kinds: Sequence[Kind]
+    guide: str = ""
+    commands: Sequence[Command] = ()
+    sight: "Sight | None" = None
 
     def settings(self) -> Mapping[str, Json] | None:
         """Give the keywords that make this domain again, as plain JSON; None where none can.
@@ -189,5 +276,16 @@ class Domain(Protocol):
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Tell whether an agent may see an entity: filters `changed` lists and views."""
+        """Tell whether an agent may see an entity: filters `changed` lists, views, observations."""
+        return self.sight is None or self.sight.may_see(state, agent_id, ref)
+
+    def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
+        """Name the fields that an agent may not see of an entity that it may see."""
+        return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
+
+    def hears(self, state: "State", agent_id: str, intent: Intent) -> bool:
+        """Tell whether an agent is told of an intent that passed, of a kind that `is_event`.
+
+        Asked of those alone who may see the speaker's own entity, where `sight` says which it is.
+        """
         return True

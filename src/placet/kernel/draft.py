@@ -54,6 +54,7 @@ class Draft:
         "_seed",
         "_undo",
         "agent_id",
+        "answers",
         "effects",
         "normalized",
         "notices",
@@ -79,6 +80,7 @@ class Draft:
         self.effects: list[tuple[int, str, dict[str, Json], str]] = []
         self.normalized: dict[int, dict[str, Json]] | None = None
         self.notices: dict[int, tuple[Notice, ...]] | None = None
+        self.answers: dict[int, Json] | None = None
 
     # reading
 
@@ -244,6 +246,16 @@ class Draft:
         if self.normalized is None:
             self.normalized = {}
         self.normalized[self._position] = freeze(dict(payload))
+
+    def answer(self, value: Json) -> None:
+        """Tell the submitter something: the `output` of the intent's result. The log keeps it.
+
+        Raises:
+            TypeError, ValueError: The value is not plain JSON, or holds what is not finite.
+        """
+        if self.answers is None:
+            self.answers = {}
+        self.answers[self._position] = freeze(value)
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
         """Let the intent pass, and say what was changed on the way in.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from placet.kernel import snapshot as snapshots
+from placet.kernel.amending import Amends
 from placet.kernel.apply import Applier
 from placet.kernel.control import Control, permitted_kinds
 from placet.kernel.decide import Answer, Decision, decide_batch
@@ -23,6 +24,7 @@ from placet.kernel.gate.structure import Structure
 from placet.kernel.journal import Journal, RecordSink
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.order import in_order
+from placet.kernel.outbox import KeepsOutbox, Outbox
 from placet.kernel.registry import Registry
 from placet.kernel.replay import Replayer, folded
 from placet.kernel.schedule import batches_of, due_batches
@@ -33,7 +35,6 @@ from placet.kernel.window import unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec
-from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -45,7 +46,7 @@ _SECONDS_MAX: Final = _NOW_NS_MAX / SECOND_NS
 """Simulated time ends after 146 years, so that it and what is added to it fit 64 bits."""
 
 
-class Kernel:
+class Kernel(KeepsOutbox, Amends):
     """The one writer of one world's state. Not thread-safe: it has one caller at a time.
 
     Args:
@@ -91,7 +92,7 @@ class Kernel:
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
             return
-        if self._check_header(past.header) != rules:
+        if self._check_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
         if past.ledger.policy != policy:
             self._control.configure(policy)
@@ -103,8 +104,9 @@ class Kernel:
         self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
         self._applier = Applier(self._context, journal, self.config.world)
         self._control = Control(self._context, journal, self._rules)
+        self._outbox = Outbox(self._context, journal, self._control)
 
-    def _check_header(self, header: Header) -> Rules:
+    def _check_header(self, header: Header, ledger: Ledger) -> Rules:
         """Check that this world may go on with a log; give the rules that decided it."""
         config, then = self.config, rules_in(header)
         ours = [domain.name for domain in self.registry.domains]
@@ -116,7 +118,7 @@ class Kernel:
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
                 f"{config.world!r} with seed {config.seed}; open it with its own"
             )
-        require_successor(then, self.registry)
+        require_successor(then, ledger.scheduled.values(), self.registry)
         return then
 
     # reading
@@ -288,11 +290,14 @@ class Kernel:
         self._control.change_agent(agent_id, "permissions", permitted)
         self._tell_validator(agent_id, permitted)
 
-    def change_agent(self, agent_id: str, what: str) -> None:
+    def change_agent(self, agent_id: str, what: str) -> list[Answer]:
         """Make an agent `suspended`, `resumed` or `removed`.
 
         What an agent that leaves has in the schedule is refused now: later, its name may be
         another's.
+
+        Returns:
+            The answers to what was refused so.
 
         Raises:
             AgentError: There is no such agent.
@@ -301,23 +306,8 @@ class Kernel:
         if what not in {"suspended", "resumed", "removed"}:
             raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
         self._control.change_agent(agent_id, what)
-        if what == "removed" and self._ledger.scheduled:
-            self._decide_group(batches_of(self._ledger, agent_id))
-
-    def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Say that effects of a kind are executed, and how many may wait; None takes it back.
-
-        Raises:
-            ValueError: The kind is no name, or the bound no positive int.
-        """
-        self._control.change_executor(kind, depth_max)
-
-    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
-        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
-        self._context.now_ns = self._ns(now)
-        if settlement.key.world != self.config.world:
-            return False
-        return self._control.settle(settlement)
+        left = batches_of(self._ledger, agent_id) if what == "removed" else []
+        return self._decide_group(left).answers if left else []
 
     def tick(self, now: float) -> None:
         """Let simulated time reach `now`, and what moves by itself move."""
@@ -340,13 +330,6 @@ class Kernel:
         verdicts = self._decide_all(batches, now_ns)
         self._control.tick()
         return verdicts
-
-    def open_effects(self) -> list[Effect]:
-        """List the effects that are not settled, oldest first."""
-        return [
-            Effect(EffectKey(self.config.world, *key), *pending)
-            for key, pending in self._ledger.outbox.items()
-        ]
 
     def snapshot(self) -> bytes:
         """Give the whole world as bytes: state, books, and place in the log. O(world)."""

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from placet.kernel.window import Block, Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
+from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits
 from placet.schemas.record import Scheduled
 
@@ -30,7 +31,7 @@ class Agent:
         quotas: Its own quotas by kind (`*` = all kinds together), besides the world's.
         tats: GCRA theoretical arrival times in ns, by kind.
         window: Its answered req_ids; None before the first.
-        incarnation: How often the name was registered.
+        incarnation: How often the name was registered; more, where that had been forgotten.
     """
 
     __slots__ = (
@@ -67,6 +68,13 @@ class Pending(NamedTuple):
     agent_id: str
 
 
+class Mark(NamedTuple):
+    """What became of an effect that is done at most once, and why; a start has no reason."""
+
+    what: EffectMark
+    why: str
+
+
 class Policy(NamedTuple):
     """By what the gate decides; part of the log, so that a replay decides by the same."""
 
@@ -96,12 +104,14 @@ class Ledger:
         now_ns: Latest simulated time seen; never goes back.
         agents: By name.
         agents_seen: How many agents were ever registered: the next index.
-        gone: Incarnations of names that were removed.
+        gone: Incarnations of names that were removed, as long as they are remembered.
+        incarnation_floor: No name that is forgotten had a higher incarnation.
         remembered: req_ids in all windows.
         recency: Agents with a window, least recently used first.
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, k), oldest first.
         outbox_depth: How many of them by kind.
+        marks: Of those that are done at most once and were begun.
         schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
@@ -111,6 +121,8 @@ class Ledger:
         "agents_seen",
         "executors",
         "gone",
+        "incarnation_floor",
+        "marks",
         "now_ns",
         "outbox",
         "outbox_depth",
@@ -131,11 +143,13 @@ class Ledger:
         self.agents: dict[str, Agent] = {}
         self.agents_seen = 0
         self.gone: dict[str, int] = {}
+        self.incarnation_floor = 0
         self.remembered = 0
         self.recency: OrderedDict[str, None] = OrderedDict()
         self.executors: dict[str, int] = {}
         self.outbox: dict[tuple[int, int], Pending] = {}
         self.outbox_depth: dict[str, int] = {}
+        self.marks: dict[tuple[int, int], Mark] = {}
         self.schedule: list[tuple[int, int]] = []
         self.scheduled: dict[int, Scheduled] = {}
         self.scheduled_seen = 0
@@ -145,15 +159,23 @@ class Ledger:
 
     def add_agent(self, agent_id: str) -> Agent:
         """Enter a new agent."""
-        agent = Agent(agent_id, self.agents_seen, self.gone.get(agent_id, 0) + 1)
+        incarnation = self.gone.get(agent_id, self.incarnation_floor) + 1
+        agent = Agent(agent_id, self.agents_seen, incarnation)
         self.agents[agent_id] = agent
         self.agents_seen += 1
         return agent
 
     def remove_agent(self, agent_id: str) -> None:
-        """Strike an agent out, with all that is remembered of it but its incarnation."""
+        """Strike an agent out, with all that is remembered of it but its incarnation.
+
+        Where too many names are remembered, one number stays for all of them: whoever comes by a
+        name that is forgotten begins above it, so that no old handle speaks for the newcomer.
+        """
         agent = self.agents.pop(agent_id)
         self.gone[agent_id] = agent.incarnation
+        if len(self.gone) > self.policy.limits.names_gone_max:
+            self.incarnation_floor = max(self.incarnation_floor, *self.gone.values())
+            self.gone.clear()
         if agent.window is not None:
             self.remembered -= agent.window.count
             self.recency.pop(agent_id, None)
@@ -205,6 +227,22 @@ class Ledger:
         """
         effect = self.outbox.pop((seq, k))
         self.outbox_depth[effect.kind] -= 1
+        if self.marks:
+            self.marks.pop((seq, k), None)
+
+    def mark_of(self, seq: int, k: int) -> EffectMark | None:
+        """Say how an effect is marked."""
+        mark = self.marks.get((seq, k))
+        return None if mark is None else mark.what
+
+    def mark_effect(self, seq: int, k: int, mark: Mark) -> None:
+        """Note that an effect was started, or came to be in doubt.
+
+        Raises:
+            KeyError: It is not in the outbox (any more).
+        """
+        self.outbox[seq, k]
+        self.marks[seq, k] = mark
 
     # schedule
 

@@ -42,7 +42,9 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.record import (
     Admitted,
     AgentChanged,
+    Amended,
     Configured,
+    Forked,
     Header,
     Record,
     Refused,
@@ -194,7 +196,7 @@ class Redecider(Replayer):
                 self._take_rules(record, data)
             case Admitted() | Refused() | Scheduled():
                 self._live_batch(record, data)
-            case Registered() | AgentChanged() | Tick() | Settled():
+            case Registered() | AgentChanged() | Tick() | Settled() | Forked() | Amended():
                 self._live_hook(record, data)
             case _:
                 super()._fold(record, data)
@@ -269,7 +271,7 @@ class Redecider(Replayer):
             part: Part | None = Part("the outcome", record_type(record), "nothing")
         else:
             made = decode_record(again)
-            assert isinstance(made, Header | Registered | AgentChanged | Tick | Settled), "as lived"
+            assert isinstance(made, HookRecord), "as lived"
             part = difference_of_hook(record, made)
         self._compare(part, rehearsal, record)
 
@@ -377,7 +379,7 @@ class Redecider(Replayer):
             try:
                 upcast(batch, self.header.kinds, rehearsal.registry)
             except GuestFault as fault:
-                raise ValueError(f"{fault.where} raised {fault.error!r}") from fault
+                raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
             unsound = context.structure.check_again(batch)
             if unsound is not None:
                 return rehearsal.applier.refuse(batch, unsound)

@@ -1,6 +1,6 @@
 """What a world knows how to do: its domains and their kinds, checked once at the start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from keyword import iskeyword
@@ -23,6 +23,7 @@ class Registry:
         judging: The domains that have invariants.
         finishing: The domains that finish batches.
         ticking: The domains that move by themselves.
+        reading: The kinds that change nothing.
         versions: Version of every kind.
         settings: What makes a domain again, by its name, for each that can be made of data.
         fingerprint: 128 bits over the names and versions of domains and kinds and the payloads'
@@ -30,6 +31,8 @@ class Registry:
     """
 
     __slots__ = (
+        "_hides_fields",
+        "_hiding",
         "_payloads",
         "domain_of",
         "domains",
@@ -37,6 +40,7 @@ class Registry:
         "finishing",
         "judging",
         "kinds",
+        "reading",
         "settings",
         "ticking",
         "versions",
@@ -47,13 +51,16 @@ class Registry:
         self.kinds: dict[str, Kind] = {}
         self.domain_of: dict[str, Domain] = {}
         self._payloads: dict[str, TypeAdapter[object]] = {}
+        self._hiding: dict[str, tuple[Domain, ...]] = {}
         for domain in self.domains:
             self._add(domain)
         if not self.kinds:
             raise ValueError("a world needs at least one domain with at least one kind")
+        self._hides_fields = any(map(_hides_fields, self.domains))
         self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
         self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
+        self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
         self.versions = {kind.name: kind.version for kind in self}
         settings = ((domain.name, _settings_of(domain)) for domain in self.domains)
         self.settings = {name: given for name, given in settings if given is not None}
@@ -96,9 +103,36 @@ class Registry:
 
         A collection that does not begin with a domain's name is every domain's.
         """
-        prefix = ref.collection.partition(".")[0]
-        owners = [domain for domain in self.domains if domain.name == prefix] or self.domains
-        return all(owner.may_see(state, agent_id, ref) for owner in owners)
+        for owner in self.hiding(ref.collection):  # noqa: SIM110  # a generator would double it
+            if not owner.may_see(state, agent_id, ref):
+                return False
+        return True
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Ask likewise which fields of it the agent may not see."""
+        hidden: Collection[str] = ()
+        if not self._hides_fields:
+            return hidden
+        for owner in self.hiding(ref.collection):
+            more = owner.hidden_fields(state, agent_id, ref)
+            hidden = {*hidden, *more} if hidden else more
+        return hidden
+
+    def seen(self, state: State, agent_id: str, ref: Ref) -> Mapping[str, Json] | None:
+        """Give what an agent may see of an entity; None if nothing, or there is none."""
+        fields = None if ref.entity is None else state.entity(ref.collection, ref.entity)
+        if fields is None or not self.may_see(state, agent_id, ref):
+            return None
+        return without(fields, self.hidden_fields(state, agent_id, ref))
+
+    def hiding(self, collection: str) -> tuple[Domain, ...]:
+        """Name the domains of a collection that may hide something in it; none: it is open."""
+        known = self._hiding.get(collection)
+        if known is None:
+            prefix = collection.partition(".")[0]
+            owners = [domain for domain in self.domains if domain.name == prefix] or self.domains
+            known = self._hiding[collection] = tuple(filter(_hides, owners))
+        return known
 
     def json_schemas(self) -> dict[str, Json]:
         """Give the JSON Schema of every kind's payload, by name, sorted."""
@@ -132,6 +166,27 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
             f"the settings of domain {domain.name!r} must be plain JSON, or None: {error}"
         ) from error
     return plain
+
+
+def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str, Json]:
+    """Leave some fields out."""
+    if not hidden:
+        return fields
+    return {name: value for name, value in fields.items() if name not in hidden}
+
+
+def _hides(domain: Domain) -> bool:
+    """Tell whether a domain judges who may see what."""
+    return (
+        domain.sight is not None
+        or _overrides(domain, "may_see")
+        or _overrides(domain, "hidden_fields")
+    )
+
+
+def _hides_fields(domain: Domain) -> bool:
+    has_sight = domain.sight is not None and domain.sight.hides_fields
+    return has_sight or _overrides(domain, "hidden_fields")
 
 
 def _overrides(domain: Domain, hook: str) -> bool:

@@ -4,6 +4,7 @@ What it makes goes nowhere but into the state and the books it stands on: its jo
 record that was made since the start, to be compared.
 """
 
+from placet.kernel.amending import Amender
 from placet.kernel.apply import Applier
 from placet.kernel.control import Control
 from placet.kernel.difference import Draw, HookRecord
@@ -12,12 +13,13 @@ from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger
+from placet.kernel.outbox import Outbox
 from placet.kernel.registry import Registry
 from placet.kernel.state import State
 from placet.kernel.transaction import Transaction
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
-from placet.schemas.record import AgentChanged, Header, Registered, Settled
+from placet.schemas.record import AgentChanged, Amended, Forked, Header, Registered, Settled
 
 
 class WatchedDraft(Transaction):
@@ -51,12 +53,14 @@ class Rehearsal:
     """A gate over the replay's own state and books, and a journal that leads nowhere."""
 
     __slots__ = (
+        "_amender",
         "_journal",
         "_records",
         "applier",
         "context",
         "control",
         "draft",
+        "outbox",
         "registry",
         "rules",
         "world",
@@ -79,6 +83,8 @@ class Rehearsal:
         self.rules = DomainRules(validator)
         self.applier = Applier(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
+        self._amender = Amender(self.context, self._journal, self.control)
+        self.outbox = Outbox(self.context, self._journal, self.control)
 
     def start(self, prev: bytes, now_ns: int) -> None:
         """Stand where a record stands: after the one that `prev` is the hash of."""
@@ -108,6 +114,12 @@ class Rehearsal:
                 control.change_agent(record.agent_id, record.what, record.permissions)
             case Settled():
                 key = EffectKey(self.world, record.effect_seq, record.k)
-                control.settle(Settlement(key, record.succeeded, record.output))
+                self.outbox.settle(Settlement(key, record.succeeded, record.output))
+            case Forked():
+                self._amender.fork(
+                    record.world, record.parent, record.effects, record.given, record.dropped
+                )
+            case Amended():
+                self._amender.amend(record.given, record.cause)
             case _:
                 control.tick()

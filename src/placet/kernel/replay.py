@@ -21,11 +21,15 @@ from placet.schemas.record import (
     FORMAT_VERSION,
     Admitted,
     AgentChanged,
+    Amended,
+    Branched,
     Changes,
     Checkpoint,
     Configured,
+    EffectChanged,
     EntityChange,
     ExecutorChanged,
+    Forked,
     Header,
     Record,
     Refused,
@@ -111,6 +115,9 @@ class Replayer:
         try:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
+            if isinstance(record, Forked):
+                self.header = branched(self.header, record)
+                self.header_data = encode_record(self.header)
         except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
         if record.seq != expected:
@@ -134,7 +141,10 @@ class Replayer:
                 booking.book_refused(ledger, record, self._batch(record))
             case Scheduled():
                 booking.book_scheduled(ledger, record, self._batch(record))
-            case Tick():
+            case Tick() | Amended():
+                fold_changes(self.state, record.changes)
+            case Forked():
+                booking.book_forked(ledger, record)
                 fold_changes(self.state, record.changes)
             case Settled():
                 booking.book_settled(ledger, record)
@@ -147,7 +157,13 @@ class Replayer:
 
     def _fold_control(
         self,
-        record: Header | RulesChanged | Configured | Registered | AgentChanged | ExecutorChanged,
+        record: Header
+        | RulesChanged
+        | Configured
+        | Registered
+        | AgentChanged
+        | ExecutorChanged
+        | EffectChanged,
         data: bytes,
     ) -> None:
         ledger = self.ledger
@@ -173,6 +189,8 @@ class Replayer:
             case AgentChanged():
                 booking.book_agent_changed(ledger, record)
                 fold_changes(self.state, record.changes)
+            case EffectChanged():
+                booking.book_effect_changed(ledger, record)
             case _:
                 booking.book_executor(ledger, record)
 
@@ -212,11 +230,19 @@ def header_after(header: Header | None, record: RulesChanged) -> Header:
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
 
 
+def branched(header: Header | None, record: Forked) -> Branched:
+    """Make the header of the world that a fork begins."""
+    assert header is not None, "a log begins with its header"
+    fields = msgspec.structs.asdict(header)
+    fields.update(world=record.world, branch=(record.parent, record.seq))
+    return Branched(**fields)
+
+
 def seqs_of(record: Record) -> int:
     """By how much a record moves the world on."""
     if isinstance(record, Admitted):
         return len(record.contexts)
-    return 0 if isinstance(record, Header | Refused | Checkpoint) else 1
+    return 0 if isinstance(record, Header | Refused | Checkpoint | Forked) else 1
 
 
 def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
@@ -257,6 +283,7 @@ def fold_changes(state: State, changes: Changes) -> None:
         rows = state.collection(change.collection)
         rows.seq, rows.by, rows.foreign_seq = change.seq, change.by, change.foreign_seq
         state.trim(change.collection)
+    state.limit_dirty()
 
 
 def _fold_entity(state: State, change: EntityChange) -> None:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final
 
 from placet.kernel import booking
-from placet.kernel.ledger import Ledger, Pending
+from placet.kernel.ledger import Ledger, Mark, Pending
 from placet.kernel.replay import Replayer
 from placet.kernel.state import DIGEST_BYTES, State
 from placet.kernel.window import Window
@@ -98,7 +98,12 @@ def world_digest(state: State, ledger: Ledger) -> bytes:
 
 
 def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
+    # Absent where there are none, so that a world without them has the digest that it always had.
+    marks = [[*key, *mark] for key, mark in ledger.marks.items()]
+    floor = {"incarnation_floor": ledger.incarnation_floor} if ledger.incarnation_floor else {}
     return {
+        **({"marks": marks} if marks else {}),
+        **floor,
         "seq": ledger.seq,
         "now_ns": ledger.now_ns,
         "agents_seen": ledger.agents_seen,
@@ -141,11 +146,14 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
             ledger.remembered += agent.window.count
     ledger.agents_seen = dumped["agents_seen"]
     ledger.gone = dict(dumped["gone"])
+    ledger.incarnation_floor = dumped.get("incarnation_floor", 0)
     for agent_id in dumped["recency"]:
         ledger.recency[agent_id] = None
     ledger.executors = dict(dumped["executors"])
     for seq, k, kind, payload, agent_id in dumped["outbox"]:
         ledger.add_effect(seq, k, Pending(kind, freeze(payload), agent_id))
+    for seq, k, what, why in dumped.get("marks", ()):
+        ledger.mark_effect(seq, k, Mark(what, why))
     for data in dumped["scheduled"]:
         record = decode_record(data)
         assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"

@@ -5,12 +5,13 @@ its own: whoever reads the log knows which rules decided which part. Payloads th
 their kind are made today's by its upcasters; what is written is never rewritten.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
-from placet.schemas.record import Header, RulesChanged
+from placet.schemas.record import Header, RulesChanged, Scheduled
 
 
 class Rules(NamedTuple):
@@ -55,13 +56,19 @@ def validator_name(validator: object) -> str:
     return f"{type(validator).__module__}:{type(validator).__qualname__}"
 
 
-def require_successor(then: Rules, registry: Registry) -> None:
-    """Check that a world of today's may go on with a log: that it can read every payload in it.
+def require_successor(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
+    """Check that a world of today's may go on with a log: that it can read what it will meet.
+
+    Args:
+        then: The rules that decided last.
+        scheduled: What waits, which may be of versions older than those rules.
+        registry: Of today.
 
     Raises:
         StoreError: A kind has changed, and nothing makes its older payloads today's.
     """
-    for name, version in then.kinds.items():
+    versions = set(then.kinds.items()).union(*(one.versions.items() for one in scheduled))
+    for name, version in sorted(versions):
         kind = registry.kinds.get(name)
         if kind is not None and not _is_readable(version, registry, name):
             known = ", ".join(sorted(kind.upcasters)) or "none"

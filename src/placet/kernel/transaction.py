@@ -5,15 +5,14 @@ Rules are handed the same object as a `Draft`, whose type has none of this: a ru
 
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from placet.kernel.domain import Ref
 from placet.kernel.draft import ABSENT, WHOLE, Draft, Undo
 from placet.kernel.state import Entity, Stamp
+from placet.schemas.codec import Json
 from placet.schemas.record import Changes, CollectionChange, EntityChange
-
-if TYPE_CHECKING:
-    from placet.schemas.codec import Json
+from placet.schemas.verdict import FieldChange
 
 NO_CHANGES: Final = Changes()
 
@@ -49,6 +48,7 @@ class Transaction(Draft):
             self.effects = []
         self.normalized = None
         self.notices = None
+        self.answers = None
 
     def begin(self, position: int, seq: int, agent_id: str) -> Mark:
         """Turn to the next intent of the batch, and give the point to `undo` back to."""
@@ -124,6 +124,32 @@ class Transaction(Draft):
             [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
         )
 
+    def diff(self) -> tuple[FieldChange, ...]:
+        """Compare before and after, field by field, in order of first change."""
+        old: dict[tuple[str, str], dict[str, Json]] = {}
+        born: set[tuple[str, str]] = set()
+        remade: set[tuple[str, str]] = set()
+        for collection, entity, field, before, *_ in self._undo:
+            key = (collection, entity)
+            if field != WHOLE:
+                if key not in remade:
+                    old.setdefault(key, {}).setdefault(field, before)
+                continue
+            remade.add(key)
+            if key not in old and before is ABSENT:
+                born.add(key)
+            values = {} if before is ABSENT or key in born else before.fields
+            old[key] = {**values, **old.get(key, {})}
+        found = []
+        for key, fields in old.items():
+            row = self.state.collections[key[0]].entities.get(key[1])
+            after = {} if row is None else row.fields
+            for name in dict.fromkeys([*fields, *after]) if key in remade else fields:
+                change = _compared(fields.get(name, ABSENT), after.get(name, ABSENT))
+                if change is not None:
+                    found.append(FieldChange(*key, name, *change))
+        return tuple(found)
+
     def trim(self, changes: Changes) -> None:
         """Bound the graves of what a final batch changed; afterwards it cannot be undone."""
         for collection in changes.collections:
@@ -164,3 +190,14 @@ class Transaction(Draft):
             rows.tombstones[entity] = grave
         else:
             rows.tombstones.pop(entity, None)
+
+
+def _compared(
+    old: Json, new: Json
+) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
+    """Say what became of a field; None where nothing did."""
+    if old is ABSENT:
+        return None if new is ABSENT else ("add", None, new)
+    if new is ABSENT:
+        return "remove", old, None
+    return None if old == new and type(old) is type(new) else ("replace", old, new)

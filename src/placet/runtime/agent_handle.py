@@ -1,33 +1,29 @@
 """What the host program holds of one agent: its way to look, and its way to propose."""
 
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
+from placet.actors.context import Begin, Context
+from placet.actors.door import unauthorized
+from placet.actors.freshness import Freshness, Read
+from placet.actors.observer import Observer
 from placet.actors.ticket import Ticket
+from placet.actors.watches import ForeignChange
+from placet.kernel.kernel import Kernel
 from placet.runtime.intent_errors import RaisesRefusals
 from placet.schemas.codec import Json
+from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import ObserverLimits
 from placet.schemas.verdict import Verdict
-from placet.schemas.view import View
+from placet.schemas.view import Observation, View
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from placet.runtime.open_world import OpenWorld
 
 DEFAULT_PRIORITY = 10
-
-
-class AgentDoor(Protocol):
-    """What a handle needs of its world."""
-
-    @property
-    def seq(self) -> int:
-        """The durable sequence number."""
-
-    def post_as(self, handle: "AgentHandle", batch: object, dry_run: bool) -> "Future[Verdict]":
-        """Hand in a batch for this agent alone."""
-
-    async def view_for(self, handle: "AgentHandle") -> View:
-        """Look for this agent alone."""
 
 
 class AgentHandle(RaisesRefusals):
@@ -39,19 +35,19 @@ class AgentHandle(RaisesRefusals):
         view_seq: Of the latest view it was given; fills in `context_seq`.
 
     Args:
-        door: The world.
+        world: Where the agent lives.
         agent_id: The agent.
         incarnation: As above.
         sequence: Name of the req_ids that it makes, which no other handle has.
     """
 
-    __slots__ = ("_door", "_numbers", "_sequence", "agent_id", "incarnation", "view_seq")
+    __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "incarnation", "view_seq")
 
-    def __init__(self, door: AgentDoor, agent_id: str, incarnation: int, sequence: str) -> None:
-        self._door = door
+    def __init__(self, world: "OpenWorld", agent_id: str, incarnation: int, sequence: str) -> None:
+        self._world = world
         self.agent_id = agent_id
         self.incarnation = incarnation
-        self.view_seq = door.seq
+        self.view_seq = world.committer.durable_seq
         self._sequence = sequence
         self._numbers = count()
 
@@ -72,11 +68,14 @@ class AgentHandle(RaisesRefusals):
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
         """Submit a batch of this agent's own; never raises for a refusal."""
-        return await self._door.post_as(self, batch, dry_run)
+        reply = self._post(batch, dry_run)
+        if reply.done():  # turned away at the door; who tries again at once lets others have a turn
+            await asyncio.sleep(0)
+        return await reply
 
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
-        return Ticket(self._door.post_as(self, batch, dry_run))
+        return Ticket(self._post(batch, dry_run))
 
     async def refresh_view(self) -> View:
         """Look: an atomic cut of what the agent may see, at the latest durable seq.
@@ -84,9 +83,126 @@ class AgentHandle(RaisesRefusals):
         Raises:
             PermissionDeniedError: The agent was removed since.
         """
-        view = await self._door.view_for(self)
+        view = await self._world.actor.command(self._look)
         self.view_seq = view.view_seq
         return view
+
+    def fresh_context(
+        self,
+        freshness: Freshness | None = None,
+        /,
+        *,
+        threshold: int | None = None,
+        reads: Iterable[Read] | None = None,
+        kinds: Iterable[str] | None = None,
+        intents: Iterable[Intent] | None = None,
+        relevant: Callable[[ForeignChange], bool] | None = None,
+        debounce: float = 0.0,
+    ) -> Context:
+        """Look, and think in a block that is stopped once what was seen is no longer true.
+
+            async with alice.fresh_context(reads=["world.agents/bob"]) as context:
+                intents = await think(context.view)
+
+        The block is canceled when what another did is durable and changes what the thought depends
+        on; then `StaleContextError` is raised out of it, and says what changed. A block that comes
+        to its end raises nothing. The arguments are those of `Freshness`, which may be given
+        instead; with none of them, all that the agent may see counts.
+
+        Raises:
+            PermissionDeniedError: Entered after the agent was removed.
+            StaleContextError: Raised out of the block.
+            ValueError: What it should depend on cannot be told.
+        """
+        if freshness is None:
+            freshness = Freshness(
+                threshold=threshold,
+                reads=reads,
+                kinds=kinds,
+                intents=intents,
+                relevant=relevant,
+                debounce=debounce,
+            )
+        world = self._world
+        changes_max = world.limits.changes_listed_max
+        return Context(self.agent_id, freshness, self._look_and, world.watches, changes_max)
+
+    async def emit(self, intent: Intent) -> Verdict:
+        """Propose one intent; never raises for a refusal."""
+        return await self.submit([intent])
+
+    async def leave(self) -> None:
+        """Leave the world: the agent is removed, and a policy that runs for it is stopped.
+
+        Raises:
+            PermissionDeniedError: The agent was removed before.
+        """
+        await self._world.actor.command(
+            lambda kernel: self._checked(kernel).change_agent(self.agent_id, "removed")
+        )
+        self._world.roster.look(self.agent_id)
+
+    async def observe(
+        self, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+    ) -> AsyncGenerator[Observation, None]:
+        """Observe: a snapshot, then deltas as the world changes in the agent's eyes, until closed.
+
+        Args:
+            bytes_max: Budget of one observation: what does not fit comes late, the far after the
+                near. None is no budget.
+            limits: How much may wait for this observer; what does not fit becomes a snapshot.
+
+        Raises:
+            PermissionDeniedError: The agent was removed.
+        """
+        async with self.observer(bytes_max=bytes_max, limits=limits) as observer:
+            while (observation := await observer.next()) is not None:
+                self.view_seq = max(self.view_seq, observation.view_seq)
+                yield observation
+            if observer.end == "removed":
+                self._refuse()
+
+    def observer(
+        self, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+    ) -> Observer:
+        """Give the agent's eyes, an async context manager: `next` gives what `observe` gives."""
+
+        def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
+            return self._world.actor.command(lambda kernel: act(self._checked(kernel)))
+
+        return self._world.observing.observer(self.agent_id, begin, limits, bytes_max)
+
+    def _post(self, batch: object, dry_run: bool) -> "asyncio.Future[Verdict]":
+        return self._world.actor.post(
+            batch, self.agent_id, dry_run=dry_run, incarnation=self.incarnation
+        )
+
+    async def _look_and(self, begin: Begin | None) -> View:
+        """Look; with `begin`, which is called in the same turn, the view is what it acts on."""
+        if begin is None:
+            return await self._world.actor.command(self._look)
+
+        def look(kernel: Kernel) -> View:
+            view = self._look(kernel)
+            begin(kernel, view)
+            return view
+
+        view = await self._world.actor.command(look)
+        self.view_seq = view.view_seq
+        return view
+
+    def _look(self, kernel: Kernel) -> View:
+        return self._world.viewer.view(self._checked(kernel), self.agent_id)
+
+    def _checked(self, kernel: Kernel) -> Kernel:
+        agent = kernel.ledger.agents.get(self.agent_id)
+        if agent is None or agent.incarnation != self.incarnation:
+            self._refuse()
+        return kernel
+
+    def _refuse(self) -> NoReturn:
+        refused = self._world.actor.refuse(unauthorized(self.agent_id))
+        raise PermissionDeniedError(refused.refusals[0].message, verdict=refused)
 
     def __repr__(self) -> str:
         return f"<AgentHandle {self.agent_id!r} at view {self.view_seq}>"

@@ -22,7 +22,7 @@ class OrchestratorConfig:
 
     Attributes:
         store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
-            `?synchronous=full|normal|off` for SQLite.
+            `?synchronous=full|normal|off` for SQLite; `postgresql://user@host/db?world=town`.
         seed: Of ties and draws, 0..2**64-1.
         clock: `realtime`, or `stepped`: time moves only by `step(dt)`.
         staleness_threshold: Refuse what is more than this many seqs behind; None is off, 0 strict.
@@ -35,6 +35,8 @@ class OrchestratorConfig:
             told when to retry. `wait`: its submitter waits in line, within its `valid_for_s`.
             `shed_lowest`: it takes the place of one of lower priority, if there is one.
         world: Name of the world; part of every effect key.
+        standby: Where another process writes the store, wait until that one is gone, folding what
+            it writes, and open the world then. Needs a store that can tell: `postgresql://`.
         snapshot_every_seqs: Take a snapshot of a store on disk, in a process of its own, after so
             many seqs (or records): that bounds how long the next opening takes. None is never.
         snapshots_kept: How many of them stay; 2 at least.
@@ -60,6 +62,7 @@ class OrchestratorConfig:
     mailbox_bytes_max: int | None = None
     backpressure: Backpressure = "reject"
     world: str = "world"
+    standby: bool = False
     snapshot_every_seqs: int | None = EVERY_SEQS
     snapshots_kept: int = KEPT_MIN
     compact_log: bool = False

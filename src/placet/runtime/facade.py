@@ -5,6 +5,7 @@ async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) 
     await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -12,25 +13,29 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
-from placet.actors.agent import AgentActor
-from placet.actors.door import unauthorized
-from placet.actors.ports import EffectHandler, EventLog
+from placet.actors.ports import EventLog
 from placet.actors.ticket import Ticket
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.branched_worlds import BranchesWorlds
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.executed_effects import ExecutesEffects
 from placet.runtime.explained_answers import ExplainsAnswers
 from placet.runtime.intent_errors import RaisesRefusals
+from placet.runtime.observed_agents import ShowsAgents
 from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
+from placet.runtime.proposals import AnswersProposers
+from placet.runtime.running_agents import RunsAgents
 from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
-from placet.schemas.errors import ClosedError, PermissionDeniedError
+from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -39,14 +44,20 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from prometheus_client import CollectorRegistry
 
 T = TypeVar("T")
 
 
-class Orchestrator(RaisesRefusals, ExplainsAnswers):
+class Orchestrator(
+    RaisesRefusals,
+    ExplainsAnswers,
+    ExecutesEffects,
+    RunsAgents,
+    ShowsAgents,
+    BranchesWorlds,
+    AnswersProposers,
+):
     """One world: its state, its log, its actors. Use it as an async context manager.
 
     Args:
@@ -76,7 +87,8 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
         records: list[bytes] = []
         log = open_event_log(self.config.store, self.config.kernel_config().limits)
         try:
-            load = partial(self._load, log, records)
+            standby = await stand_by(log, self._warn) if self.config.standby else None
+            load = partial(self._load, log, records, standby)
             epoch, kernel, recovery = await in_thread_if(log.is_blocking, load)
         except BaseException:
             log.close()
@@ -107,9 +119,11 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
             with anyio.CancelScope(shield=True):
                 await self._world.stop()
 
-    def _load(self, log: EventLog, records: list[bytes]) -> tuple[int, Kernel, Recovery]:
+    def _load(
+        self, log: EventLog, records: list[bytes], standby: Standby | None = None
+    ) -> tuple[int, Kernel, Recovery]:
         epoch = log.open()  # before the first look, so that nobody appends after it
-        recovery = recover(log)
+        recovery = recover(log) if standby is None else standby.fold()
         kernel = Kernel(
             self._domain,
             self.config.kernel_config(),
@@ -119,6 +133,12 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
             origin=self.config.origin,
         )
         return epoch, kernel, recovery
+
+    def _warn(self, error: StoreError) -> None:
+        from placet.runtime.telemetry.reports_structlog import Reports  # noqa: PLC0415  # 209 ms
+
+        config = self.config
+        Reports(config.log_format, config.log_level, config.world).warning(str(error))
 
     @property
     def _open(self) -> OpenWorld:
@@ -159,7 +179,7 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
                 **placing,
             )
         )
-        return AgentHandle(self, agent_id, agent.incarnation, f"{world.epoch}.{number}")
+        return AgentHandle(world, agent_id, agent.incarnation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Say which kinds an agent may propose: None is all, the empty set nothing.
@@ -168,34 +188,6 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
             AgentError: There is no such agent.
         """
         await self._open.actor.command(lambda k: k.set_agent_permissions(agent_id, permissions))
-
-    async def suspend_agent(self, agent_id: str) -> None:
-        """Refuse what an agent proposes, until it is resumed.
-
-        Raises:
-            AgentError: There is no such agent.
-        """
-        await self._open.actor.command(lambda kernel: kernel.change_agent(agent_id, "suspended"))
-
-    async def resume_agent(self, agent_id: str) -> None:
-        """Take back a suspension.
-
-        Raises:
-            AgentError: There is no such agent.
-        """
-        await self._open.actor.command(lambda kernel: kernel.change_agent(agent_id, "resumed"))
-
-    async def remove_agent(self, agent_id: str) -> None:
-        """Strike an agent out; its handles are no longer valid.
-
-        Raises:
-            AgentError: There is no such agent.
-        """
-        await self._open.actor.command(lambda kernel: kernel.change_agent(agent_id, "removed"))
-
-    def run_agent(self, agent: AgentActor) -> None:
-        """Run an agent actor under this world's supervisor; if it keeps failing it is suspended."""
-        self._open.run_agent(agent)
 
     # batches
 
@@ -209,7 +201,10 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._open.actor.post(batch, OPERATOR, dry_run=dry_run)
+        reply = self._open.actor.post(batch, OPERATOR, dry_run=dry_run)
+        if reply.done():  # turned away at the door; who tries again at once lets others have a turn
+            await asyncio.sleep(0)
+        return await reply
 
     def post(self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR) -> Ticket:
         """Hand in a batch and go on; await the ticket for its verdict.
@@ -232,12 +227,6 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
             verdict.durability = world.committer.durability
         return verdict
 
-    def post_as(self, handle: AgentHandle, batch: object, dry_run: bool) -> "Future[Verdict]":
-        """Hand in a batch for a handle's agent alone; handles call this."""
-        return self._open.actor.post(
-            batch, handle.agent_id, dry_run=dry_run, incarnation=handle.incarnation
-        )
-
     # load
 
     async def pause(self) -> None:
@@ -252,7 +241,7 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
         """Take back `pause` and `drain`."""
         await self._open.actor.resume()
 
-    # time and effects
+    # time
 
     async def step(self, dt: float) -> list[Verdict]:
         """Advance a stepped world by `dt` simulated seconds and decide all that is due.
@@ -268,32 +257,6 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
         if not 0 <= dt < 2**63 / SECOND_NS:
             raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
         return await self._open.actor.step(round(dt * SECOND_NS))
-
-    async def register_executor(
-        self,
-        kind: str,
-        handler: EffectHandler,
-        *,
-        concurrency: int | None = None,
-        outbox_max: int | None = None,
-    ) -> None:
-        """Run effects of a kind with an async function; open effects of the kind are taken up.
-
-        Args:
-            kind: As the domain's kinds declare it.
-            handler: Gets the effect and returns its output as plain JSON; raising is a failure.
-            concurrency: How many run at a time.
-            outbox_max: How many may wait before the gate answers `executor_busy`.
-        """
-        await self._open.register_executor(kind, handler, concurrency, outbox_max)
-
-    async def settle(self) -> None:
-        """Wait until all effects so far are settled, and their settlements durable.
-
-        Raises:
-            ClosedError, StoreError: The world is closed, or fails, before they are.
-        """
-        await self._open.settle()
 
     # reading
 
@@ -344,23 +307,6 @@ class Orchestrator(RaisesRefusals, ExplainsAnswers):
     async def digest(self) -> str:
         """Give the state digest, hexadecimal: equal states have equal digests."""
         return await self._open.actor.command(lambda kernel: kernel.digest())
-
-    async def view_for(self, handle: AgentHandle) -> View:
-        """Give what a handle's agent may see, as an atomic cut; handles call this.
-
-        Raises:
-            PermissionDeniedError: The agent was removed since.
-        """
-        world = self._open
-
-        def look(kernel: Kernel) -> View:
-            agent = kernel.ledger.agents.get(handle.agent_id)
-            if agent is None or agent.incarnation != handle.incarnation:
-                refused = world.actor.refuse(unauthorized(handle.agent_id))
-                raise PermissionDeniedError(refused.refusals[0].message, verdict=refused)
-            return world.viewer.view(kernel, handle.agent_id)
-
-        return await world.actor.command(look)
 
     async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
         """Give what each of several agents may see, all at one seq, in the order asked."""

@@ -15,27 +15,30 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 from anyio import to_thread
 
-from placet.actors.agent import AgentActor
 from placet.actors.committer import Commit, Committer
 from placet.actors.counters import Counters
-from placet.actors.executor import Executor
+from placet.actors.executors import Executors
+from placet.actors.observing import Observing
 from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.ports import Clock, EffectHandler, EventLog
+from placet.actors.ports import Clock, EventLog
 from placet.actors.publisher import Publisher
+from placet.actors.roster import Roster
 from placet.actors.supervisor import Fault, Supervisor
 from placet.actors.viewing import Viewer
+from placet.actors.watches import Watches
 from placet.kernel.kernel import Kernel
 from placet.kernel.replay import Replayer
+from placet.kernel.state import State
 from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.keeper import SnapshotKeeper
 from placet.runtime.snapshots.process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery
+from placet.runtime.stores.event_log_url import environment_of
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, Settlement
-from placet.schemas.errors import ClosedError, StoreError
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.errors import StoreError
+from placet.schemas.record import Branched
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -97,13 +100,24 @@ class OpenWorld:
             on_group=self._on_group if config.log_level in {"debug", "info"} else None,
         )
         self.viewer = Viewer(kernel)
+        self.observing = Observing(kernel.registry, self._on_error)
         self.supervisor = Supervisor(limits, self.clock, self._on_fault)
-        self.executors: dict[str, Executor] = {}
+        self.roster = Roster(
+            self.supervisor, kernel.ledger.agents, self._suspend, self._on_given_up
+        )
+        self.watches = Watches(kernel.registry, self._state_to_judge_by)
+        self.executors = Executors(
+            kernel,
+            self.actor,
+            self.supervisor,
+            self.clock,
+            self.counters,
+            on_fault=self._on_error,
+        )
         self.metrics_server: MetricsServer | None = None
         self._recovery = recovery or Recovery(Replayer())
         self._keeper = self._make_keeper()
         self._drained = anyio.Event()
-        self._news = anyio.Event()
         self._root: asyncio.Task[None] | None = None
         self._is_ending = False
         kernel.rules.on_fault = self._on_error
@@ -137,8 +151,7 @@ class OpenWorld:
         root, self._root = self._root, None
         with anyio.move_on_after(self.limits.shutdown_seconds_max):
             if self.committer.failure is None:
-                for executor in self.executors.values():
-                    await executor.finish()
+                await self.executors.finish()
             self.actor.close()
             await self._drained.wait()
             await self.committer.flush()
@@ -155,62 +168,14 @@ class OpenWorld:
             await to_thread.run_sync(self.metrics_server.close)
         await in_thread_if(self.log.is_blocking, self.log.close)
 
-    def run_agent(self, agent: AgentActor) -> None:
-        """Run an agent under the supervisor; if it keeps failing, it alone is suspended."""
-        name = agent.agent_id
-
-        async def suspend() -> None:
-            await self.actor.command(lambda kernel: kernel.change_agent(name, "suspended"))
-
-        def give_up(_name: str, _error: BaseException) -> None:
-            self.supervisor.start(f"suspend {name}", suspend, _let_be, restarts=False)
-
-        self.supervisor.start(f"agent {name}", agent.run, give_up)
-
-    async def register_executor(
-        self, kind: str, handler: EffectHandler, concurrency: int | None, outbox_max: int | None
-    ) -> None:
-        """Start an executor, tell the gate, and hand it what is open."""
-        if kind in self.executors:
-            raise ValueError(f"effects of kind {kind!r} have an executor already")
-        limits = self.limits
-        executor = self.executors[kind] = Executor(
-            kind,
-            handler,
-            self._settle,
-            self.clock,
-            self.counters,
-            concurrency=concurrency or limits.executor_concurrency_max,
-            seconds_max=limits.effect_seconds_max,
-            on_fault=self._on_error,
-        )
-        outbox_depth = self.kernel.ledger.outbox_depth
-        self.counters.watch("outbox_depth", lambda: outbox_depth.get(kind, 0), kind)
-        self.supervisor.start(f"executor {kind}", executor.run, _let_be)
-        depth_max = outbox_max or limits.outbox_depth_max
-
-        def change(kernel: Kernel) -> list[Effect]:
-            kernel.change_executor(kind, depth_max)
-            return kernel.open_effects()  # read in the same turn: none that is not durable yet
-
-        for effect in await self.actor.command(change):
-            if effect.kind == kind:
-                executor.take(effect)
-
-    async def settle(self) -> None:
-        """Wait until the effects that are open now are settled, and durably so.
+    async def change_agent(self, agent_id: str, what: str) -> None:
+        """Change an agent's standing, durably; a policy that is run for it follows.
 
         Raises:
-            ClosedError, StoreError: The world is closed or fails before they are.
+            AgentError: There is no such agent.
         """
-        awaited = await self.actor.command(lambda kernel: set(kernel.ledger.outbox))
-        while awaited & self.kernel.ledger.outbox.keys():
-            if self._is_ending:
-                raise self.committer.failure or ClosedError(
-                    "the world was closed before all effects were settled; open it again"
-                )
-            await self._news.wait()
-        await self.actor.command(_nothing)
+        await self.actor.command(lambda kernel: kernel.change_agent(agent_id, what))
+        self.roster.look(agent_id)
 
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":
@@ -218,6 +183,12 @@ class OpenWorld:
         from placet.runtime.telemetry.metrics_prometheus import create_registry  # noqa: PLC0415  # 69 ms
 
         return create_registry(self.counters)
+
+    @property
+    def branch(self) -> tuple[str, int] | None:
+        """World and seq that this one was forked from; None where it was not."""
+        header = self._recovery.past.header
+        return header.branch if isinstance(header, Branched) else None
 
     def statistics(self) -> dict[str, Json]:
         """Sum up."""
@@ -228,8 +199,10 @@ class OpenWorld:
             "agents": len(self.kernel.ledger.agents),
             "waiting": len(self.actor),
             "outbox": len(self.kernel.ledger.outbox),
-            "observers": self.publisher.observers,
+            "effects": self.executors.statistics(),
+            "observers": self._count_observers(),
             "restarts": self.supervisor.restarts,
+            "policies": self.roster.counts(),
             "store": self.log.url,
             "durability": self.log.durability,
         }
@@ -240,22 +213,19 @@ class OpenWorld:
         finally:
             self._drained.set()
 
-    async def _settle(self, settlement: Settlement) -> bool:
-        return await self.actor.command(
-            lambda kernel: kernel.settle(settlement, self.clock.now_ns() / SECOND_NS)
-        )
-
     def _on_durable(self, commit: Commit) -> None:
         if commit.group is not None:
             self.publisher.publish(commit.group)
+            if self.observing.is_watched:
+                self.observing.publish(commit.group)
+            if self.watches:
+                self.watches.publish(commit.group)
             if self._keeper is not None:
                 self._keeper.note(self.committer.durable_records, commit.group.seq)
-        for effect in commit.effects:
-            executor = self.executors.get(effect.kind)
-            if executor is not None:
-                executor.take(effect)
-        if self.executors:
-            self._tell_news()
+        if commit.effects:
+            self.executors.take(commit.effects)
+        if self.executors.is_awaited:
+            self.executors.tell()
 
     def _make_keeper(self) -> SnapshotKeeper | None:
         """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
@@ -266,7 +236,7 @@ class OpenWorld:
         return SnapshotKeeper(
             log,
             self.epoch,
-            SnapshotProcess(log.url, config.snapshots_kept, seconds_max),
+            SnapshotProcess(log.url, config.snapshots_kept, seconds_max, environment_of(log)),
             self.counters,
             every=config.snapshot_every_seqs,
             recovery=self._recovery,
@@ -274,21 +244,25 @@ class OpenWorld:
             on_fault=self._on_error,
         )
 
-    def _tell_news(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
-
     def _end(self) -> None:
         self._is_ending = True
-        self._tell_news()
+        self.observing.close()
+        self.executors.end(self.committer.failure)
 
     def _watch(self) -> None:
         counters, kernel = self.counters, self.kernel
         counters.watch("seq", lambda: self.committer.durable_seq)
         counters.watch("agents", lambda: len(kernel.ledger.agents))
         counters.watch("log_bytes", self.log.size_bytes)
-        counters.watch("observers", lambda: self.publisher.observers)
-        counters.watch("observation_lag_seqs", lambda: self.publisher.lag_seqs)
+        counters.watch("observers", self._count_observers)
+        counters.watch("observation_lag_seqs", self._observation_lag)
+        counters.watch("observation_overflows", lambda: self.observing.overflows)
+
+    def _count_observers(self) -> int:
+        return self.publisher.observers + self.observing.count
+
+    def _observation_lag(self) -> int:
+        return max(self.publisher.lag_seqs, self.observing.lag_seqs)
 
     # faults
 
@@ -300,6 +274,24 @@ class OpenWorld:
 
     def _on_group(self, verdicts: Sequence[Verdict]) -> None:
         self._reports.group(verdicts)
+
+    def _state_to_judge_by(self) -> State:
+        """Give what is published, where there is a copy of it, else the state as it is now."""
+        return self.observing.state or self.kernel.tree
+
+    async def _suspend(self, agent_id: str, incarnation: int) -> None:
+        def suspend(kernel: Kernel) -> None:
+            agent = kernel.ledger.agents.get(agent_id)
+            if agent is not None and agent.incarnation == incarnation:
+                kernel.change_agent(agent_id, "suspended")
+
+        await self.actor.command(suspend)
+
+    def _on_given_up(self, agent_id: str, error: BaseException) -> None:
+        self._reports.warning(
+            f"agent {agent_id!r} is suspended: its policy keeps failing, at last with {error!r}; "
+            "resume it to try again"
+        )
 
     def _on_error(self, where: str, error: BaseException) -> None:
         self._reports.fault(where, error)

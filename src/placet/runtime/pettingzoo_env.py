@@ -74,6 +74,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
 
     Attributes:
         kernel: The world of the present episode.
+        render_mode: None: there is no picture of a world.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
         self.metadata = {"name": "placet_v0", "render_modes": []}
+        self.render_mode: str | None = None
         self._domain_factory = domain_factory
         self._adapter = adapter
         self._placings = agents
@@ -156,7 +158,8 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             `admitted`, with `seq`, or with `code`, `message` and all `refusals`.
 
         Raises:
-            ValueError: An action is of somebody who does not act, or the episode has ended.
+            ValueError: An action is outside its space, or of somebody who does not act, or the
+                episode has ended.
         """
         self._check_actors(actions)
         before, adapter = self._views, self._adapter
@@ -192,6 +195,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         strangers = sorted(set(actions) - set(self.agents))
         if strangers:
             raise ValueError(f"{strangers[0]!r} does not act; those who do are {self.agents}")
+        for agent, action in actions.items():
+            space = self.action_space(agent)
+            if not space.contains(action):
+                raise ValueError(f"{agent!r} must act within {space}, got {action!r:.80}")
 
     def _look(self) -> dict[str, View]:
         return {agent: self._viewer.view(self.kernel, agent) for agent in self.agents}

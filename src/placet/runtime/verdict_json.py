@@ -11,8 +11,15 @@ from placet.schemas.verdict import Verdict
 def verdict_line(verdict: Verdict) -> bytes:
     """Encode a verdict as it goes over the wire: the JSON of `verdict.as_dict()`, but faster."""
     results = [
-        _ResultLine(req_id, admitted, seq, payload, [w.as_dict() for w in warnings] or ())
-        for req_id, admitted, seq, payload, warnings in verdict.results
+        _ResultLine(
+            req_id,
+            admitted,
+            seq,
+            payload,
+            [w.as_dict() for w in warnings] or (),
+            msgspec.UNSET if output is None else output,
+        )
+        for req_id, admitted, seq, payload, warnings, output in verdict.results
     ]
     return to_json(
         _VerdictLine(
@@ -39,6 +46,7 @@ class _ResultLine(msgspec.Struct, gc=False):
     seq: int | None
     normalized: Json
     warnings: Sequence[Json]
+    output: Json
 
 
 class _VerdictLine(msgspec.Struct, gc=False):

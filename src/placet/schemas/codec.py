@@ -77,13 +77,16 @@ def freeze(value: Json) -> Json:
 
 
 def is_flat(value: tuple[Json, ...]) -> bool:
-    """Tell whether a tuple holds finite floats and ints alone, as positions do."""
+    """Tell whether a tuple holds finite floats, ints and strings alone, as positions do, and names.
+
+    Strings are looked for last: positions are what is put most often.
+    """
     for item in value:
         kind = type(item)
         if kind is float:
             if item - item != 0.0:
                 return False
-        elif kind is not int:
+        elif kind is not int and kind is not str:
             return False
     return True
 

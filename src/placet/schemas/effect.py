@@ -1,8 +1,27 @@
-"""Work for the outside world, and what came of it."""
+"""Work for the outside world, and what came of it.
+
+An effect is `open` until it is settled. Only of an effect that is done at most once does the log
+say more: `started`, before its handler is called, and `in_doubt`, where nobody knows whether it was
+done. One that was given up is settled as failed: a dead letter.
+"""
+
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from placet.schemas.codec import Json
+
+Delivery: TypeAlias = Literal["pure", "idempotent", "keyed", "at_most_once"]
+"""What a second attempt would do to the outside world.
+
+`pure`: there is nothing outside that changes. `idempotent`: the same again. `keyed`: nothing, for
+the callee knows the key. These three are tried again. `at_most_once`: harm, so there is none.
+"""
+DELIVERIES: Final[tuple[Delivery, ...]] = get_args(Delivery)
+
+EffectMark: TypeAlias = Literal["started", "in_doubt"]
+EffectState: TypeAlias = Literal["open", "started", "in_doubt", "dead"]
+EFFECT_STATES: Final[tuple[EffectState, ...]] = get_args(EffectState)
 
 
 class EffectKey(msgspec.Struct, frozen=True, order=True):
@@ -21,6 +40,19 @@ class EffectKey(msgspec.Struct, frozen=True, order=True):
     def __str__(self) -> str:
         return f"{self.world}/{self.seq}/{self.k}"
 
+    @classmethod
+    def parse(cls, text: str) -> "EffectKey":
+        """Read a key as it is printed.
+
+        Raises:
+            ValueError: It is none.
+        """
+        world, _, rest = text.partition("/") if text.count("/") == 2 else ("", "", "")  # noqa: PLR2004
+        seq, _, k = rest.partition("/")
+        if not (world and seq.isdecimal() and k.isdecimal()):
+            raise ValueError(f"an effect's key is WORLD/SEQ/K, such as world/17/0; got {text!r}")
+        return cls(world, int(seq), int(k))
+
 
 class Effect(msgspec.Struct, frozen=True):
     """One piece of work, run after its batch is durable.
@@ -30,12 +62,14 @@ class Effect(msgspec.Struct, frozen=True):
         kind: Which executor runs it.
         payload: Data for the executor; plain JSON.
         agent_id: Whose intent asked for it.
+        attempt: Which attempt this is, from 1; counted anew when a world is opened again.
     """
 
     key: EffectKey
     kind: str
     payload: dict[str, Json]
     agent_id: str
+    attempt: int = 1
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -50,3 +84,34 @@ class Settlement(msgspec.Struct, frozen=True):
     key: EffectKey
     succeeded: bool
     output: Json = None
+
+
+class EffectStatus(msgspec.Struct, frozen=True):
+    """Where an effect stands.
+
+    Attributes:
+        key: Its name.
+        kind: Which executor runs it; empty where what declared it was compacted away.
+        state: `open`, `started` and `in_doubt` are not settled; `dead` was given up.
+        agent_id: Whose intent asked for it.
+        payload: Its data.
+        why: What the last attempt came to, or why nobody knows; empty before that.
+    """
+
+    key: EffectKey
+    kind: str
+    state: EffectState
+    agent_id: str
+    payload: dict[str, Json]
+    why: Json = ""
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON, its key in one string."""
+        return {
+            "key": str(self.key),
+            "kind": self.kind,
+            "state": self.state,
+            "agent_id": self.agent_id,
+            "payload": msgspec.to_builtins(self.payload),
+            "why": msgspec.to_builtins(self.why),
+        }

@@ -14,7 +14,8 @@ class Event(msgspec.Struct, frozen=True):
         seq: Sequence number of the world after the record.
         record: Ordinal number of the record in its log, from 0.
         type: `header configured registered agent_changed executor_changed batch refused
-            scheduled tick settled checkpoint rules_changed`.
+            scheduled tick settled effect_changed checkpoint rules_changed
+            forked amended`.
         sim_time: Simulated seconds.
         data: The record's own fields, plain JSON.
     """

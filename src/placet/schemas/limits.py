@@ -5,8 +5,12 @@ error, never by silence. All can be set per world: `OrchestratorConfig(limits=Li
 """
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 SECOND_NS = 1_000_000_000
+
+EFFECT_ATTEMPTS_MAX: Final = 5
+"""Attempts at an effect where its executor says nothing else. Not of a world: no gate asks it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +27,7 @@ class Limits:
     suggestions_max: int = 3
     # the kernel
     agents_max: int = 1_000_000
+    names_gone_max: int = 100_000
     window_ids_max: int = 1_024
     window_age_ns_max: int = 600 * SECOND_NS
     window_sequences_max: int = 16
@@ -60,6 +65,21 @@ class Limits:
     def __post_init__(self) -> None:
         _check_positive(self)
 
+    def recorded(self) -> dict[str, int]:
+        """Give what a log says of them.
+
+        A limit that is younger than the format is in it only where it is not the default, so that
+        a world without it has the bytes that it always had; such a default never changes.
+        """
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in _YOUNGER or getattr(self, field.name) != field.default
+        }
+
+
+_YOUNGER: Final = frozenset({"names_gone_max"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
@@ -79,7 +99,18 @@ class HttpLimits:
         _check_positive(self)
 
 
-def _check_positive(limits: Limits | HttpLimits) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverLimits:
+    """The bounds of one observer's inbox. None decides about a batch, so none is in the log."""
+
+    marks_max: int = 10_000
+    events_max: int = 1_000
+
+    def __post_init__(self) -> None:
+        _check_positive(self)
+
+
+def _check_positive(limits: Limits | HttpLimits | ObserverLimits) -> None:
     for field in fields(limits):
         value = getattr(limits, field.name)
         if type(value) is not int or value < 1:

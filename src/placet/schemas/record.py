@@ -11,7 +11,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+# Re-exported by name: whoever reads a record reads its parts here.
+from placet.schemas.change import Changes as Changes  # noqa: PLC0414
+from placet.schemas.change import CollectionChange as CollectionChange  # noqa: PLC0414
+from placet.schemas.change import EntityChange as EntityChange  # noqa: PLC0414
+from placet.schemas.change import Entry
 from placet.schemas.codec import Json, from_canonical
+from placet.schemas.effect import EffectMark
+from placet.schemas.record_branch import Amended as Amended  # noqa: PLC0414
+from placet.schemas.record_branch import Forked as Forked  # noqa: PLC0414
 
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16
@@ -19,56 +27,8 @@ GENESIS: Final = bytes(HASH_BYTES)
 """What the first record names as the hash before it."""
 
 
-class EntityChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a record did to one entity.
-
-    Attributes:
-        collection: The collection's name.
-        entity: The entity's id.
-        fields: New values; None when the entity was deleted.
-        is_whole: The fields are all there are: the entity was created, or made anew.
-        seq: Stamp: sequence number of the latest change.
-        by: Stamp: who made it.
-        foreign_seq: Stamp: sequence number of the latest change by anyone but `by`.
-    """
-
-    collection: str
-    entity: str
-    fields: dict[str, Json] | None
-    is_whole: bool
-    seq: int
-    by: str
-    foreign_seq: int
-
-
-class CollectionChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The stamp that a record left on a collection in which it created or deleted."""
-
-    collection: str
-    seq: int
-    by: str
-    foreign_seq: int
-
-
-class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """All that a record did to the state."""
-
-    entities: list[EntityChange] = []
-    collections: list[CollectionChange] = []
-
-
-class _Record(msgspec.Struct, array_like=True, frozen=True):
-    """What every record begins with.
-
-    Attributes:
-        prev: Hash of the record before it.
-        seq: Sequence number of the world after it.
-        now_ns: Simulated time in nanoseconds.
-    """
-
-    prev: bytes
-    seq: int
-    now_ns: int
+class _Record(Entry, msgspec.Struct, array_like=True, frozen=True):
+    """What the records of this file begin with; a linter knows a struct by its base here."""
 
 
 class Header(_Record, array_like=True, frozen=True, tag=0):
@@ -92,6 +52,16 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
     origin: dict[str, Json] = {}
     kinds: dict[str, str] = {}
     validator: str = ""
+
+
+class Branched(Header, array_like=True, frozen=True, tag=23):
+    """The header in force where a world was forked from another: in snapshots, and in no log.
+
+    Attributes:
+        branch: World and seq that this one was forked from; what came before is its own.
+    """
+
+    branch: tuple[str, int] = ("", 0)
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
@@ -175,6 +145,18 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
     notices: list[tuple[int, list[tuple[str, str, str]]]] | None
 
 
+class Answered(Admitted, array_like=True, frozen=True, tag=20):
+    """A batch that passed and whose rules had something to tell.
+
+    A tag of its own, so that the batches that tell nothing are the bytes they always were.
+
+    Attributes:
+        answers: `[position, value]` of each intent whose rule answered.
+    """
+
+    answers: list[tuple[int, Json]] = []
+
+
 class Refused(_BatchBody, array_like=True, frozen=True, tag=6):
     """A batch whose refusal is final. `refusals` are `[index, stage, code, message]`."""
 
@@ -217,6 +199,21 @@ class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
     state_digest: bytes
 
 
+class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
+    """An effect that is done at most once was `started`, or came to be `in_doubt`.
+
+    Written before the attempt begins; no other class of effects needs it.
+
+    Attributes:
+        why: In words; empty for a start.
+    """
+
+    effect_seq: int
+    k: int
+    what: EffectMark
+    why: str = ""
+
+
 class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
     """Other rules decide from here on. The fields are the header's, as they are now."""
 
@@ -229,17 +226,22 @@ class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
 
 Record = (
     Header
+    | Branched
     | Configured
     | Registered
     | AgentChanged
     | ExecutorChanged
     | Admitted
+    | Answered
     | Refused
     | Scheduled
     | Tick
     | Settled
     | Checkpoint
+    | EffectChanged
     | RulesChanged
+    | Forked
+    | Amended
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
@@ -262,32 +264,24 @@ def record_hash(data: bytes) -> bytes:
     return blake2b(data, digest_size=HASH_BYTES).digest()
 
 
-_HASH_ITEM_BYTES: Final = 2 + HASH_BYTES
-_FIXARRAY: Final = 0x90
-
-
-def record_body(data: bytes) -> bytes:
-    """Give the bytes of a record without the hash of the one before it, to compare two logs by.
-
-    A record is an array header of one byte or three, a tag of one byte, and then that hash.
-    """
-    tag = 1 if data[0] & 0xF0 == _FIXARRAY else 3
-    return data[tag : tag + 1] + data[tag + 1 + _HASH_ITEM_BYTES :]
-
-
 _TYPES: Final[dict[type, str]] = {
     Header: "header",
+    Branched: "header",
     Configured: "configured",
     Registered: "registered",
     AgentChanged: "agent_changed",
     ExecutorChanged: "executor_changed",
     Admitted: "batch",
+    Answered: "batch",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
     Settled: "settled",
     Checkpoint: "checkpoint",
+    EffectChanged: "effect_changed",
     RulesChanged: "rules_changed",
+    Forked: "forked",
+    Amended: "amended",
 }
 
 

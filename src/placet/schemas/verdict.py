@@ -5,7 +5,7 @@ so its per-intent results are built when somebody asks for them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent
@@ -21,6 +21,7 @@ class Result(NamedTuple):
         seq: Sequence number at which the intent took effect; None while it is scheduled.
         normalized: The payload as it was applied. Submitting it again means the same.
         warnings: What was changed on the way in.
+        output: What the rule told; None where it told nothing, and in an answer given again.
     """
 
     req_id: str
@@ -28,16 +29,44 @@ class Result(NamedTuple):
     seq: int | None
     normalized: Mapping[str, Json]
     warnings: tuple[Notice, ...]
+    output: Json = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the result as it stands in a verdict on the wire."""
+        """Give the result as it stands in a verdict on the wire; `output` only where there is."""
+        told = {} if self.output is None else {"output": thaw(self.output)}
         return {
             "req_id": self.req_id,
             "admitted": self.admitted,
             "seq": self.seq,
             "normalized": thaw(self.normalized),
             "warnings": [warning.as_dict() for warning in self.warnings],
+            **told,
         }
+
+
+class FieldChange(NamedTuple):
+    """What a batch would do to one field.
+
+    Attributes:
+        collection: The collection's name.
+        entity: The entity's id.
+        field: The field; None where an entity without fields comes or goes.
+        op: `add`, `replace` or `remove`.
+        old: Value before; None where there was none.
+        new: Value after; None where there is none.
+    """
+
+    collection: str
+    entity: str
+    field: str | None
+    op: Literal["add", "replace", "remove"]
+    old: Json
+    new: Json
+
+    @property
+    def path(self) -> str:
+        """The place in the state: `collection/entity/field`."""
+        return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 
 class Verdict:
@@ -53,10 +82,12 @@ class Verdict:
         replayed: This answers a batch that was answered before; nothing was done again.
         dry_run: Nothing was done.
         scheduled: Accepted for later; the final answer will be had by `verdict_of`.
-        durability: How the answer is kept: `none`, `memory`, `off`, `normal` or `full`.
+        durability: How the answer is kept: `none memory off normal local full`.
     """
 
     __slots__ = (
+        "_answers",
+        "_diff",
         "_intents",
         "_normalized",
         "_notices",
@@ -96,6 +127,7 @@ class Verdict:
         self._seqs: Sequence[int] | None = None
         self._normalized: Mapping[int, Mapping[str, Json]] | None = None
         self._notices: Mapping[int, tuple[Notice, ...]] | None = None
+        self._answers: Mapping[int, Json] | None = None
 
     def attach(
         self,
@@ -103,12 +135,14 @@ class Verdict:
         seqs: Sequence[int] | None,
         normalized: Mapping[int, Mapping[str, Json]] | None = None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
+        answers: Mapping[int, Json] | None = None,
     ) -> None:
         """Keep what `results` is made of, by reference; nothing is built yet."""
         self._intents = intents
         self._seqs = seqs
         self._normalized = normalized
         self._notices = notices
+        self._answers = answers
 
     @property
     def results(self) -> tuple[Result, ...]:
@@ -117,6 +151,7 @@ class Verdict:
             return ()
         normalized = self._normalized or {}
         notices = self._notices or {}
+        answers = self._answers or {}
         return tuple(
             Result(
                 intent["req_id"],
@@ -124,9 +159,23 @@ class Verdict:
                 None if self._seqs is None else self._seqs[index],
                 normalized.get(index, intent["payload"]),
                 notices.get(index, ()),
+                answers.get(index),
             )
             for index, intent in enumerate(self._intents)
         )
+
+    @property
+    def diff(self) -> tuple[FieldChange, ...]:
+        """What a dry run would have changed; empty for any other answer.
+
+        It is the whole truth, so it never goes over the wire as it is: who shows it to an agent
+        leaves out what that agent may not see.
+        """
+        return getattr(self, "_diff", ())  # most verdicts are of no dry run, and pay nothing for it
+
+    def foresee(self, diff: tuple[FieldChange, ...]) -> None:
+        """Keep what a dry run would have changed."""
+        self._diff = diff
 
     @property
     def req_ids(self) -> list[str]:

@@ -1,10 +1,12 @@
-"""What one agent is shown, true at one seq."""
+"""What one agent is shown: a view, true at one seq, and observations, which keep it true."""
 
 from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, to_json
 
 
 class View(msgspec.Struct, frozen=True):
@@ -21,3 +23,118 @@ class View(msgspec.Struct, frozen=True):
     sim_time: float
     agent_id: str
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
+
+
+Showing: TypeAlias = Literal["enter", "change", "leave"]
+"""`enter` gives all that may be seen of an entity, in place of what was known; `change` gives the
+fields that have other values; `leave` says that it is gone, or out of sight, which is the same to
+who looks."""
+
+
+class Change(msgspec.Struct, frozen=True, dict=True):
+    """What became of one entity in an agent's eyes. Observers of one sight share it.
+
+    Attributes:
+        entity: `collection/entity`.
+        what: `enter`, `change` or `leave`.
+        seq: Sequence number of the entity's latest change. It may have come into sight, or gone
+            out of it, without one.
+        by: Who made that change.
+        fields: Field -> value; None where it leaves.
+    """
+
+    entity: str
+    what: Showing
+    seq: int
+    by: str
+    fields: Mapping[str, Json] | None
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The change as JSON, made once for all to whom it is sent."""
+        return to_json(self)
+
+
+class Heard(msgspec.Struct, frozen=True, dict=True):
+    """Something that was done and that an agent is told of, whatever became of its trace.
+
+    Attributes:
+        seq: Sequence number of the world after its batch.
+        agent_id: Who did it.
+        kind: What was done.
+        payload: As it was admitted.
+    """
+
+    seq: int
+    agent_id: str
+    kind: str
+    payload: Mapping[str, Json]
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """The event as JSON, made once for all to whom it is sent."""
+        return to_json(self)
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """An atomic step of one agent's picture of the world: it is true again, at `view_seq`.
+
+    Attributes:
+        view_seq: All that the agent may see, up to here, has been shown; its `context_seq`.
+        sim_time: Simulated seconds.
+        agent_id: For whom.
+        kind: `snapshot` replaces all that was known, `delta` adds to it.
+        changes: Of entities; each entity is in it once at most.
+        events: What was heard since the last, in order.
+        events_missed: How many events did not fit the inbox and are lost: the oldest ones.
+        late: How many changes are held back, by a budget of bytes or by a latency: what they show
+            is older than the rest of the picture, and `view_seq` is before it.
+    """
+
+    view_seq: int
+    sim_time: float
+    agent_id: str
+    kind: Literal["snapshot", "delta"]
+    changes: tuple[Change, ...]
+    events: tuple[Heard, ...] = ()
+    events_missed: int = 0
+    late: int = 0
+
+    @property
+    def encoded(self) -> bytes:
+        """The observation as one JSON object, of parts that are encoded once for all observers."""
+        return to_json(
+            {
+                "type": "observation",
+                "view_seq": self.view_seq,
+                "sim_time": self.sim_time,
+                "agent_id": self.agent_id,
+                "kind": self.kind,
+                "changes": [msgspec.Raw(change.encoded) for change in self.changes],
+                "events": [msgspec.Raw(event.encoded) for event in self.events],
+                "events_missed": self.events_missed,
+                "late": self.late,
+            }
+        )
+
+
+Picture: TypeAlias = dict[str, dict[str, dict[str, Json]]]
+"""What an agent knows: `collection -> entity -> field -> value`."""
+
+
+def fold_observation(picture: Picture, observation: Observation) -> None:
+    """Bring a picture up to date; afterwards it equals the view at the observation's seq."""
+    if observation.kind == "snapshot":
+        picture.clear()
+    for change in observation.changes:
+        collection, _, entity = change.entity.partition("/")
+        rows = picture.setdefault(collection, {})
+        match change.what:
+            case "enter":
+                rows[entity] = dict(change.fields or {})
+            case "change":
+                rows[entity].update(change.fields or {})
+            case _:  # it leaves
+                del rows[entity]
+        if not rows:
+            del picture[collection]

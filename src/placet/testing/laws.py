@@ -5,18 +5,22 @@ replayed, lived and decided again. None knows what the domain is about.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Domain, Ref
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
+from placet.kernel.draft import Draft
 from placet.kernel.redecide import Redecider
 from placet.kernel.replay import Divergence, folded
 from placet.kernel.snapshot import world_digest
 from placet.kernel.state import State
-from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.codec import Json, canonical, from_canonical, thaw
+from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.broken import LawBroken
 from placet.testing.footprints import footprint_breach, has_footprints
 from placet.testing.life import AGENTS, Factory, Life, Living, Propose, one_by_one, smaller
+from placet.testing.sights import has_sight, sight_breach
 from placet.testing.trees import difference, whole
 
 Breach = Callable[[Living, Life, Factory], str | None]
@@ -142,6 +146,36 @@ def _decided_otherwise(living: Living, life: Life, factory: Factory) -> str | No
     return None
 
 
+def _intent_rewritten(living: Living, life: Life, _: Factory) -> str | None:
+    kinds, seen = living.kernel.registry.kinds, list[str]()
+    for name, kind in kinds.items():
+        kinds[name] = replace(kind, rule=_watched(kind, seen))
+    for step in life:
+        living.live(step)
+        if seen:
+            return (
+                f"{seen[0]} An intent is what was sent, and so the log shows it. What was applied "
+                "in its place is said by `draft.normalize`."
+            )
+    return None
+
+
+def _watched(kind: Kind, seen: list[str]) -> Rule:
+    """Give a rule that tells when it has changed its intent."""
+
+    def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        sent = canonical(intent)
+        answer = kind.rule(draft, intent)
+        left = canonical(intent)
+        if left != sent:
+            was, now = (from_canonical(data)["payload"] for data in (sent, left))
+            found = f"a payload {was} into {now}" if was != now else "its intent"
+            seen.append(f"The rule of {kind.name} rewrote {found}.")
+        return answer
+
+    return rule
+
+
 def _normalized_otherwise(living: Living, life: Life, _: Factory) -> str | None:
     for step in one_by_one(life):
         if isinstance(step, Propose):
@@ -259,6 +293,11 @@ def _has_own(hook: str) -> Callable[[Domain], bool]:
 LAWS: Final = (
     Law("rules_never_raise", "Rules and hooks answer; they never raise.", _raised),
     Law(
+        "a_rule_changes_nothing_but_its_draft",
+        "A rule leaves its intent as it was sent.",
+        _intent_rewritten,
+    ),
+    Law(
         "a_refused_batch_changes_nothing",
         "A batch that is refused changes nothing.",
         _refused_and_changed,
@@ -300,6 +339,12 @@ LAWS: Final = (
         "What an agent may see is a function of the state, and looking changes nothing.",
         _seen_otherwise,
         _has_own("may_see"),
+    ),
+    Law(
+        "sight_overlooks_nobody",
+        "Whoever may see something otherwise is asked about it.",
+        sight_breach,
+        has_sight,
     ),
     Law(
         "settings_make_the_domain_again",

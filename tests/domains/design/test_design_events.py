@@ -21,6 +21,7 @@ from placet.domains.design import (
     project,
 )
 from placet.domains.design import dispatcher as dispatching
+from placet.schemas.errors import ValidationError
 from placet.schemas.event import Event
 from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock
 
@@ -251,6 +252,36 @@ def test_refused_plans_are_in_the_audit_raw_and_normalized(desk):
     assert [[r["code"] for r in action.rejections] for action in entry.actions] == [
         [], ["not_refinable"], ["delta_on_unset"], [], ["not_a_number"],
     ]  # fmt: skip
+
+
+def test_what_is_no_plan_is_in_the_audit_too(desk):
+    manager = desk.manager
+    desk.execute(put("hull.loa", 60))
+    manager.undo()
+    manager.redo()
+    with pytest.raises(ValidationError):
+        manager.redo()
+    manager.set("hull.loa", 61)
+    manager.commit()
+    manager.propose([("design.run_phases", {"phases": ["hull"]})])
+    entries = list(audit(manager.events()))
+    assert [[action.action_type for action in entry.actions] for entry in entries] == [
+        ["set"], ["undo"], ["redo"], ["redo"], ["set"], ["run_phases"],
+    ]  # fmt: skip
+    assert [entry.plan_id for entry in entries][1:] == [None] * 5
+    assert [entry.actor for entry in entries] == ["planner", *["host"] * 5]
+    versions = [(entry.design_version_before, entry.design_version_after) for entry in entries]
+    assert versions == [(0, 1), (1, 2), (2, 3), (3, 3), (3, 4), (4, 4)]
+    refused = entries[3]
+    assert not refused.admitted
+    assert refused.actions[0].rejections[0]["code"] == "nothing_to_redo"
+    assert refused.req_id.startswith("host:")
+    decided = [event for event in manager.events() if event.type in {"batch", "refused"}]
+    [undone, *_, ran] = audit(decided[1:])
+    assert (undone.design_version_before, undone.design_version_after) == (1, 2)
+    assert ran.design_version_after == 4
+    [ran] = audit(decided[-1:])
+    assert (ran.design_version_before, ran.design_version_after) == (None, None)
 
 
 def test_stale_and_unsound_plans_are_in_the_audit(desk):

@@ -32,6 +32,40 @@ async def test_a_body_beyond_the_bound_is_refused_by_its_length_and_as_it_comes(
             assert answer.headers["connection"] == "close"
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "the body is empty"),
+        (b"null", "got null"),
+        (b"[1, true]", "got [1, true]"),
+        (b'"x"', "got 'x'"),
+        (b'{"agent_id": {"a": null}}', 'got {"a": null}'),
+    ],
+)
+async def test_what_came_is_shown_as_json(body, says):
+    async with serving() as served:
+        answer = await served.post("agents", content=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert answer.json()["detail"].endswith(says) or says in answer.json()["detail"]
+
+
+async def test_an_empty_batch_body_is_told():
+    async with serving() as served:
+        answer = await served.post("batches", content=b"")
+        assert answer.status_code == 422
+        assert "the body is empty" in answer.json()["refusals"][0]["message"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", f"{WORLD}/state", "/no"])
+async def test_head_is_get_without_its_body(path):
+    async with serving() as served:
+        get, head = await served.get(path), await served.ask("HEAD", path)
+        assert head.status_code == get.status_code != 405
+        assert head.content == b""
+        assert head.headers["content-length"] == str(len(get.content))
+        assert (await served.ask("HEAD", "batches")).status_code == 405
+
+
 async def test_a_length_that_lies_is_not_believed():
     async with serving(limits={"body_bytes_max": 1_000}) as served:
         answer = await served.post(
@@ -159,6 +193,7 @@ async def test_a_bug_is_a_problem_document_too_and_tells_nothing():
         assert answer.status_code == 500
         assert answer.headers["content-type"] == "application/problem+json"
         assert "secret" not in answer.text
+        assert ID.fullmatch(answer.headers["x-request-id"])
 
 
 async def test_every_answer_names_its_request():

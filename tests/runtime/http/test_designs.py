@@ -84,6 +84,16 @@ async def test_a_plan_of_another_version_is_stale_older_or_newer():
                 "message": f"Plan is stale: expected design_version={version}, current=1",
                 "current_design_version": 1,
             }
+            again = await served.post(f"{url}/actions", plan(POWER, number=number, version=version))
+            assert (again.status_code, again.json()) == (409, answer.json())
+        for number in range(4, 10):  # until the version is the one that was too new
+            await served.post(
+                f"{url}/actions",
+                plan(set_to("hull.beam", number), number=number, version=number - 3),
+            )
+        spent = (await served.post(f"{url}/actions", plan(POWER, number=3, version=7))).json()
+        assert spent["current_design_version"] == 7
+        assert spent["message"].endswith("send it under another plan_id")
 
 
 async def test_a_rejected_plan_is_a_200_without_success():
@@ -145,6 +155,26 @@ async def test_what_is_no_plan_is_a_problem(change, status, code):
         assert answer.json()["problems"]
 
 
+async def test_what_is_wrong_with_a_plan_is_said_in_the_words_of_json():
+    actions = [set_to("hull.loa", {"a": None}), {"action_type": "sett"}, 5, None, {}]
+    async with designing() as served:
+        url = await make(served)
+        told = (await served.post(f"{url}/actions", plan(*actions))).json()
+        says = [problem["message"] for problem in told["problems"]]
+        assert says[0].endswith('got {"a": null}')
+        assert says[1].startswith("field 'action_type' must be one of 'set', 'increase', ")
+        assert says[1].endswith(", got 'sett'")
+        assert says[2:4] == [
+            "input should be an object, got 5",
+            "input should be an object, got null",
+        ]
+        assert says[4] == "field 'action_type' is required"
+        lacking = (await served.post(f"{url}/actions", {"design_version_before": 0})).json()
+        assert {problem["message"] for problem in lacking["problems"]} == {"field required"}
+        unknown = await served.post(f"{url}/undo", {"x": 1})
+        assert unknown.json()["detail"] == "unknown fields x; there are req_id"
+
+
 async def test_a_sentence_becomes_a_plan_that_can_be_submitted_as_it_is():
     async with designing() as served:
         url = await make(served)
@@ -165,6 +195,53 @@ async def test_a_sentence_becomes_a_plan_that_can_be_submitted_as_it_is():
         assert (await served.get(url)).json()["hull"]["beam"] == 15
         (entry, _) = (await served.get(f"{url}/audit")).json()["entries"]
         assert entry["intent_id"] == "said_1"
+
+
+async def test_what_was_said_is_logged_with_the_plan_of_a_preview():
+    async with designing() as served:
+        url = await make(served)
+        sentence = {"text": "60 m ferry", "intent_id": "said_1"}
+        seen = (await served.post(f"{url}/intent/preview", sentence)).json()
+        first = await served.post(f"{url}/actions", seen["plan"])
+        assert first.json()["success"]
+        assert (await served.post(f"{url}/actions", seen["plan"])).json() == first.json()
+        (entry,) = (await served.get(f"{url}/audit")).json()["entries"]
+        assert entry["intent"]["raw_text"] == "60 m ferry"
+        assert [action["seq"] for action in entry["actions"]] == [
+            served.door.worlds.find("ferry").seq - 1,
+            served.door.worlds.find("ferry").seq,
+        ]
+        bad = {**seen["plan"], "plan_id": "p2", "design_version_before": 1}
+        bad["actions"] = [LOA, set_to("no.path", 1)]
+        told = (await served.post(f"{url}/actions", bad)).json()
+        assert [r["path"] for r in told["rejections"]] == ["no.path"]  # the head of two counts
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"intent_id": "other"}, "/intent/intent_id"),
+        ({"design_id": "other"}, "/intent/design_id"),
+        ({"intent_type": "wish"}, "/intent/intent_type"),
+        ({"confidence": 2}, "/intent/confidence"),
+        ({"role": "operator"}, "/intent/role"),
+    ],
+)
+async def test_an_intent_of_another_plan_is_refused(change, at):
+    said = {
+        "intent_id": "intent_001",
+        "design_id": "ferry",
+        "raw_text": "100 m",
+        "intent_type": "refine",
+        "confidence": 1.0,
+    }
+    async with designing() as served:
+        url = await make(served)
+        assert (await served.post(f"{url}/actions", plan(LOA, intent=said))).json()["success"]
+        answer = await served.post(
+            f"{url}/actions", plan(POWER, number=2, intent={**said, **change})
+        )
+        assert (answer.status_code, answer.json()["problems"][0]["at"]) == (422, at)
 
 
 async def test_an_unclear_sentence_is_asked_back_with_ways_to_say_it():
@@ -219,6 +296,77 @@ async def test_an_undo_is_a_commit_of_its_own():
         assert nothing["rejections"]
 
 
+async def test_a_malformed_plan_of_another_version_is_stale_before_all_else():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        huge = set_to("hull.beam", 2**70)  # which the gate finds malformed, and the body does not
+        stale = await served.post(f"{url}/actions", plan(huge, number=2))
+        assert (stale.status_code, stale.json()["error"]) == (409, "stale_plan")
+        assert stale.json()["current_design_version"] == 1
+        rejected = (await served.post(f"{url}/actions", plan(huge, number=2, version=1))).json()
+        assert (rejected["success"], rejected["design_version"]) == (False, 1)
+
+
+async def test_a_dry_run_of_one_who_was_never_there_leaves_no_trace():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        world = served.door.worlds.find("ferry")
+        records = world.records
+        unlock = {"action_type": "unlock", "path": "hull.loa"}
+        seen = []
+        for trial in ("?dry_run=true", ""):
+            body = plan(POWER, unlock, number=2, version=1)
+            answer = await served.post(f"{url}/actions{trial}", body, token="alice")
+            seen.append({k: v for k, v in answer.json().items() if k not in {"dry_run", "diff"}})
+            if trial:
+                assert answer.json()["diff"][0]["after"] == 2000
+                assert world.records == records
+        assert seen[0] == seen[1]
+        assert seen[0]["success"]
+
+
+async def test_a_dry_run_of_a_newcomer_is_held_to_locks():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan({"action_type": "lock", "path": "hull.loa"}))
+        body = plan({"action_type": "unlock", "path": "hull.loa"}, number=2)
+        told = (await served.post(f"{url}/actions?dry_run=true", body, token="alice")).json()
+        assert told["rejections"][0]["code"] == "not_owner"
+
+
+@pytest.mark.parametrize("path", ["undo", "phases/hull/run"])
+async def test_what_needs_no_body_is_asked_for_without_one(path):
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        answer = await served.post(f"{url}/{path}")
+        assert answer.status_code == 200, answer.text
+        form = {"content-type": "application/x-www-form-urlencoded"}  # as curl -d "" says
+        assert (await served.post(f"{url}/{path}", headers=form)).status_code == 200
+        document = (await served.get("/openapi.json")).json()
+        route = f"{DESIGNS}/{{design_id}}/{path.replace('hull', '{phase}')}"
+        assert document["paths"][route]["post"]["requestBody"]["required"] is False
+        empty = await served.post(f"{url}/actions", headers={"content-type": "application/json"})
+        assert empty.status_code == 422
+        assert "the body is empty" in empty.json()["detail"]
+
+
+async def test_a_phase_that_fails_is_no_success_and_says_what_it_lacks():
+    async with designing() as served:
+        url = await make(served)
+        await served.post(f"{url}/actions", plan(LOA))
+        told = (await served.post(f"{url}/phases/hull/run", {"req_id": "r1"})).json()
+        assert (told["success"], told["phase"]["status"]) == (False, "failed")
+        assert told["phase"]["name"] == "hull"
+        (rejection,) = told["rejections"]
+        assert (rejection["path"], rejection["code"]) == ("hull", "phase_failed")
+        assert "hull.beam" in rejection["reason"]
+        again = (await served.post(f"{url}/phases/hull/run", {"req_id": "r1"})).json()
+        assert again == told
+
+
 async def test_a_phase_is_run_and_its_results_are_there():
     async with designing() as served:
         url = await make(served)
@@ -231,6 +379,8 @@ async def test_a_phase_is_run_and_its_results_are_there():
         ] == "pending"
         ran = await served.post(f"{url}/phases/mission/run", {})
         assert ran.json()["success"], ran.text
+        assert ran.json()["phase"]["status"] == "completed"
+        assert ran.json()["phase"]["outputs"]["complement"] == 32
         assert (await served.get(f"{url}/phases")).json()["phases"]["mission"][
             "status"
         ] == "completed"
@@ -253,6 +403,12 @@ async def test_events_and_audit_tell_what_happened():
             ("plan_1", "alice", True),
             ("plan_2", "host", False),
         ]
+        await served.post(f"{url}/undo", {"req_id": "u1"}, token="bob")
+        page = (await served.get(f"{url}/audit?from_record={told['next_record']}")).json()
+        entry = page["entries"][-1]
+        assert (entry["plan_id"], entry["req_id"], entry["actor"]) == (None, "u1", "bob")
+        assert [action["action_type"] for action in entry["actions"]] == ["undo"]
+        assert (entry["design_version_before"], entry["design_version_after"]) == (1, 2)
 
 
 async def test_designs_are_made_by_the_operator_and_apart():
@@ -263,11 +419,17 @@ async def test_designs_are_made_by_the_operator_and_apart():
         assert (await served.get(second)).json()["design_version"] == 0
         listed = (await served.get(DESIGNS)).json()["designs"]
         assert [one["design_id"] for one in listed] == ["a", "b ü", "world"]
-        assert (await served.post(DESIGNS, {"design_id": "a"})).status_code == 409
+        taken = await served.post(DESIGNS, {"design_id": "a"})
+        assert (taken.status_code, taken.json()["detail"]) == (409, "there is a design 'a' already")
         assert (await served.post(DESIGNS, {"design_id": "c"})).status_code == 503
         for bad in ({}, {"design_id": ""}, {"design_id": "a/b"}, {"design_id": "a", "role": "x"}):
             assert (await served.post(DESIGNS, bad)).status_code == 422
-        assert (await served.get(f"{DESIGNS}/no")).status_code == 404
+        for path in ("", "/phases", "/events", "/audit"):
+            absent = await served.get(f"{DESIGNS}/no{path}")
+            assert (absent.status_code, absent.json()["detail"]) == (
+                404,
+                "there is no design 'no' here",
+            )
         assert (await served.get(f"{DESIGNS}/a", token="nobody")).status_code == 401
 
 

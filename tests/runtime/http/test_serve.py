@@ -92,7 +92,9 @@ def test_the_stream_is_served_resumed_and_ended(tmp_path):
 
         asyncio.run(denied())
         asyncio.run(scenario())
-        assert server.process.wait() == 143
+        outcome = server.process.end()
+        assert outcome.code == 143
+        assert "handshake" not in outcome.err
 
 
 @pytest.mark.slow

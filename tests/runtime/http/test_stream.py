@@ -1,6 +1,7 @@
 """The stream: events as they happen, at the client's pace, and nothing held for it here."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,25 @@ async def test_a_client_that_resumes_by_record_misses_no_refusal():
         assert [event["record"] for event in told] == [record, record + 1, record + 2]
 
 
+@pytest.mark.parametrize("query", ["since=x", "since=-1", "from_record=1.5", "agent="])
+@pytest.mark.parametrize("can_deny", [True, False])
+async def test_bad_parameters_of_a_stream_are_a_problem(query, can_deny):
+    extensions: dict[str, Any] = {"websocket.http.response": {}} if can_deny else {}
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?{query}", "operator", extensions=extensions) as socket,
+    ):
+        answer = await socket.answer()
+        if not can_deny:
+            expected = {"type": "websocket.close", "code": 1008, "reason": "request_invalid"}
+            assert answer == expected
+            return
+        assert answer["status"] == 422
+        body = json.loads((await socket.answer())["body"])
+        assert body["code"] == "request_invalid"
+        assert body["detail"].startswith(f"query.{query.partition('=')[0]}: ")
+
+
 async def test_an_agent_is_told_what_it_may_see():
     async with (
         serving(Lab(things=["secret"])) as served,
@@ -65,12 +85,40 @@ async def test_an_agent_is_told_what_it_may_see():
         assert [one["req_id"] for one in (await socket.message())["intents"]] == ["r2"]
 
 
+async def test_an_agent_observes():
+    async with (
+        serving(Lab(things=["secret"])) as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        first = await socket.message()
+        assert (first["kind"], first["agent_id"]) == ("snapshot", "alice")
+        assert "lab.things/secret" not in [change["entity"] for change in first["changes"]]
+        await served.submit(add("r", 2))
+        delta = await socket.message()
+        assert (delta["type"], delta["kind"]) == ("observation", "delta")
+        assert delta["view_seq"] == served.world.seq
+        assert [change["fields"] for change in delta["changes"]] == [{"count": 2}]
+
+
+async def test_observing_ends_where_the_agent_does():
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.remove_agent("alice")
+        assert (await socket.answer())["type"] == "websocket.close"
+
+
 @pytest.mark.parametrize(
     ("path", "token", "code"),
     [
+        (f"{STREAM}?observe=true", "operator", "request_invalid"),
+        (f"{STREAM}?observe=true&agent=bob", "alice", "forbidden"),
         (STREAM, None, "unauthenticated"),
         (STREAM, "nobody", "unauthenticated"),
         (f"{STREAM}?agent=alice", "bob", "forbidden"),
+        (f"{STREAM}?agent=nobody", "operator", "not_found"),
         ("/api/v1/worlds/other/stream", "operator", "not_found"),
     ],
 )
@@ -83,7 +131,7 @@ async def test_a_handshake_is_refused_with_the_reason(path, token, code):
         async with Socket(served.app, path, token, extensions=extensions) as socket:
             denied = await socket.answer()
         assert denied["type"] == "websocket.http.response.start"
-        assert denied["status"] in {401, 403, 404}
+        assert denied["status"] in {401, 403, 404, 422}
 
 
 async def test_a_browser_shows_its_token_as_a_subprotocol():
@@ -213,12 +261,3 @@ async def test_a_world_that_fails_says_goodbye():
             served.world._open.publisher.close()
             closed = await socket.answer()
         assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
-
-
-@pytest.mark.parametrize("query", ["since=-1", "since=x", "from_record=-1", "agent="])
-async def test_unsound_parameters_close_the_handshake(query):
-    async with (
-        serving() as served,
-        Socket(served.app, f"{STREAM}?{query}", "operator") as socket,
-    ):
-        assert (await socket.answer())["type"] == "websocket.close"

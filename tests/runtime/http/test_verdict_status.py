@@ -13,8 +13,11 @@ from placet.runtime.http_api.verdict_status import (
     status_of,
     status_table,
 )
+from placet.runtime.verdict_json import verdict_line
+from placet.schemas.codec import from_json, to_json
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+from tests.kernel.builders import intent
 
 PAGE = Path(__file__).parents[3] / "docs" / "http_api.md"
 
@@ -110,3 +113,14 @@ def test_later_is_said_in_whole_seconds_that_suffice(code, seconds):
 def test_where_waiting_does_not_help_nothing_is_said(code):
     assert retry_after(verdict(code, 5.0)) is None
     assert retry_after(verdict()) is None
+
+
+def test_what_a_rule_told_stands_in_the_line_and_nothing_where_it_told_nothing():
+    verdict = Verdict("b1", True, 2, 2, 0.0)
+    intents = [intent("Add", {"amount": 1}, name) for name in ("r1", "r2")]
+    verdict.attach(intents, [1, 2], None, None, {1: {"found": 3}})  # type: ignore[arg-type]  # as read
+    line = verdict_line(verdict)
+    assert line == to_json(verdict.as_dict())
+    first, second = from_json(line)["results"]
+    assert "output" not in first
+    assert second["output"] == {"found": 3}

@@ -112,6 +112,16 @@ async def test_a_token_stays_with_the_name_when_the_agent_goes():
         assert (await served.submit(add("r"), token="alice")).status_code == 200
 
 
+@pytest.mark.parametrize("route", ["state", "events", "agents/nobody"])
+async def test_nobody_sees_with_the_eyes_of_one_who_is_not_there(route):
+    query = "" if route.startswith("agents") else "?agent=nobody"
+    async with serving() as served:
+        answer = await served.get(f"{route}{query}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "there is no agent 'nobody'" in answer.json()["detail"]
+        assert (await served.get(f"{route}{query}", token="alice")).status_code == 403
+
+
 async def test_pages_of_other_origins_may_not_call_unless_they_are_named():
     asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
     async with serving() as served:

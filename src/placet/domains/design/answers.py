@@ -19,6 +19,7 @@ from placet.domains.design.protocol import (
     Rejection,
     StalePlanError,
     Warned,
+    stale_message,
 )
 from placet.domains.design.settings import Settings
 from placet.kernel.state import State
@@ -167,17 +168,17 @@ class ExecutionResult:
             yield from result.warnings
 
 
-def require_answer(verdict: Verdict) -> None:
+def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
     """Raise what is no answer to a plan: everything but success and rejection.
 
     Raises:
         StalePlanError: The plan is based on another version.
         PlacetError: The gate turned it away before the rules were asked.
     """
-    for refusal in verdict.refusals:
-        if refusal.code == STALE_PLAN:
-            current = refusal.details.get("current_design_version", -1)
-            raise StalePlanError(refusal.message, current_design_version=current)
+    if is_stale(plan, verdict, current):
+        found = version_met(verdict, current)
+        message = stale_message(plan.design_version_before, found)
+        raise StalePlanError(message, current_design_version=found)
     if verdict.refusals and verdict.refusals[0].stage not in {Stage.STRUCTURE, Stage.DOMAIN}:
         raise error_of(verdict)
 
@@ -189,6 +190,25 @@ def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | 
             warnings = tree.get(words.PLANS, slot, "warnings", ())
             return tree.get(words.PLANS, slot, "version"), tuple(warnings)
     return None
+
+
+def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
+    """Tell whether a plan was refused as stale, or has malformed actions and is stale besides.
+
+    The gate finds the shape of actions before the version; who proposes wants to hear of the
+    version first, since what is wrong with the actions may not be wrong any more.
+    """
+    if any(refusal.code == STALE_PLAN for refusal in verdict.refusals):
+        return True
+    first = verdict.refusals[0] if verdict.refusals else None
+    is_about_actions = first is not None and first.stage == Stage.STRUCTURE and bool(first.index)
+    return is_about_actions and plan.design_version_before != current
+
+
+def version_met(verdict: Verdict, current: int) -> int:
+    """Give the version that a stale plan met: as its refusal says, unless it is remembered."""
+    met: int = verdict.refusals[0].details.get("current_design_version", current)
+    return met
 
 
 def trace(

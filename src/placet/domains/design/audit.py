@@ -1,27 +1,32 @@
-"""Who asked for what, what was made of it, and what was said: one entry for each plan in the log.
+"""Who asked for what, what was made of it, and what was said: one entry for each batch in the log.
 
-A projection of records. Refused plans are in it too, with the values as they came and as they would
-have been applied. What the gate turned away before its books - a malformed body, a quota, a full
-queue - left no record and is not in it.
+A batch is a plan, or a step of its own: an undo, a redo, a run of phases, a call on the state
+manager. A projection of records. Refused batches are in it too, with the values as they came and
+as they would have been applied. What the gate turned away before its books - a malformed body, a
+quota, a full queue - left no record and is not in it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from placet.domains.design import vocabulary as words
 from placet.domains.design.normalize import normal_payload
-from placet.domains.design.plans import is_action
 from placet.domains.design.projection import changes_of, plan_of
 from placet.domains.design.settings import Settings
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 
-_STANDARD = Settings()
+_STANDARD: Final = Settings()
+_CHANGING: Final = frozenset({"header", "batch", "refused"})
+_HEADS: Final = frozenset({"design.plan", "design.intent"})
+_NO_PLAN: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedAction:
-    """One action of a plan: raw as it came, normalized as it was, or would have been, applied."""
+    """One action or step: raw as it came, normalized as it was, or would have been, applied."""
 
     action_type: str
     raw: Mapping[str, Json]
@@ -33,31 +38,34 @@ class AuditedAction:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One plan.
+    """One batch.
 
     Attributes:
-        plan_id: The plan.
-        intent_id: What it comes from.
+        plan_id: The plan; None where it is no plan.
+        intent_id: What the plan comes from.
+        req_id: What its submitter called the first of its intents.
         intent: What was said, where it was logged.
         actor: Who submitted it.
         sim_time: Simulated seconds of the decision.
         proposed_at: When it was proposed, as it says itself.
         admitted: It was executed.
-        design_version_before: The version that it was based on.
+        design_version_before: The version that it was based on; None where the part of the log
+            that was read does not tell, which can be of no plan.
         design_version_after: The version that it led to.
         actions: In order.
-        rejections: What is about the plan as a whole.
+        rejections: What is about the batch as a whole.
     """
 
-    plan_id: str
-    intent_id: str
+    plan_id: str | None
+    intent_id: str | None
+    req_id: str
     intent: Mapping[str, Json] | None
     actor: str
     sim_time: float
     proposed_at: str | None
     admitted: bool
-    design_version_before: int
-    design_version_after: int
+    design_version_before: int | None
+    design_version_after: int | None
     actions: list[AuditedAction]
     rejections: list[dict[str, str]]
 
@@ -74,26 +82,45 @@ def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[Audi
         settings: Of the design, for its fields.
     """
     said: dict[str, Mapping[str, Json]] = {}
+    version: int | None = None
     for event in log:
-        if event.type not in {"batch", "refused"}:
+        if event.type not in _CHANGING:
             continue
-        for intent in event.data["intents"]:
-            if intent["kind"] == "design.intent" and event.type == "batch":
-                said[intent["payload"]["intent_id"]] = intent["payload"]
-        plan = plan_of(event.data)
-        if plan is not None:
-            yield _entry(event, plan, said.get(plan["intent_id"]), settings)
+        after = _version_in(event.data)
+        if event.type in {"batch", "refused"} and _is_about_design(event.data):
+            for intent in event.data["intents"]:
+                if intent["kind"] == "design.intent" and event.type == "batch":
+                    said[intent["payload"]["intent_id"]] = intent["payload"]
+            if version is None and after is not None:
+                version = after - 1  # a batch raises it by one
+            yield _entry(event, version, said, settings)
+        version = version if after is None else after
+
+
+def _version_in(data: Mapping[str, Json]) -> int | None:
+    """Give the version that a record led to; None where it left it as it was."""
+    if not data.get("changes"):
+        return None
+    version: int | None = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")
+    return version
+
+
+def _is_about_design(data: Mapping[str, Json]) -> bool:
+    return any(intent["kind"].startswith(words.PREFIX) for intent in data["intents"])
 
 
 def _entry(
-    event: Event, plan: Mapping[str, Json], said: Mapping[str, Json] | None, settings: Settings
+    event: Event,
+    version: int | None,
+    said: Mapping[str, Mapping[str, Json]],
+    settings: Settings,
 ) -> AuditEntry:
     data, admitted = event.data, event.type == "batch"
-    before = after = plan["design_version_before"]
+    plan = plan_of(data) or _NO_PLAN
+    before = after = plan.get("design_version_before", version)
     refusals: dict[int | None, list[dict[str, str]]] = {}
     if admitted:
-        about = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN, {})
-        after = about.get("version", before)
+        after = before if (led_to := _version_in(data)) is None else led_to
     else:
         for index, _, code, message in data["refusals"]:
             named = {"code": code.removeprefix(words.PREFIX), "reason": message}
@@ -101,12 +128,13 @@ def _entry(
     actions = [
         _action(event, position, refusals.pop(position, []), settings)
         for position, intent in enumerate(data["intents"])
-        if is_action(intent["kind"])
+        if intent["kind"] not in _HEADS and intent["kind"].startswith(words.PREFIX)
     ]
     return AuditEntry(
-        plan["plan_id"],
-        plan["intent_id"],
-        said,
+        plan.get("plan_id"),
+        plan.get("intent_id"),
+        data["intents"][0]["req_id"],
+        said.get(plan.get("intent_id", "")),
         data["intents"][0]["agent_id"],
         event.sim_time,
         plan.get("proposed_at"),

@@ -3,7 +3,9 @@
 A `StateManager` runs them at once. In an orchestrator they are the work of executors:
 
     for kind in EXECUTORS:
-        await orchestrator.register_executor(kind, handler)  # an async EXECUTORS[kind]
+        await orchestrator.register_executor(
+            kind, lambda effect: EXECUTORS[effect.kind](thaw(effect.payload)), delivery="pure"
+        )
 """
 
 from collections.abc import Callable, Mapping

@@ -56,7 +56,8 @@ class ActionExecutor:
         batch = batch_of(plan, self._agent_id, context_seq=seq, intent=intent, dry_run=dry_run)
         before = values_before(manager, plan)
         verdict = manager.decide(batch)
-        require_answer(verdict)
+        if verdict.refusals:
+            require_answer(plan, verdict, manager.design_version)
         replayed = None
         if verdict.replayed and verdict.admitted:
             replayed = replayed_answer(manager.tree, plan.plan_id)
@@ -120,17 +121,16 @@ class ActionPlanValidator:
         for n, intent in enumerate(batch["intents"]):
             intent["req_id"] = f"dry run {n}"
         verdict = manager.kernel.decide(batch)
-        require_answer(verdict)
+        require_answer(plan, verdict, manager.design_version)
         return verdict
 
 
 def values_before(manager: StateManager, plan: ActionPlan) -> dict[str, Json]:
     """Read the parameters that a plan is about, as they are."""
-    tree = manager.tree
+    rows = manager.tree.collections[PARAMETERS].entities
+    paths = [action.path for action in plan.actions]
     return {
-        action.path: tree.get(PARAMETERS, action.path, "value")
-        for action in plan.actions
-        if isinstance(action.path, str)
+        path: rows[path].fields["value"] for path in paths if type(path) is str and path in rows
     }
 
 

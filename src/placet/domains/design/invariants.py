@@ -26,15 +26,19 @@ _WATCHED: Final = frozenset(
 
 def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
     """Judge the post-state of a batch by what the batch changed."""
-    touched = {path for collection, path in changed if collection == PARAMETERS}
-    if touched.isdisjoint(_WATCHED):
+    touched = {
+        path for collection, path in changed if path in _WATCHED and collection == PARAMETERS
+    }
+    if not touched:
         return
+    rows = state.collections[PARAMETERS].entities
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:
         if lesser not in touched and greater not in touched:
             continue
-        low = state.get(PARAMETERS, lesser, "value")
-        high = None if low is None else state.get(PARAMETERS, greater, "value")
-        if high is None or low < high or (is_equal_allowed and low == high):
+        if lesser not in rows or greater not in rows:  # a design may have fields of its own
+            continue
+        low, high = rows[lesser].fields["value"], rows[greater].fields["value"]
+        if low is None or high is None or low < high or (is_equal_allowed and low == high):
             continue
         relation = "at most" if is_equal_allowed else "less than"
         yield refuse(

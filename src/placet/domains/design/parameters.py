@@ -45,9 +45,14 @@ def locked(draft: Draft, path: str) -> RuleRefusal | None:
 def replace(draft: Draft, path: str, value: float) -> bool:
     """Put another value for one that is free; False is to look closer: it is locked, or no other.
 
-    The shortest way for what nearly every SET is.
+    The shortest way for what nearly every SET is: every path there is has both rows, from the
+    start, so they are looked at as they stand in the tree. Twice `draft.get` is 3 % of a plan.
     """
-    if draft.get(LOCKS, path, "lock") is not None or draft.get(PARAMETERS, path, "value") == value:
+    collections = draft.state.collections
+    if (
+        collections[LOCKS].entities[path].fields["lock"] is not None
+        or collections[PARAMETERS].entities[path].fields["value"] == value
+    ):
         return False
     draft.put(PARAMETERS, path, "value", value)
     return True

@@ -224,6 +224,17 @@ class ValidationResult:
         return not self.rejected
 
 
+def stale_message(expected: int, current: Json) -> str:
+    """Say that a plan is based on another version, in the seed's words.
+
+    One that came too early, and comes again in time, has the answer that it had.
+    """
+    stale = f"Plan is stale: expected design_version={expected}, current={current}"
+    if expected == current:
+        return f"{stale}, which it was not when it came; send it under another plan_id"
+    return stale
+
+
 class StalePlanError(PlacetError):
     """The plan is based on another version of the design: fetch the state and plan anew.
 

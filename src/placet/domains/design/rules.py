@@ -20,6 +20,7 @@ from placet.domains.design.parameters import (
     write_lock,
 )
 from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.protocol import stale_message
 from placet.domains.design.settings import PLANS_MAX, Settings
 from placet.domains.design.vocabulary import ABOUT, DESIGN, PLANS
 from placet.kernel.domain import Rule, RuleRefusal, refuse
@@ -145,7 +146,7 @@ def plan(draft: Draft, intent: Intent) -> RuleRefusal | None:
     if expected != current:
         return refuse(
             "stale_plan",
-            f"Plan is stale: expected design_version={expected}, current={current}",
+            stale_message(expected, current),
             at="/design_version_before",
             current_design_version=current,
         )

@@ -13,7 +13,7 @@ from placet.domains.world.custody import holder_of, inventory_of, let_go, positi
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import Settings
 from placet.domains.world.vocabulary import AGENTS, OBJECTS
-from placet.kernel.domain import Ref, Rule, RuleRefusal, conflict, refuse
+from placet.kernel.domain import Ref, Rule, RuleRefusal, Sight, conflict, refuse
 from placet.kernel.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
@@ -33,12 +33,13 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
     return refs if given is None else (*refs, Ref(OBJECTS, given))
 
 
-def interact_rule(settings: Settings, own: Mapping[str, Rule]) -> Rule:
+def interact_rule(settings: Settings, own: Mapping[str, Rule], sight: Sight | None = None) -> Rule:
     """Make the rule of Interact.
 
     Args:
         settings: Of the world.
         own: Interactions that the world registers, by name.
+        sight: What an agent may see, and therefore touch; None is everything.
     """
     rules = {**_built_in(settings), **own}
 
@@ -47,6 +48,8 @@ def interact_rule(settings: Settings, own: Mapping[str, Rule]) -> Rule:
         rule = rules.get(name)
         if rule is None:
             return _interaction_unknown(name, rules)
+        if sight is not None and not _is_seen(draft, intent, sight):
+            return _target_unknown(intent["payload"]["target_id"])
         return _out_of_reach(draft, intent, settings.interaction_range) or rule(draft, intent)
 
     return interact
@@ -69,14 +72,24 @@ def _interaction_unknown(name: str, rules: Mapping[str, Rule]) -> RuleRefusal:
     )
 
 
+def _is_seen(draft: Draft, intent: Intent, sight: Sight) -> bool:
+    target_id = intent["payload"]["target_id"]
+    collection = OBJECTS if draft.exists(OBJECTS, target_id) else AGENTS
+    return sight.may_see(draft.state, intent["agent_id"], Ref(collection, target_id))
+
+
+def _target_unknown(target_id: str) -> RuleRefusal:
+    return refuse(
+        "target_unknown",
+        f"there is no object and no agent {target_id!r}; name one that is in the world",
+        at="/target_id",
+    )
+
+
 def _out_of_reach(draft: Draft, intent: Intent, reach: float | None) -> RuleRefusal | None:
     target_id = intent["payload"]["target_id"]
     if not draft.exists(OBJECTS, target_id) and not draft.exists(AGENTS, target_id):
-        return refuse(
-            "target_unknown",
-            f"there is no object and no agent {target_id!r}; name one that is in the world",
-            at="/target_id",
-        )
+        return _target_unknown(target_id)
     if reach is None:
         return None
     here, there = position_of(draft, intent["agent_id"]), position_of(draft, target_id)

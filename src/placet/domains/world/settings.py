@@ -39,6 +39,7 @@ class Settings:
         teams: The teams there are; None allows any.
         objects: Object -> its fields, as they stand in the state.
         interactions: Names of the interactions that the world registers itself.
+        observation: Who may see what, as it was given; `views.py` reads it.
     """
 
     bounds: Bounds | None = None
@@ -49,10 +50,13 @@ class Settings:
     teams: tuple[str, ...] | None = None
     objects: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     interactions: tuple[str, ...] = ()
+    observation: Mapping[str, Json] | None = None
 
     def digest(self) -> str:
         """Name these settings in 8 hexadecimal digits, for the version of the domain."""
-        described = [getattr(self, name) for name in self.__slots__]
+        described = [getattr(self, name) for name in self.__slots__ if name != "observation"]
+        if self.observation is not None:  # left out where it is off: older logs name these digits
+            described.append(self.observation)
         return blake2b(canonical(described), digest_size=4).hexdigest()
 
     def keywords(self, cooldowns: Mapping[str, float]) -> dict[str, Json]:
@@ -74,6 +78,7 @@ class Settings:
             "inventory_max": self.inventory_max,
             "cooldowns": seconds or None,
             "teams": self.teams,
+            "observation": self.observation,
         }
         return {name: thaw(value) for name, value in given.items() if value is not None}
 
@@ -196,6 +201,21 @@ def read_cooldowns(name: str, cooldowns: object) -> dict[str, int]:
             )
         found[kind] = round(seconds * SECOND_NS)
     return {kind: found[kind] for kind in KINDS if found.get(kind)}
+
+
+def read_plain(name: str, setting: object) -> Mapping[str, Json]:
+    """Read a setting that is kept as it was given.
+
+    Raises:
+        ValueError: It is not an object of plain JSON.
+    """
+    if not isinstance(setting, Mapping):
+        raise ValueError(f"{name} must be an object, got {setting!r}")
+    try:
+        plain: Mapping[str, Json] = freeze(dict(setting))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    return plain
 
 
 def read_teams(name: str, teams: object) -> tuple[str, ...]:

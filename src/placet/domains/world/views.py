@@ -1,18 +1,173 @@
-"""Who may see what. All is open, but for what is said to a team or to one agent."""
+"""Who may see what, composed from the world's `observation` setting.
 
-from placet.domains.world.vocabulary import AGENTS, SPEECH
-from placet.kernel.domain import Ref
+    {"distance": 10, "hidden_fields": ["inventory"]}          both of them hold
+    {"any_of": [{"distance": 10}, {"team": True}]}            near, or of one's own team
+
+What is said to a team or to one agent is theirs alone, whatever the setting. What an agent carries
+or says is where the agent is, and is its own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from placet.domains.world.settings import read_length
+from placet.domains.world.vocabulary import AGENTS, OBJECTS, SPEECH, Position
+from placet.kernel.domain import Ref, Sight
+from placet.kernel.sight.distance import Distance
+from placet.kernel.sight.policy import AllOf, AnyOf, Policy
+from placet.kernel.sight.relations import HiddenFields, Known, SameTeam
 from placet.kernel.state import State
+from placet.schemas.codec import Json
 
 
-def may_see(state: State, agent_id: str, ref: Ref) -> bool:
-    """Tell whether an agent may see an entity."""
-    if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:
+def owner_of(state: State, ref: Ref) -> str | None:
+    """Name the agent that an entity is, or by whom it is carried or said; None is nobody's."""
+    if ref.collection in {AGENTS, SPEECH}:
+        return ref.entity
+    if ref.collection == OBJECTS and ref.entity is not None:
+        holder: str | None = state.get(OBJECTS, ref.entity, "holder")
+        return holder
+    return None
+
+
+class _Near(Distance):
+    """By distance: what is carried or said is where its agent is."""
+
+    def place(self, state: State, ref: Ref) -> Position | None:
+        if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
+            place: Position | None = state.get(AGENTS, ref.entity, "position")
+            return place
+        owner = owner_of(state, ref)
+        at = ref if owner is None else Ref(AGENTS, owner)
+        return None if at.entity is None else state.get(at.collection, at.entity, "position")
+
+
+class _Team(SameTeam):
+    def owner(self, state: State, ref: Ref) -> str | None:
+        return owner_of(state, ref)
+
+
+class _Known(Known):
+    def owner(self, state: State, ref: Ref) -> str | None:
+        return owner_of(state, ref)
+
+
+class _Hidden(HiddenFields):
+    """Hides fields, and with an inventory what is in it: a thing names its holder."""
+
+    def __init__(self, fields: Sequence[str], body: str) -> None:
+        super().__init__(fields, body)
+        self._is_inventory_hidden = "inventory" in fields
+
+    def owner(self, state: State, ref: Ref) -> str | None:
+        return owner_of(state, ref)
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        if not self._is_inventory_hidden or ref.collection != OBJECTS:
+            return True
+        return owner_of(state, ref) in {None, agent_id}
+
+
+class _Audible(Policy):
+    """What is said in public, to one's team, to oneself, and by oneself."""
+
+    body = AGENTS
+    looks_at: frozenset[str] | None = frozenset({"team"})
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:
+            return True
+        said = state.get(SPEECH, ref.entity, "said")
+        if said is None:
+            return True
+        team = said.get("team")
+        return is_meant_for(state, agent_id, said["channel"], said.get("target_id"), team)
+
+    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+        """Give what an agent carries and says: it moves with it, and is of its team."""
+        if ref.collection != AGENTS or ref.entity is None:
+            return
+        if state.exists(SPEECH, ref.entity):
+            yield Ref(SPEECH, ref.entity)
+        for object_id in state.get(AGENTS, ref.entity, "inventory", ()):
+            yield Ref(OBJECTS, object_id)
+
+
+def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, team: Json) -> bool:
+    """Tell whether something was said to an agent."""
+    if channel == "public":
         return True
-    said = state.get(SPEECH, ref.entity, "said")
-    if said is None or said["channel"] == "public":
-        return True
-    if said["channel"] == "private":
-        return bool(said["target_id"] == agent_id)
-    team = state.get(AGENTS, agent_id, "team")
-    return team is not None and bool(said["team"] == team)
+    if channel == "private":
+        return bool(target_id == agent_id)
+    return team is not None and bool(state.get(AGENTS, agent_id, "team") == team)
+
+
+def read_sight(name: str, observation: object) -> Sight:
+    """Compose who may see what; None is everything but what was said to others.
+
+    Raises:
+        ValueError: The setting is unsound; the message names what is wrong with it.
+    """
+    if observation is None:
+        return _Audible()
+    return AllOf(*_read_parts(name, observation), _Audible())
+
+
+def _read_parts(name: str, setting: object) -> list[Policy]:
+    if not isinstance(setting, Mapping) or not setting:
+        raise ValueError(
+            f"{name} must be an object such as {{'distance': 10}}, with one or more of "
+            f"{', '.join(_PARTS)}, got {setting!r}"
+        )
+    unknown = [key for key in setting if key not in _PARTS]
+    if unknown:
+        raise ValueError(f"{name} has the unknown part {unknown[0]!r}; there are {list(_PARTS)}")
+    return [_PARTS[key](f"{name}.{key}", value) for key, value in setting.items()]
+
+
+def _read_distance(name: str, value: object) -> Policy:
+    return _Near(read_length(name, value), AGENTS)
+
+
+def _read_team(name: str, value: object) -> Policy:
+    if value is not True:
+        raise ValueError(f"{name} must be True, or be left out, got {value!r}")
+    return _Team(AGENTS)
+
+
+def _read_known(name: str, value: object) -> Policy:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be the field that lists whom an agent knows, got {value!r}")
+    return _Known(AGENTS, value)
+
+
+def _read_hidden(name: str, value: object) -> Policy:
+    names = value if isinstance(value, list | tuple) else ()
+    if not names or not all(isinstance(field, str) and field for field in names):
+        raise ValueError(f"{name} must be a list of names of fields, got {value!r}")
+    return _Hidden(names, AGENTS)
+
+
+def _read_any(name: str, value: object) -> Policy:
+    return AnyOf(*_read_alternatives(name, value))
+
+
+def _read_all(name: str, value: object) -> Policy:
+    return AllOf(*_read_alternatives(name, value))
+
+
+def _read_alternatives(name: str, value: object) -> list[Policy]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f"{name} must be a list of objects, got {value!r}")
+    parts = [_read_parts(f"{name}[{place}]", part) for place, part in enumerate(value)]
+    return [some[0] if len(some) == 1 else AllOf(*some) for some in parts]
+
+
+_PARTS: Final[Mapping[str, Callable[[str, object], Policy]]] = {
+    "distance": _read_distance,
+    "team": _read_team,
+    "known": _read_known,
+    "hidden_fields": _read_hidden,
+    "any_of": _read_any,
+    "all_of": _read_all,
+}

@@ -13,9 +13,10 @@ from placet.domains.world.settings import (
     read_cooldowns,
     read_count,
     read_length,
+    read_plain,
     read_teams,
 )
-from placet.domains.world.views import may_see
+from placet.domains.world.views import is_meant_for, read_sight
 from placet.domains.world.vocabulary import (
     AGENTS,
     INTERACTION_CHARS_MAX,
@@ -25,10 +26,11 @@ from placet.domains.world.vocabulary import (
     Move,
     Speak,
 )
-from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, Sight
 from placet.kernel.draft import Draft
 from placet.kernel.state import State
 from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
 
 RULES_VERSION: Final = "1"
 
@@ -56,6 +58,7 @@ class World(Domain):
         cooldowns: Mapping[str, float] | None = None,
         interactions: Mapping[str, Rule] | None = None,
         teams: Sequence[str] | None = None,
+        observation: Mapping[str, Json] | None = None,
     ) -> None:
         """Set up a world.
 
@@ -68,6 +71,8 @@ class World(Domain):
             cooldowns: Kind -> simulated seconds between two intents of an agent's.
             interactions: Name -> rule, run once its target exists and is in range.
             teams: The teams there are; any when None.
+            observation: Who sees what, such as `{"distance": 10, "hidden_fields": ["inventory"]}`
+                (`docs/views.md`); everything when None.
 
         Raises:
             ValueError: A setting is unsound; the message names it.
@@ -81,11 +86,13 @@ class World(Domain):
             cooldowns_ns=optional(read_cooldowns, "cooldowns", cooldowns) or {},
             teams=optional(read_teams, "teams", teams),
             interactions=tuple(sorted(own)),
+            observation=optional(read_plain, "observation", observation),
         )
+        self.sight = read_sight("observation", observation)
         self.setup = settings = settings.with_objects({} if objects is None else objects)
         is_default = settings == Settings()
         self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
-        self.kinds = _kinds(settings, own)
+        self.kinds = _kinds(settings, own, None if observation is None else self.sight)
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
 
     def settings(self) -> Mapping[str, Json] | None:
@@ -110,19 +117,24 @@ class World(Domain):
         """Take an agent out of the world; what it carried stays where it was."""
         displace(draft, agent_id)
 
-    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Tell whether an agent may see an entity: all but what was said to others."""
-        return may_see(state, agent_id, ref)
+    def hears(self, state: State, agent_id: str, intent: Intent) -> bool:
+        """Tell whether something was said to an agent, or by it."""
+        payload, speaker = intent["payload"], intent["agent_id"]
+        team = state.get(AGENTS, speaker, "team")
+        return speaker == agent_id or (
+            is_meant_for(state, agent_id, payload["channel"], payload.get("target_id"), team)
+            and self.may_see(state, agent_id, Ref(AGENTS, speaker))
+        )
 
 
-def _kinds(settings: Settings, own: Mapping[str, Rule]) -> tuple[Kind, ...]:
+def _kinds(settings: Settings, own: Mapping[str, Rule], sight: Sight | None) -> tuple[Kind, ...]:
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
         ("Speak", Speak, speak, None, "Say something to all, to a team, or to one agent."),
         (
             "Interact",
             Interact,
-            interact_rule(settings, own),
+            interact_rule(settings, own, sight),
             reads_self_and_target,
             "Do something with an object or an agent.",
         ),
@@ -136,6 +148,7 @@ def _kinds(settings: Settings, own: Mapping[str, Rule]) -> tuple[Kind, ...]:
             reads=reads,
             reads_own=AGENTS if reads is None else None,
             summary=summary,
+            is_event=name == "Speak",
         )
         for name, payload, rule, reads, summary in kinds
     )

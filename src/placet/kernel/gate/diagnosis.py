@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
 
-from placet.kernel.gate.plain import NotPlain, TooLarge, pointer, shown, to_plain
+from placet.kernel.gate.plain import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
@@ -198,14 +198,14 @@ class Diagnosis:
             return self._kind_unknown(index, intent, kind)
         at = pointer(path)
         if path and path[0] == "payload":
-            message = f"payload of {kind}{at[len('/payload') :]}: {_says(detail)}"
+            message = f"payload of {kind}{at[len('/payload') :]}: {complaint(detail)}"
             return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, message, at)
         if detail["type"] == "extra_forbidden":
             return self._field_unknown(index, intent, str(path[0]))
         if not path:
             message = f"an intent must be an object, got {shown(intent)}"
             return refusal(RefusalCode.FIELD_INVALID, index, intent, message)
-        message = f"field {path[0]!r}: {_says(detail)}"
+        message = f"field {path[0]!r}: {complaint(detail)}"
         return refusal(RefusalCode.FIELD_INVALID, index, intent, message, at)
 
     def _kind_unknown(self, index: int, intent: Json, kind: Json) -> Refusal:
@@ -293,13 +293,6 @@ def _first(detail: ErrorDetails) -> int:
     index = detail["loc"][0]
     assert isinstance(index, int), "the errors of a list begin with an index"
     return index
-
-
-def _says(detail: ErrorDetails) -> str:
-    message = detail["msg"][:1].lower() + detail["msg"][1:]
-    if detail["type"] == "missing":
-        return message
-    return f"{message}, got {shown(detail['input'])}"
 
 
 def _who(intent: object) -> dict[str, Json]:

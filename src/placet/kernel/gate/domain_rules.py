@@ -12,6 +12,7 @@ from placet.kernel.draft import ToolUnregistered
 from placet.kernel.gate.context import GateContext, refuse_intent
 from placet.kernel.gate.plain import shown, to_plain
 from placet.kernel.state import WorldState
+from placet.kernel.transaction import Mark
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -50,7 +51,7 @@ class DomainRules:
         intents = batch.intents
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
-        validator = self._validator
+        validator, reading = self._validator, context.registry.reading
         for position in range(len(intents)) if batch.order is None else batch.order:
             seq += 1
             intent = intents[position]
@@ -60,6 +61,8 @@ class DomainRules:
                 if answer is None:
                     answer = kinds[intent["kind"]].rule(draft, intent)
                 if answer is None:
+                    if reading and intent["kind"] in reading:
+                        _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
                 found = _refusal(batch, position, answer, context)
             except ToolUnregistered as error:
@@ -143,6 +146,16 @@ class DomainRules:
                 self.on_fault(where, error)
                 refusals.append(rule_error(None, None, where, error))
         return refusals or None
+
+
+def _require_unchanged(before: Mark, after: Mark) -> None:
+    """Hold a kind that only reads to its word; what it may is to answer, and to have effects.
+
+    Raises:
+        TypeError: The intent changed the state or claimed something.
+    """
+    if before[:3] != after[:3]:  # the fourth counts effects
+        raise TypeError("a kind of risk 'read' must change nothing")
 
 
 class RefusalRaised(Exception):  # noqa: N818  # a validator's way to refuse with a code

@@ -3,6 +3,7 @@
 Both looks at a batch rest on it, and so does what executors and hosts hand in.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
@@ -10,6 +11,7 @@ from reprlib import Repr
 from typing import Final
 
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 
 from placet.schemas.codec import Json
 
@@ -129,17 +131,58 @@ def _fields(value: BaseModel) -> Iterable[tuple[str, object]]:
 
 
 class _Shower(Repr):
-    """Shows plain values, of containers a part, and of any other object only the type."""
+    """Shows plain values as JSON, of containers a part, and of any other object only the type.
+
+    A string by itself is quoted as sentences quote it, by single marks.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.maxstring = self.maxother = self.maxlong = _SHOWN_CHARS_MAX
 
+    def repr_str(self, x: str, level: int) -> str:
+        if level == self.maxlevel:
+            return super().repr_str(x, level)
+        part = x if len(x) <= self.maxstring else x[: self.maxstring] + self.fillvalue
+        return json.dumps(str.__str__(part), ensure_ascii=False)
+
+    def repr_tuple(self, x: tuple[object, ...], level: int) -> str:
+        return self.repr_list(list(x[: self.maxlist + 1]), level)
+
     def repr_instance(self, x: object, level: int) -> str:
-        return repr(x) if x is None or isinstance(x, bool | float) else f"<{type(x).__name__}>"
+        if x is None or isinstance(x, bool):
+            return json.dumps(x)
+        return repr(x) if isinstance(x, float) else f"<{type(x).__name__}>"
 
 
 _SHOWER: Final = _Shower()
+
+
+def complaint(detail: ErrorDetails) -> str:
+    """Say what is wrong with a value, in the words of JSON, and what came.
+
+    Of a field that is missing all that came would be what it is missing in, which is left out.
+    """
+    kind, told = detail["type"], detail.get("ctx", {})
+    if kind == "union_tag_not_found":
+        return f"field {told['discriminator']} is required"
+    if kind == "union_tag_invalid":
+        tags, name = told["expected_tags"], told["discriminator"]
+        return f"field {name} must be one of {tags}, got {shown(told['tag'])}"
+    message = _IN_JSON.get(kind, detail["msg"])
+    message = message[:1].lower() + message[1:]
+    if kind == "missing":
+        return message
+    return f"{message}, got {shown(detail['input'])}"
+
+
+_IN_JSON: Final = {
+    "dict_type": "input should be an object",
+    "list_type": "input should be an array",
+    "model_type": "input should be an object",
+    "model_attributes_type": "input should be an object",
+}
+"""Type of error -> what pydantic says of it in the words of Python."""
 
 
 def shown(value: object) -> str:

@@ -172,7 +172,7 @@ def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
     """Tell of a change by another: when, and by whom where that is still known."""
     stamp = context.state.stamp(*ref)
     assert stamp is not None, "only a stamped thing is listed as changed"
-    now = None if ref.entity is None else context.state.entity(ref.collection, ref.entity)
+    now = context.registry.seen(context.state, agent_id, ref)
     return {
         "entity": _name(ref),
         "seq": stamp.changed_for(agent_id),

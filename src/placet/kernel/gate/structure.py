@@ -174,7 +174,7 @@ def _hostile(error: Exception) -> Refusal:
 def _no_batch(given: object, at: str) -> Refusal:
     message = (
         "a batch must be an array of intents, an object with 'intents', or one intent; "
-        f"got {type(given).__name__}"
+        f"got {shown(given)}"
     )
     return whole(RefusalCode.FIELD_INVALID, message, at=at)
 
@@ -194,7 +194,7 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
     refusals = []
     for name, value in options.items():
         if name not in _OPTIONS:
-            message = f"a batch has no field {shown(name)}; it has {sorted(_OPTIONS)}"
+            message = f"a batch has no field {shown(name)}; it has {', '.join(sorted(_OPTIONS))}"
             refusals.append(whole(RefusalCode.FIELD_UNKNOWN, message, at=pointer([name])))
         elif name == "dry_run" and type(value) is not bool:
             message = f"dry_run must be true or false, got {shown(value)}"

@@ -17,7 +17,7 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
         registry: Of today.
 
     Raises:
-        GuestFault: An upcaster raised.
+        GuestFault: An upcaster raised, or there is none from the version that a payload is of.
     """
     now = registry.versions
     if all(now.get(name, version) == version for name, version in versions.items()):
@@ -26,12 +26,15 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
     for index, intent in enumerate(intents):
         kind = registry.kinds.get(intent["kind"])
         version = versions.get(intent["kind"])
-        if kind is None or version is None or version not in kind.upcasters:
+        if kind is None or version is None or version == kind.version:
             continue
+        where = f"upcaster of {kind.name} from version {version}"
         try:
-            payload = thaw(freeze(kind.upcasters[version](thaw(intent["payload"]))))
+            upcaster = kind.upcasters.get(version)
+            if upcaster is None:
+                raise LookupError(f"there is none to version {kind.version}")
+            payload = thaw(freeze(upcaster(thaw(intent["payload"]))))
         except Exception as error:
-            where = f"upcaster of {kind.name} from version {version}"
             raise GuestFault(where, error, index) from error
         intents[index] = {**intent, "payload": payload}
     batch.intents = intents

@@ -11,14 +11,20 @@ import typer
 
 from placet.runtime.cli.bench import bench
 from placet.runtime.cli.bisect import bisect
+from placet.runtime.cli.check import check
 from placet.runtime.cli.compact import compact
 from placet.runtime.cli.config import config
 from placet.runtime.cli.design import design
+from placet.runtime.cli.diff import diff
+from placet.runtime.cli.effects import effects
 from placet.runtime.cli.explain import explain
+from placet.runtime.cli.fork import fork
 from placet.runtime.cli.gate import gate
+from placet.runtime.cli.guest_commands import WithGuests
 from placet.runtime.cli.kinds import kinds
 from placet.runtime.cli.log import log
 from placet.runtime.cli.new import new
+from placet.runtime.cli.pack import pack
 from placet.runtime.cli.replay import replay
 from placet.runtime.cli.run import run
 from placet.runtime.cli.serve import serve
@@ -37,7 +43,12 @@ COMMANDS: Final = (
     replay,
     verify,
     explain,
+    effects,
     bisect,
+    fork,
+    diff,
+    pack,
+    check,
     compact,
     kinds,
     bench,
@@ -51,6 +62,7 @@ _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="placet",
+    cls=WithGuests,
     add_completion=False,
     # Plain help: the other one loads rich, a sixth of a second before the first word.
     rich_markup_mode=None,

@@ -1,5 +1,6 @@
 """`placet compact`: forget how a world came to be where it is."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -28,11 +29,10 @@ def compact(
     """
     log = log_to_read(store)
     files, path = snapshots_of(log), file_of(log)
-    assert files is not None, "a log that can be read again is in a file"
-    assert path is not None, "likewise"
-    bytes_before = path.stat().st_size if path.is_file() else 0
+    assert files is not None, "a log that can be read again has snapshots"
+    before = _size_of(path)
     done = compact_log(log, path, files, keep_seqs=keep)
-    bytes_after = path.stat().st_size
+    after = _size_of(path)
     if as_json:
         say_json(
             {
@@ -40,7 +40,7 @@ def compact(
                 "first_record": done.after.record,
                 "after_seq": done.after.seq,
                 "seq": done.seq,
-                "file_bytes": {"before": bytes_before, "after": bytes_after},
+                **({} if path is None else {"file_bytes": {"before": before, "after": after}}),
             }
         )
         return
@@ -52,7 +52,11 @@ def compact(
         return
     say(
         f"{store} begins at record {done.after.record} now, after seq {done.after.seq}: "
-        f"{counted(done.removed_records, 'record')} removed, "
-        f"{number(bytes_before / 1e3)} kB became {number(bytes_after / 1e3)} kB"
+        f"{counted(done.removed_records, 'record')} removed"
+        + ("" if path is None else f", {number(before / 1e3)} kB became {number(after / 1e3)} kB")
     )
-    say(f"What led there is in {files.folder}: it belongs to the log, copy and move both together.")
+    say(f"What led there is in {files.where}: it belongs to the log, copy and move both together.")
+
+
+def _size_of(path: Path | None) -> int:
+    return path.stat().st_size if path is not None and path.is_file() else 0

@@ -49,7 +49,7 @@ def design(
 
     The sentence becomes a plan of actions, which the gate decides about. What is not clear is
     asked back with its candidates, never guessed, and nothing is changed; exit code 1, as for a
-    refusal.
+    refusal. A phase that fails makes it 1 too; what was done besides is kept.
     """
     if (text is not None) + show + run_phases + undo != 1:
         raise typer.BadParameter("give one of TEXT, --show, --run-phases and --undo")
@@ -84,7 +84,7 @@ def design(
             _print(answer)
         if answer.is_done and not show:
             _end(store, is_trial=is_trial)
-    return 0 if answer.is_done else 1
+    return 0 if answer.is_done and answer.is_well else 1
 
 
 def _print(answer: "Told") -> None:

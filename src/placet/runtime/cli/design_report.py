@@ -10,6 +10,7 @@ from placet.domains.design import (
     DesignState,
     ExecutionResult,
     ParsedText,
+    PhaseState,
     RefinableField,
     StateManager,
 )
@@ -44,12 +45,14 @@ class Told(NamedTuple):
         version: The design's version that it is about.
         document: For a program.
         lines: For a person.
+        is_well: What was asked for came out; False where a phase that ran has failed.
     """
 
     is_done: bool
     version: int
     document: dict[str, Json]
     lines: list[str]
+    is_well: bool = True
 
 
 def answered(result: ExecutionResult, manager: StateManager) -> Told:
@@ -65,15 +68,21 @@ def answered(result: ExecutionResult, manager: StateManager) -> Told:
         for one, outcome in zip(_changes(result), result.action_results, strict=True)
     ]
     lines = [_from_to(version, result.design_version_after), *_done(result, fields)]
+    failed: list[str] = []
     if ActionType.RUN_PHASES in wanted:
         document["phases"] = shown_phases(manager.tree)
+        failed = _failed(result, document["phases"])
+        document |= {"success": not failed, "phases_failed": failed}
         lines += ["", *_phases(manager)]
+        if failed:
+            rest = "; all else was done" if len(result.plan.actions) > 1 else ""
+            lines += ["", f"failed: {', '.join(failed)}{rest}"]
     if ActionType.EXPORT in wanted:
         written = str(wanted[ActionType.EXPORT].format)
         document["export"] = manager.tree.get(EXPORTS, written, "content")
         exported = document["export"].splitlines()
         lines = exported if len(result.plan.actions) == 1 else [*lines, "", *exported]
-    return Told(True, version, document, lines)
+    return Told(True, version, document, lines, not failed)
 
 
 def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
@@ -177,6 +186,17 @@ def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
     """Give each action as it was asked for, with the values before it and after it."""
     for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
         yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
+
+
+def _failed(result: ExecutionResult, phases: Mapping[str, Json]) -> list[str]:
+    """Name the phases that were to run and have failed."""
+    runs = [a for a in result.plan.actions if a.action_type is ActionType.RUN_PHASES]
+    asked = {name for run in runs for name in run.phases or phases}
+    return [
+        name
+        for name, kept in phases.items()
+        if name in asked and kept["status"] == PhaseState.FAILED
+    ]
 
 
 def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:

@@ -26,9 +26,11 @@ from placet.schemas.explanation import Explanation, StageReport
 _Fact = Mapping[str, Json]
 _SHOWN_CHARS_MAX: Final = 160
 _LISTED_MAX: Final = 12
+_CHANGES_MAX: Final = 100
 _NO_TRACE: Final = """\
-The log holds no answer to it. Either it never reached the world, or it was turned away where
-nothing is written down, because the same request may be sent again and pass:
+The log holds no answer to it. Either it never reached the world, or its answer is older than what
+the log still holds, or it was turned away where nothing is written down, because the same request
+may be sent again and pass:
   door           the queue was full, the agent too fast, its deadline over
   structure      it was no sound batch
   agent          the agent was not there, suspended, or not permitted
@@ -286,7 +288,10 @@ def _what_came(explained: Explanation) -> Iterator[str]:
     if explained.changes:
         yield ""
         yield "What it changed:"
-        yield from table([row for change in explained.changes for row in _change_rows(change)])
+        rows = [row for change in explained.changes for row in _change_rows(change)]
+        yield from table(rows[:_CHANGES_MAX])
+        if len(rows) > _CHANGES_MAX:
+            yield f"and {len(rows) - _CHANGES_MAX} more fields; --json has them all"
     elif explained.answer == "admitted":
         yield ""
         yield "It changed nothing."

@@ -4,7 +4,7 @@ import select
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import chain
 from typing import Annotated, Final
 
@@ -16,15 +16,19 @@ from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say
 from placet.runtime.history.log_reader import records_between
 from placet.runtime.snapshots.recovery import decode
+from placet.runtime.stores.event_log_url import News, news_of
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import (
     Admitted,
     AgentChanged,
+    Amended,
     Checkpoint,
     Configured,
+    EffectChanged,
     ExecutorChanged,
+    Forked,
     Header,
     Record,
     Refused,
@@ -87,9 +91,13 @@ def log(
 def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
     """Print what is there and what comes, until a signal, or until nobody reads it any more.
 
-    The store is asked how far it is a few times a second, and read only where it went on.
+    A store that tells what is written is listened to; any other is asked how far it is, a few
+    times a second. It is read only where it went on.
     """
-    with StopSignals() as stop, closing(source):
+    with StopSignals() as stop, closing(source), ExitStack() as stack:
+        news = news_of(source)
+        if news is not None:
+            stack.enter_context(closing(news))
         place = source.find_seq(first_seq)
         if not as_json:
             say(_HEAD)
@@ -103,16 +111,22 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
                 if stop.is_set():
                     break
             sys.stdout.flush()
-            if not stop.is_set() and _is_abandoned():
+            if not stop.is_set() and _is_abandoned(news):
                 break
+            if news is not None and not news.drain():
+                news = None
     return stop.exit_code
 
 
-def _is_abandoned() -> bool:
-    """Wait a little, and tell whether whoever reads us has gone meanwhile."""
-    reader = select.poll()
-    reader.register(sys.stdout.fileno(), 0)  # of nothing but its end
-    return bool(reader.poll(_LOOK_MS))
+def _is_abandoned(news: News | None) -> bool:
+    """Wait a little, or until there is news; tell whether whoever reads us has gone meanwhile."""
+    poll = select.poll()
+    stdout = sys.stdout.fileno()
+    poll.register(stdout, 0)  # of nothing but its end
+    if news is not None:
+        poll.register(news, select.POLLIN)
+    ready = poll.poll(_LOOK_MS if news is None else news.look_ms)
+    return any(descriptor == stdout for descriptor, _ in ready)
 
 
 def _line(ordinal: int, record: Record) -> str:
@@ -174,10 +188,23 @@ def _summary(record: Record) -> str:
             outcome = "succeeded" if record.succeeded else "failed"
             output = to_json(record.output).decode()
             return f"effect {record.effect_seq}.{record.k} {outcome}: {output}"
+        case Forked() | Amended():
+            return _by_operator(record)
+        case EffectChanged():
+            why = f": {record.why}" if record.why else ""
+            return f"effect {record.effect_seq}.{record.k} {record.what}{why}"
         case Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:
             return _batch_summary(record)
+
+
+def _by_operator(record: Forked | Amended) -> str:
+    if isinstance(record, Amended):
+        return f"{record.cause}: {len(record.changes.entities)} entities changed"
+    put = f", {len(record.given)} entities put" if record.given else ""
+    dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""
+    return f"world {record.world!r}, forked from {record.parent!r} here{put}{dropped}"
 
 
 def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
@@ -187,7 +214,8 @@ def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
         if intent["agent_id"] != agent_id:
             agent_id = intent["agent_id"]
             parts.append(f"{agent_id}:")
-        parts.append(f"{intent['kind']} {to_json(intent['payload']).decode()}")
+        payload = to_json(intent["payload"]).decode()
+        parts.append(f"{intent['req_id']} {intent['kind']} {payload}")
     if isinstance(record, Refused):
         parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
     if isinstance(record, Scheduled):

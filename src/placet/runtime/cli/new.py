@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json
+from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.runtime.plugins import domain_names
 
 NAME_CHARS_MAX: Final = 40
@@ -26,12 +26,13 @@ STARTER: Final = {
 _TAKEN: Final = frozenset({"hypothesis", "placet", "pydantic", "pytest", "tests"})
 """Modules that the starter itself imports, and its folder of tests: they cannot be its name."""
 
-new: Final = typer.Typer(name="new", rich_markup_mode=None, no_args_is_help=True)
+new: Final = typer.Typer(name="new", rich_markup_mode=None)
 
 
-@new.callback()
-def begin() -> None:
+@new.callback(invoke_without_command=True)
+def begin(context: typer.Context) -> None:
     """Begin a plug-in of your own."""
+    show_help_alone(context)
 
 
 @new.command()

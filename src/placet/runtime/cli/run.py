@@ -22,6 +22,7 @@ from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX
 from placet.runtime.snapshots.taking import EVERY_SEQS
+from placet.runtime.stores.event_log_url import file_of
 
 _SEED_MAX: Final = 2**63 - 1
 
@@ -115,7 +116,7 @@ def run(
         on_open=_announce,
         is_stopped=stop.is_set,
     )
-    return _concluded(_live(chosen, runner, stop), stop, as_json=as_json)
+    return _concluded(_live(chosen, runner, stop), store, stop, as_json=as_json)
 
 
 def _begun(
@@ -158,7 +159,7 @@ def _resumed(store: str) -> tuple[Scenario, str]:
             "What `placet gate` wrote goes on with `placet gate --store`, what a program wrote "
             "with that program"
         )
-    return begun.scenario, log.url
+    return begun.scenario, store if file_of(log) is None else log.url
 
 
 def _chosen(
@@ -177,9 +178,9 @@ def _live(
         return asyncio.run(runner(on_tick=on_tick).run())
 
 
-def _concluded(report: RunReport, stop: StopSignals, *, as_json: bool) -> int:
+def _concluded(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
     """Verify what was written, report, and give the exit code."""
-    verification = _verified(report)
+    verification = _verified(report, store)
     if as_json:
         kept = None if verification is None else verification.is_ok
         say_json({**report.as_dict(), "verified": kept, "interrupted": report.is_stopped})
@@ -225,7 +226,7 @@ def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
         yield lambda tick: progress.update(task, completed=tick)
 
 
-def _verified(report: RunReport) -> Verification | None:
+def _verified(report: RunReport, store: str) -> Verification | None:
     """Read back what was written; None where it was not kept.
 
     Raises:
@@ -233,7 +234,8 @@ def _verified(report: RunReport) -> Verification | None:
     """
     if report.store == "memory://":
         return None
-    verification = verify_log(log_to_read(report.store))
+    # By the name that was given: what a report shows has no password.
+    verification = verify_log(log_to_read(store))
     told = (verification.seq, verification.digest)
     if verification.is_ok and told != (report.seq, report.digest):
         raise CommandError(

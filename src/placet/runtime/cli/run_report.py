@@ -27,6 +27,10 @@ def report_lines(
         yield ""
         yield "  refused, by stage and code, with the first of each"
         yield from table(_refusals(report), indent="    ")
+    if report.contests.wins:
+        yield ""
+        yield "  what several wanted in the same moment"
+        yield from table(_contests(report), indent="    ")
     yield ""
     yield from _kept(report, verification)
 
@@ -59,6 +63,19 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
         (key, number(count).rjust(7), _shortened(printable(report.examples[key])))
         for key, count in report.refusals.most_common()
     ]
+
+
+def _contests(report: RunReport) -> list[tuple[str, str]]:
+    fairness = report.contests.as_dict(report.scenario.agents_count)
+    won, of_all = number(fairness["contests"]), number(fairness["contestants"])
+    even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
+    rows = [
+        ("won", f"{won} times, among {of_all} who wanted something that another had first"),
+        ("Jain's index", f"wins {even:.3f}, and {drawn:.3f} where each is drawn among all alike"),
+        ("", f"batches decided {fairness['jain_decided']:.3f}; 1 is the same for every agent"),
+    ]
+    lost = [f"{loser} to {winner} {n} times" for (loser, winner), n in report.contests.top_pairs()]
+    return [*rows, ("lost most", ", ".join(lost))]
 
 
 def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]:

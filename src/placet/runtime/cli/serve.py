@@ -14,6 +14,7 @@ from placet.runtime.credentials import Credentials
 from placet.runtime.http_api import create_app
 from placet.runtime.serve_config import ServeConfig
 from placet.runtime.settings import Settings
+from placet.runtime.stores.address_postgres import shown_url
 
 
 def serve(  # noqa: PLR0917  # the command line has no positions
@@ -32,18 +33,24 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     ] = None,
     assignments: SetOption = None,
     *,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait until the world's writer is gone, then serve it."),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
 
     Without tokens it listens on this machine only, and prints one for the operator. SIGTERM and
-    SIGINT end it: what is in flight is answered, and the world is closed.
+    SIGINT end it: what is in flight is answered, and the world is closed. A standby listens once it
+    has taken over; it needs a store that can tell whether a writer lives: postgresql://.
     """
     settings = read_settings(
         file,
         assignments,
         domain=domain,
         store=store,
+        standby=standby or None,
         serve__host=host,
         serve__port=port,
         serve__tokens=tokens,
@@ -55,7 +62,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     # After `create_app`, which says it better when the extra is missing.
     from placet.runtime.http_api.server import listen, run_server, url_of  # noqa: PLC0415
 
-    listening = listen(settings.serve)
+    listening = listen(settings.serve, at_once=not settings.world.standby)
     url = url_of(listening)
 
     def tell() -> None:
@@ -85,7 +92,7 @@ def _credentials(serve: ServeConfig) -> Credentials | None:
 
 
 def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> None:
-    world, store = settings.world.world, settings.world.store
+    world, store = settings.world.world, shown_url(settings.world.store)
     if as_json:
         say_json({"url": url, "world": world, "store": store, "operator_token": token})
         sys.stdout.flush()

@@ -8,8 +8,10 @@ from urllib.parse import quote
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.scenarios.resuming import begun_run
-from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.stores.event_log_url import file_of, open_event_log
+from placet.runtime.snapshots.files import files_beside
+from placet.runtime.stores.event_log_pack import pack_at
+from placet.runtime.stores.event_log_rules import NoWorldError
+from placet.runtime.stores.event_log_url import file_of, is_lasting, open_event_log
 
 
 def log_to_read(store: str) -> EventLog:
@@ -19,12 +21,15 @@ def log_to_read(store: str) -> EventLog:
         CommandError: The store is in memory, or is not there.
         StoreError: It is no store.
     """
+    packed = pack_at(store)
+    if packed is not None:
+        return packed
     # What is no URL is meant as a path, whatever its ending: the log says if it is not there.
     log = open_event_log(store if "://" in store else f"sqlite:///{quote(store)}")
     path = file_of(log)
     if path is not None and path.is_dir():
         raise CommandError(f"cannot read {store}: it is a directory; give the path of a log in it")
-    if path is None:
+    if not is_lasting(log):
         raise CommandError(
             f"cannot read {store}: a log in memory ends with its process; give the path of a log, "
             "such as town.db"
@@ -40,8 +45,7 @@ def fresh_store(name: str) -> str:
 
 
 def _has_snapshots(name: str) -> bool:
-    files = snapshots_of(open_event_log(name))
-    return files is not None and files.folder.exists()
+    return files_beside(Path(name)).folder.exists()
 
 
 def require_fresh(store: str) -> None:
@@ -53,20 +57,28 @@ def require_fresh(store: str) -> None:
     """
     log = open_event_log(store)
     path = file_of(log)
-    if path is None or not path.is_file() or path.stat().st_size == 0:
+    if not is_lasting(log) or (path is not None and not _has_bytes(path)):
         return
-    records = log.count()
+    try:
+        records = log.count()
+    except NoWorldError:
+        return
     if not records:
         return
+    name = path or log.url
     begun = begun_run(log)
     if begun is not None and not begun.is_finished:
         raise CommandError(
-            f"{path} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
-            f"{begun.scenario.ticks}; to go on with it: placet run --resume {path}. To begin "
+            f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
+            f"{begun.scenario.ticks}; to go on with it: placet run --resume {name}. To begin "
             "another one, leave out --store or name another"
         )
     raise CommandError(
-        f"{path} holds a world already, {records} records of it, and a run begins a new one; "
+        f"{name} holds a world already, {records} records of it, and a run begins a new one; "
         "leave out --store to have a fresh file, name another, or delete this one. "
-        f"To look at it: placet log {path}"
+        f"To look at it: placet log {name}"
     )
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from re import compile as pattern
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -14,8 +15,15 @@ AsJson: TypeAlias = Annotated[
 ]
 StoreArgument: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="STORE", help="A log: a path such as town.db, or sqlite:///town.db."),
+    typer.Argument(metavar="STORE", help="A log: a path such as town.db, or a URL."),
 ]
+
+USAGE_EXIT: Final = 2
+
+_SECRET: Final = pattern(
+    r"(?<=://)(?P<user>[^\s:/@?'\"]*):[^\s@'\"]*(?=@)|(?:(?<=[?&])(?:ssl)?password=[^&\s'\"]*&?)"
+)
+"""What comes between the user's name and the @, and what is called a password among the options."""
 
 _GAP: Final = "  "
 
@@ -26,7 +34,7 @@ class CommandError(PlacetError):
 
 def say(text: str = "") -> None:
     """Print a line of a result."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(without_secrets(text) + "\n")
 
 
 def say_json(value: Json) -> None:
@@ -36,7 +44,21 @@ def say_json(value: Json) -> None:
 
 def complain(message: str) -> None:
     """Print an error as one line."""
-    sys.stderr.write(f"placet: {printable(' '.join(message.split()))}\n")
+    sys.stderr.write(f"placet: {printable(without_secrets(' '.join(message.split())))}\n")
+
+
+def show_help_alone(context: typer.Context) -> None:
+    """Print the help of a group of commands that was called without one, which is a usage error."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        raise typer.Exit(USAGE_EXIT)
+
+
+def without_secrets(text: str) -> str:
+    """Leave out the password of a URL, wherever one was typed."""
+    if "postgres" not in text:
+        return text
+    return _SECRET.sub(lambda found: found["user"] or "", text)
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:

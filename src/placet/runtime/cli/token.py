@@ -5,16 +5,17 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json
+from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.runtime.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 
-token: Final = typer.Typer(name="token", rich_markup_mode=None, no_args_is_help=True)
+token: Final = typer.Typer(name="token", rich_markup_mode=None)
 
 
-@token.callback()
-def tokens() -> None:
+@token.callback(invoke_without_command=True)
+def tokens(context: typer.Context) -> None:
     """Tokens of `placet serve`: one speaks for an agent, or for the operator."""
+    show_help_alone(context)
 
 
 @token.command()

@@ -1,7 +1,8 @@
 """`placet verify`: does a log hold together, and is it what its rules decide?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from shlex import quote
 from typing import Annotated, Final
 
 import typer
@@ -22,7 +23,7 @@ from placet.runtime.history.log_reader import Verification
 from placet.runtime.history.log_reader import verify as verify_log
 from placet.runtime.history.redecision import Redecision, redecide
 from placet.runtime.plugins import remake
-from placet.runtime.stores.event_log_url import file_of, open_event_log
+from placet.runtime.stores.event_log_url import is_lasting, open_event_log
 from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.schemas.codec import Json, to_json
 
@@ -63,7 +64,9 @@ def verify(
         verification, report = decided.verification, decided.as_dict()
         if domain:
             _require_decided(store, decided)
-    lines = [*_lines(store, verification), *([] if decided is None else _decided_lines(decided))]
+    lines = _lines(store, verification) if decided is None else lines_of(store, decided)
+    if salvage is None and _may_be_saved(verification):
+        lines.append(f"To save what holds: placet verify {quote(store)} --salvage NEW")
     if salvage is not None and not verification.is_ok:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
         report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
@@ -79,11 +82,22 @@ def verify(
     return 0 if verification.is_ok else 1
 
 
+def lines_of(store: str, decided: Redecision) -> list[str]:
+    """Say in words what became of deciding a log again."""
+    return [*_lines(store, decided.verification), *_decided_lines(decided)]
+
+
 def _new_log(store: str) -> EventLog:
     log = open_event_log(store)
-    if file_of(log) is None:
+    if not is_lasting(log):
         raise CommandError(f"cannot save in {store}: it ends with this command; give a path")
     return log
+
+
+def _may_be_saved(verification: Verification) -> bool:
+    """Tell whether a log is damaged and has a beginning; other decisions are no damage."""
+    first = verification.first_divergence
+    return first is not None and "rule" not in first and not verification.start.record
 
 
 def _require_decided(store: str, decided: Redecision) -> None:
@@ -97,7 +111,7 @@ def _require_decided(store: str, decided: Redecision) -> None:
         raise CommandError(f"cannot decide {store} again: {decided.undecided[-1].why}")
 
 
-def _lines(store: str, verification: Verification) -> Sequence[str]:
+def _lines(store: str, verification: Verification) -> list[str]:
     reach = (
         f"{counted(verification.records, 'record')}, seq {verification.seq}, digest "
         f"{verification.digest}"

@@ -35,10 +35,10 @@ from placet.schemas.record import (
     Settled,
     Tick,
     record_as_dict,
-    record_body,
     record_hash,
     record_type,
 )
+from placet.schemas.record_body import record_body
 
 _NAMES: Final = {
     (True, True): "both",
@@ -127,6 +127,19 @@ def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
     first, second = _at(one, 0).record, _at(other, 0).record
     names = [n for n in first.__struct_fields__ if getattr(first, n) != getattr(second, n, None)]
     return () if {"world", "seed", "changes"} & set(names) else tuple(names)
+
+
+def shared_records(one: EventLog, other: EventLog) -> int:
+    """Count the records with which two logs begin alike, by their chains. O(log n) reads.
+
+    0 where they were never one, or were compacted beyond the place where they part.
+
+    Raises:
+        StoreError: One cannot be read.
+    """
+    low, end = max(one.start().record, other.start().record), min(one.count(), other.count())
+    reader = _Reader(one, other)
+    return reader.bisected(low, end) if low <= end and end and reader.agree_before(low) else 0
 
 
 class _Reader:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.difference import OtherDecision
 from placet.kernel.domain import Domain
 from placet.kernel.explain import explain_batch, explain_other
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import Divergence
+from placet.kernel.window import Block, unpack
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.codec import Json, canonical
@@ -120,7 +120,7 @@ def _explain(
     try:
         past, group = _stand_before(log, found, domains, validator)
         explained = _told(past, found)
-    except OtherDecision as other:  # the log does not hold; it is told as it is written
+    except Divergence as other:  # the log does not hold; it is told as it is written
         past, group = _stand_before(log, found, (), None)
         explained = _told(past, found)
         note = f"the log is not what its rules decide, see `placet verify`: {other}"
@@ -210,6 +210,14 @@ def _in_short(found: _Found) -> dict[str, Json]:
     }
 
 
+def _remembered(block: Block) -> str:
+    """Say what is left of an answer whose record is gone."""
+    past = unpack(block)
+    if past.refusals:
+        return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
+    return f"{'scheduled' if past.is_scheduled else 'admitted'}, with its batch, at seq {past.seq}"
+
+
 def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
     """Say why the log may hold no answer, and what it does know of the agent."""
     start = log.start()
@@ -217,7 +225,9 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
     agent = past.ledger.agents.get(agent_id)
     notes = []
     if start.record:
-        notes.append(f"the log was compacted up to seq {start.seq}: what came before is gone")
+        notes.append(
+            f"the log was compacted up to seq {start.seq}: an answer given before is not in it"
+        )
     if agent is not None:
         window = agent.window
         count = 0 if window is None else window.count
@@ -225,11 +235,15 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
             f"{agent_id!r} is registered and {'' if agent.is_suspended else 'not '}suspended; of "
             f"its requests {count} answers are remembered"
         )
-        if window is not None and window.blocks:
+        if window is not None and req_id in window.ids:
+            notes.append(f"this one among them: it was {_remembered(window.ids[req_id])}")
+        elif window is not None and window.blocks:
             latest = window.blocks[-1][-1]
             notes.append(f"its latest answered request is {latest!r}")
     elif agent_id in past.ledger.gone:
         notes.append(f"{agent_id!r} was registered once, and was removed")
+    elif past.ledger.incarnation_floor:
+        notes.append(f"{agent_id!r} is not registered; who was removed long ago is forgotten")
     else:
         notes.append(f"no agent {agent_id!r} was ever registered in this world")
     return Explanation(

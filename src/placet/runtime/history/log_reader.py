@@ -211,7 +211,7 @@ def _oldest(
             return snapshots.resume(snapshot)
         except ValueError as error:
             warnings.append(f"snapshot {place.name} is not used: {error}")
-    raise no_beginning(log, start, None, warnings)
+    raise no_beginning(log, start, warnings)
 
 
 def _follow(ordinal: int, data: bytes, prev: bytes | None) -> bytes:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from placet.kernel.gate.plain import shown
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger import Agent
 from placet.runtime.facade import Orchestrator
@@ -207,7 +208,7 @@ class _Registration:
 def _object(given: Mapping[str, Json], field: str) -> dict[str, Json]:
     value = given.get(field, {})
     if type(value) is not dict:
-        raise Problem("request_invalid", f"{field} must be an object, got {type(value).__name__}")
+        raise Problem("request_invalid", f"{field} must be an object, got {shown(value)}")
     return value
 
 

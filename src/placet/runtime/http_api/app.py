@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -18,6 +18,7 @@ from placet.runtime.described import describe
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api import agents, batches, health, problems, reading, stream
 from placet.runtime.http_api.door import HttpDoor
+from placet.runtime.http_api.head import HeadAsGet
 from placet.runtime.http_api.openapi import build_document
 from placet.runtime.http_api.request_id import HEADER, RequestId
 from placet.runtime.http_api.worlds import Worlds
@@ -90,6 +91,7 @@ def _wrap(app: FastAPI, serve: ServeConfig) -> None:
     app.add_exception_handler(PlacetError, problems.on_placet_error)
     app.add_exception_handler(HTTPException, problems.on_http_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(WebSocketRequestValidationError, problems.on_invalid_handshake)
     app.add_exception_handler(Exception, problems.on_fault)
     if serve.cors_origins:
         app.add_middleware(
@@ -99,6 +101,7 @@ def _wrap(app: FastAPI, serve: ServeConfig) -> None:
             allow_headers=["authorization", "content-type", HEADER],
             expose_headers=["retry-after", HEADER],
         )
+    app.add_middleware(HeadAsGet)
     app.add_middleware(RequestId)
 
 

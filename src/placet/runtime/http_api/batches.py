@@ -75,15 +75,16 @@ async def verdict_of(
 async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
     door = door_of(request)
     who, asked = door.principal(request), door.world(world)
+    body = await door.body(request)
     try:
-        raw = from_json(await door.body(request))
+        raw = from_json(body)
     except ValueError as error:
-        return verdict_answer(_no_json(asked, error))
+        return verdict_answer(_no_json(asked, str(error) if body else "the body is empty"))
     verdict = await asked.post(raw, dry_run=dry_run, submitter=who.submitter)
     return verdict_answer(verdict)
 
 
-def _no_json(world: Orchestrator, error: ValueError) -> Verdict:
+def _no_json(world: Orchestrator, error: str) -> Verdict:
     """Refuse what is no JSON, as the gate's command line does."""
     message = f"the body must be an intent, an array of intents or a batch object, as JSON; {error}"
     refusal = Refusal(RefusalCode.FIELD_INVALID.value, message, Stage.STRUCTURE)

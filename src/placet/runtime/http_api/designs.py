@@ -7,7 +7,7 @@ not come so far is answered as it is everywhere.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -15,8 +15,9 @@ from starlette.responses import Response
 
 from placet.domains.design import EXECUTORS, Design, audit, project
 from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phase_states import PhaseState
 from placet.domains.design.phases import PHASES
-from placet.domains.design.plans import PlanInvalidError, intent_of, parse_plan
+from placet.domains.design.plans import PlanInvalidError, intent_of, parse_proposed
 from placet.domains.design.settings import Settings
 from placet.domains.design.views import read_design, version_of
 from placet.domains.design.vocabulary import DESIGNER_ROLE, OPERATOR_ROLE
@@ -34,8 +35,12 @@ from placet.runtime.http_api.worlds import Worlds
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.effect import Effect
 from placet.schemas.event import Event
+from placet.schemas.verdict import Verdict
 
 router = APIRouter(tags=["designs"])
+
+_WHAT: Final = "design"
+"""What a world is called here."""
 
 _PHASE_SECONDS_MAX: Final = 30.0
 SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
@@ -54,13 +59,14 @@ def add_to(app: FastAPI, worlds: Worlds, design: Domain, prefix: str) -> None:
 
     app.state.schemas = plan_schemas()
     worlds.make = make
+    worlds.what = _WHAT
     worlds.on_open = _register_executors
     app.include_router(router, prefix=prefix)
 
 
 async def _register_executors(world: Orchestrator) -> None:
     for kind in EXECUTORS:
-        await world.register_executor(kind, _run)
+        await world.register_executor(kind, _run, delivery="pure", attempts_max=1)
 
 
 async def _run(effect: Effect) -> Json:
@@ -103,7 +109,7 @@ async def create(request: Request) -> Response:
 )
 async def design(design_id: str, request: Request) -> Response:
     """Give a design: its version, its parameters in kernel units, its locks and phases."""
-    return _json(await door_of(request).world_for(request, design_id).read(_shown))
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_shown))
 
 
 @router.post(
@@ -119,15 +125,16 @@ async def actions(
 ) -> Response:
     """Execute a plan: all of it, or nothing. The same plan again has the same answer."""
     door = door_of(request)
-    world = door.world_for(request, design_id)
+    world = door.world_for(request, design_id, _WHAT)
     body = await door.document(request, fields=frozenset())
     try:
-        plan = parse_plan(design_id, body)
+        plan, intent = parse_proposed(design_id, body)
     except PlanInvalidError as error:
         code = "version_required" if error.is_version_missing else "request_invalid"
         problems = [{"at": at, "message": message} for at, message in error.problems]
         raise Problem(code, str(error), problems=problems) from error
-    return await (await _desk(door, request, world)).execute(plan, dry_run=dry_run)
+    desk = await _desk(door, request, world, is_trial=dry_run)
+    return await desk.execute(plan, intent, dry_run=dry_run)
 
 
 @router.post(
@@ -139,7 +146,7 @@ async def actions(
 async def preview(design_id: str, request: Request) -> Response:
     """Make a plan of a sentence, to be submitted as it is, or a question about it."""
     door = door_of(request)
-    world = door.world_for(request, design_id)
+    world = door.world_for(request, design_id, _WHAT)
     given = await door.document(request, fields=frozenset({"text", "intent_id"}))
     text, intent_id = given.get("text"), given.get("intent_id")
     if type(text) is not str:
@@ -153,14 +160,16 @@ async def preview(design_id: str, request: Request) -> Response:
     "/designs/{design_id}/undo",
     summary="Take the latest commit back",
     responses=plan_answers("StepAnswer"),
-    openapi_extra=body_of("Undo"),
+    openapi_extra=body_of("Undo", is_optional=True),
 )
 async def undo(design_id: str, request: Request) -> Response:
     """Take the latest commit back, by a commit of its own. Safe to repeat with one `req_id`."""
     door = door_of(request)
-    world = door.world_for(request, design_id)
-    given = await door.document(request, fields=frozenset({"req_id"}))
-    return await _step(door, request, world, "design.undo", {}, given)
+    world = door.world_for(request, design_id, _WHAT)
+    step = await _step(door, request, world, "design.undo", {})
+    if step.told is None:
+        return verdict_answer(step.verdict)
+    return _json({**step.told, "design_version": await world.read(_version)})
 
 
 @router.get(
@@ -170,29 +179,36 @@ async def undo(design_id: str, request: Request) -> Response:
 )
 async def phases(design_id: str, request: Request) -> Response:
     """Give every phase with its state and its results."""
-    return _json(await door_of(request).world_for(request, design_id).read(_phases))
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_phases))
 
 
 @router.post(
     "/designs/{design_id}/phases/{phase}/run",
     summary="Run a phase",
-    responses=plan_answers("StepAnswer"),
-    openapi_extra=body_of("Undo"),
+    responses=plan_answers("PhaseRun"),
+    openapi_extra=body_of("Undo", is_optional=True),
 )
 async def run_phase(design_id: str, phase: str, request: Request) -> Response:
-    """Run a phase, and what it waits for; the answer comes when its results are in the log."""
+    """Run a phase; the answer comes when its results are in the log.
+
+    Success is a phase that is completed. One that failed names what it lacks, under `rejections`
+    and with the phase; it may be the result of another phase, which is then to be run before it.
+    """
     door = door_of(request)
-    world = door.world_for(request, design_id)
+    world = door.world_for(request, design_id, _WHAT)
     if phase not in PHASES:
-        raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {list(PHASES)}")
-    given = await door.document(request, fields=frozenset({"req_id"}))
-    answer = await _step(door, request, world, "design.run_phases", {"phases": [phase]}, given)
+        known = ", ".join(PHASES)
+        raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
+    step = await _step(door, request, world, "design.run_phases", {"phases": [phase]})
+    told = step.told
+    if told is None:
+        return verdict_answer(step.verdict)
     try:
         async with asyncio.timeout(_PHASE_SECONDS_MAX):
             await world.settle()
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
-    return answer
+    return _json({**told, **await world.read(lambda kernel: _ran(kernel, phase, told))})
 
 
 @router.get(
@@ -223,7 +239,9 @@ async def audited(
 ) -> Response:
     """Give an entry for each plan of so many records, rejected ones too, and where to go on."""
     if from_record is None:
-        from_record = (await door_of(request).world_for(request, design_id).log_start()).record
+        from_record = (
+            await door_of(request).world_for(request, design_id, _WHAT).log_start()
+        ).record
     found, page = await _records(design_id, request, 0, from_record, limit)
     setup = _setup(door_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
@@ -234,7 +252,7 @@ async def _records(
     design_id: str, request: Request, since: int, from_record: int | None, limit: int
 ) -> tuple[list[Event], dict[str, Json]]:
     door = door_of(request)
-    world = door.world_for(request, design_id)
+    world = door.world_for(request, design_id, _WHAT)
     end = world.records
     if from_record is None and since >= world.seq:
         return [], {"next_record": end, "is_end": True}
@@ -243,18 +261,21 @@ async def _records(
     return found, {"next_record": place, "is_end": place >= end}
 
 
-async def _desk(door: HttpDoor, request: Request, world: Orchestrator) -> Desk:
+async def _desk(
+    door: HttpDoor, request: Request, world: Orchestrator, *, is_trial: bool = False
+) -> Desk:
     """Give who asks a place to hand in plans: an agent of its name, registered when it first comes.
 
-    The operator is the design's host; nobody else is, whatever its name.
+    The operator is the design's host; nobody else is, whatever its name. A trial registers nobody.
     """
     who = door.principal(request)
     name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
     if name == HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
-    if await world.read(lambda kernel: _is_new(kernel, name)):
+    is_new = await world.read(lambda kernel: _is_new(kernel, name))
+    if is_new and not is_trial:
         await world.register_agent(name, role=role)
-    return Desk(world, name, who.submitter)
+    return Desk(world, name, who.submitter, role if is_new and is_trial else None)
 
 
 def _setup(world: Orchestrator) -> Settings:
@@ -268,15 +289,23 @@ def _is_new(kernel: Kernel, name: str) -> bool:
     return name not in kernel.ledger.agents and name not in kernel.ledger.gone
 
 
+class _Step(NamedTuple):
+    """A single intent that was handed in, and its answer.
+
+    Attributes:
+        verdict: The gate's.
+        told: The same in the seed's words; None where it has none for it.
+    """
+
+    verdict: Verdict
+    told: dict[str, Json] | None
+
+
 async def _step(
-    door: HttpDoor,
-    request: Request,
-    world: Orchestrator,
-    kind: str,
-    payload: Mapping[str, Json],
-    given: Mapping[str, Json],
-) -> Response:
-    """Hand in a single intent and answer in the seed's words."""
+    door: HttpDoor, request: Request, world: Orchestrator, kind: str, payload: Mapping[str, Json]
+) -> _Step:
+    """Hand in a single intent."""
+    given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
     desk = await _desk(door, request, world)
     req_id = given.get("req_id")
     key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
@@ -285,9 +314,18 @@ async def _step(
         [intent_of(kind, payload, desk.agent_id, key, seq)], submitter=desk.submitter
     )
     told = answer_of(verdict)
-    if told is None:
-        return verdict_answer(verdict)
-    return _json({**told, "req_id": key, "design_version": await world.read(_version)})
+    return _Step(verdict, None if told is None else {**told, "req_id": key})
+
+
+def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
+    """Say what became of a run: of the phase as it is now, where the gate let the run pass."""
+    phase = shown_phases(kernel.tree)[name]
+    ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
+    if not told["success"] or phase["status"] == PhaseState.COMPLETED:
+        return ran
+    reason = phase["reason"] or f"phase {name!r} is {phase['status']}"
+    rejection = {"path": name, "reason": reason, "code": f"phase_{phase['status']}"}
+    return {**ran, "success": False, "rejections": [rejection]}
 
 
 def _version(kernel: Kernel) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from fastapi import Query, Request
 from starlette.requests import ClientDisconnect, HTTPConnection
 
+from placet.kernel.gate.plain import shown
 from placet.kernel.kernel import Kernel
 from placet.runtime.credentials import Credentials, Principal
 from placet.runtime.facade import Orchestrator
@@ -80,25 +81,25 @@ class HttpDoor:
         if not self.principal(connection).is_operator:
             raise Problem("forbidden", "this is the operator's; an agent's token may not do it")
 
-    def world(self, name: str) -> Orchestrator:
-        """Give a world by its name.
+    def world(self, name: str, what: str = "world") -> Orchestrator:
+        """Give a world by its name; `what` it is called where there is none.
 
         Raises:
             Problem: There is none.
         """
         world = self.worlds.find(name)
         if world is None:
-            raise Problem("not_found", f"there is no world {name!r} here")
+            raise Problem("not_found", f"there is no {what} {name!r} here")
         return world
 
-    def world_for(self, connection: HTTPConnection, name: str) -> Orchestrator:
+    def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
         """Give a world by its name, to whoever has a token: a stranger learns no names.
 
         Raises:
             Problem: It is a stranger, or there is no such world.
         """
         self.principal(connection)
-        return self.world(name)
+        return self.world(name, what)
 
     async def check_speaks_for(self, world: Orchestrator, who: Principal, agent_id: str) -> None:
         """Let pass who may ask about an agent: the operator, itself, and its owner.
@@ -106,8 +107,15 @@ class HttpDoor:
         Raises:
             Problem: It is somebody else's, or there is none; a stranger is not told which.
         """
-        if not await world.read(lambda kernel: speaks_for(kernel, who.submitter, agent_id)):
+
+        def look(kernel: Kernel) -> tuple[bool, bool]:
+            return speaks_for(kernel, who.submitter, agent_id), agent_id in kernel.ledger.agents
+
+        is_spoken_for, is_there = await world.read(look)
+        if not is_spoken_for:
             raise Problem("forbidden", f"this token does not speak for agent {agent_id!r}")
+        if not is_there:
+            raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
 
     # bodies
 
@@ -139,24 +147,37 @@ class HttpDoor:
             raise Problem("body_late", "the body ended before its end") from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    async def document(self, request: Request, *, fields: frozenset[str]) -> dict[str, Json]:
+    async def document(
+        self, request: Request, *, fields: frozenset[str], is_optional: bool = False
+    ) -> dict[str, Json]:
         """Read a body that is one JSON object, of known fields if any are named.
+
+        Args:
+            request: Its body is read.
+            fields: Those that there are; empty is whichever.
+            is_optional: No body is an empty object.
 
         Raises:
             Problem: It is not.
         """
+        if is_optional and request.headers.get("content-length") == "0":
+            return {}  # of whatever media type: `curl -d ""` calls nothing a form
+        body = await self.body(request)
+        if not body:
+            if is_optional:
+                return {}
+            raise Problem("request_invalid", "the body is empty; it must be a JSON object")
         try:
-            value = from_json(await self.body(request))
+            value = from_json(body)
         except ValueError as error:
             raise Problem("request_invalid", f"the body must be JSON: {error}") from None
         if type(value) is not dict:
-            raise Problem(
-                "request_invalid", f"the body must be an object, got {type(value).__name__}"
-            )
+            raise Problem("request_invalid", f"the body must be an object, got {shown(value)}")
         unknown = sorted(value.keys() - fields)
         if fields and unknown:
             raise Problem(
-                "request_invalid", f"unknown fields {unknown}; there are {sorted(fields)}"
+                "request_invalid",
+                f"unknown fields {', '.join(unknown)}; there are {', '.join(sorted(fields))}",
             )
         return value
 
@@ -184,7 +205,7 @@ def identity(value: Json, field: str) -> str:
     if not is_identity(value):
         raise Problem(
             "request_invalid",
-            f"{field} must be 1 to 128 characters without control characters, got {value!r:.80}",
+            f"{field} must be 1 to 128 characters without control characters, got {shown(value)}",
         )
     return str(value)
 

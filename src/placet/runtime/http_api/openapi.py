@@ -40,12 +40,12 @@ def answers(status: int, schema: str, *others: int) -> dict[int | str, dict[str,
     return declared
 
 
-def body_of(schema: str) -> dict[str, Json]:
+def body_of(schema: str, *, is_optional: bool = False) -> dict[str, Json]:
     """Declare the body of a route."""
     content = _json(schema)
     if schema in EXAMPLES:
         content["application/json"]["examples"] = EXAMPLES[schema]
-    return {"requestBody": {"required": True, "content": content}}
+    return {"requestBody": {"required": not is_optional, "content": content}}
 
 
 def build_document(

@@ -1,14 +1,16 @@
 """What is no verdict: problem documents (RFC 9457), one table of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.websockets import WebSocket
 
+from placet.runtime.http_api.request_id import HEADER, KEY
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import (
     AgentError,
@@ -20,6 +22,8 @@ from placet.schemas.errors import (
 )
 
 MEDIA_TYPE: Final = "application/problem+json"
+_POLICY_VIOLATION: Final = 1008
+"""Code with which a WebSocket is closed."""
 
 STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
     "unauthenticated": HTTPStatus.UNAUTHORIZED,
@@ -130,12 +134,31 @@ async def on_http_error(_request: Request, error: Exception) -> Response:
 async def on_invalid(_request: Request, error: Exception) -> Response:
     """Answer parameters that are not as they must be."""
     assert isinstance(error, RequestValidationError), "registered for unsound parameters"
-    found = [
-        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()
-    ]
-    return Problem("request_invalid", "; ".join(found)).response()
+    return Problem("request_invalid", _of_parameters(error.errors())).response()
 
 
-async def on_fault(_request: Request, _error: Exception) -> Response:
+async def on_invalid_handshake(socket: WebSocket, error: Exception) -> None:
+    """Answer parameters of a WebSocket that are not as they must be."""
+    assert isinstance(error, WebSocketRequestValidationError), "registered for unsound parameters"
+    await deny(socket, Problem("request_invalid", _of_parameters(error.errors())))
+
+
+async def deny(socket: WebSocket, problem: Problem) -> None:
+    """Answer a handshake by a problem document, where the server can."""
+    if "websocket.http.response" in socket.scope.get("extensions", {}):
+        await socket.send_denial_response(problem.response())
+    else:
+        await socket.close(_POLICY_VIOLATION, problem.code)
+
+
+def _of_parameters(errors: Sequence[Json]) -> str:
+    found = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in errors]
+    return "; ".join(found)
+
+
+async def on_fault(request: Request, _error: Exception) -> Response:
     """Answer a bug; the framework hands it on to the server, which logs it."""
-    return _document(500, "internal", "the server failed on this request; its log says why")
+    request_id: bytes | None = request.scope.get(KEY)
+    headers = None if request_id is None else {HEADER: request_id.decode()}
+    detail = "the server failed on this request; its log says why"
+    return _document(500, "internal", detail, headers)

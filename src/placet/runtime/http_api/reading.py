@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from placet.kernel.gate.plain import shown
 from placet.kernel.kernel import Kernel
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.door import HttpDoor, PageLimit, door_of
@@ -117,7 +118,7 @@ async def step(world: str, request: Request) -> Response:
     asked = door.world(world)
     dt = (await door.document(request, fields=frozenset({"dt"}))).get("dt")
     if isinstance(dt, bool) or not isinstance(dt, int | float):
-        raise Problem("request_invalid", f"dt must be a number of seconds, got {dt!r:.80}")
+        raise Problem("request_invalid", f"dt must be a number of seconds, got {shown(dt)}")
     if asked.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
     try:

@@ -11,6 +11,9 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER: Final = "x-request-id"
+KEY: Final = "placet.request_id"
+"""Under which a request's scope has it, for the answer to a fault: that is made outside of here."""
+
 _NAME: Final = HEADER.encode()
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
@@ -32,7 +35,7 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = self._id_of(scope)
+        request_id = scope[KEY] = self._id_of(scope)
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":

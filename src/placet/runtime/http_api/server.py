@@ -5,6 +5,7 @@ flight is answered, the world is closed, and the process ends. A second signal d
 """
 
 import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -24,6 +25,16 @@ _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
 _MESSAGE_BYTES_MAX = 64 * 1024
 """Of what a stream's client may say: it has nothing to say."""
+
+
+class _DeniedHandshakes(logging.Filter):
+    """Leaves out an error that the server logs of every handshake that is refused by a response.
+
+    It takes such an answer for none (uvicorn 0.54), though the client has it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != "ASGI callable returned without completing handshake."
 
 
 class DrainingServer(uvicorn.Server):
@@ -71,8 +82,13 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
-def listen(serve: ServeConfig) -> socket.socket:
+def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
     """Take the address.
+
+    Args:
+        serve: Says which.
+        at_once: Let clients connect, and wait until they are served; else they are turned away
+            until then, so that they find another server.
 
     Raises:
         PlacetError: It is taken, or none of this machine's.
@@ -84,7 +100,8 @@ def listen(serve: ServeConfig) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((serve.host, serve.port))
-        listening.listen(_BACKLOG)
+        if at_once:
+            listening.listen(_BACKLOG)
         return listening
     except OSError as error:
         listening.close()
@@ -131,6 +148,7 @@ async def run_server(
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=world.config.limits.shutdown_seconds_max,
         )
+        logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
         server = DrainingServer(config, drain, serve.drain_seconds, on_started)
         await server.serve(sockets=[listening])
         return server.signal_number

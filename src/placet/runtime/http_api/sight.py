@@ -6,7 +6,7 @@ both. So an agent is told *that* something it may see has changed, and what it i
 older value. Changes of one entity that lie close together are told once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from placet.kernel.domain import Ref
@@ -50,9 +50,9 @@ class Sight(NamedTuple):
         wanted = _longest_ids(rest) if rest else None
         seen = {
             name: {
-                entity: kernel.state[name][entity]
+                entity: fields
                 for entity in (wanted or kernel.state[name])
-                if entity in kernel.state[name] and self._may_see(kernel, name, entity)
+                if (fields := self._seen(kernel, name, entity)) is not None
             }
             for name in names
             if name in kernel.state
@@ -115,11 +115,14 @@ class Sight(NamedTuple):
         for change in changes:
             collection, _, entity = change["entity"].partition("/")
             if self._may_see(kernel, collection, entity):
-                rows = kernel.state.get(collection, {})
-                fields = rows.get(entity)
+                fields = self._seen(kernel, collection, entity)
                 now = None if fields is None else dict(fields)
                 seen.append({"entity": change["entity"], "fields": now, "whole": True})
         return seen
+
+    def _seen(self, kernel: Kernel, collection: str, entity: str) -> Mapping[str, Json] | None:
+        assert self.agent_id is not None, "whoever sees everything is not asked"
+        return kernel.registry.seen(kernel.tree, self.agent_id, Ref(collection, entity))
 
     def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
         assert self.agent_id is not None, "whoever sees everything is not asked"

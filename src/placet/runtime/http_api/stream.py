@@ -6,7 +6,7 @@ it may see and the seq, and goes on from there. Who takes nothing at all is let 
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final
 
@@ -17,10 +17,10 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.credentials import Principal
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.door import SUBPROTOCOL, HttpDoor, door_of
-from placet.runtime.http_api.problems import Problem
+from placet.runtime.http_api.problems import Problem, deny
 from placet.runtime.http_api.sight import Sight
 from placet.schemas.codec import Json, to_json
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
 
@@ -40,36 +40,36 @@ async def stream(
     since: SeqQuery = None,
     from_record: SeqQuery = None,
     agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
+    observe: bool = False,
 ) -> None:
     """Send events after `since`, or from a record on; without either, a snapshot and what follows.
 
     A message is one JSON object: an event as `GET events` has it, or `{"type": "snapshot", ...}`.
+    With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world.
     """
     door = door_of(socket)
     try:
         who, asked = door.principal(socket), door.world(world)
         if agent is not None:
             await door.check_speaks_for(asked, who, agent)
+        sight = _sight(who, agent)
+        if observe and sight.agent_id is None:
+            raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
+        if observe and sight.agent_id is not None:
+            await door.check_speaks_for(asked, who, sight.agent_id)
         if door.is_draining or door.streams >= door.limits.streams_max:
             raise Problem("unavailable", "the server takes no more streams; come back later")
     except Problem as problem:
-        await _deny(socket, problem)
+        await deny(socket, problem)
         return
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
     door.streams += 1
     try:
-        await _Stream(door, asked, socket, _sight(who, agent)).run(since, from_record)
+        one = _Stream(door, asked, socket, sight)
+        await one.run(one.observe() if observe else one.follow(since, from_record))
     finally:
         door.streams -= 1
-
-
-async def _deny(socket: WebSocket, problem: Problem) -> None:
-    """Answer a handshake by a problem document, where the server can."""
-    if "websocket.http.response" in socket.scope.get("extensions", {}):
-        await socket.send_denial_response(problem.response())
-    else:
-        await socket.close(TOO_SLOW, problem.code)
 
 
 def _sight(who: Principal, agent: str | None) -> Sight:
@@ -87,17 +87,19 @@ class _Stream:
         self._socket = socket
         self._sight = sight
 
-    async def run(self, since: int | None, from_record: int | None) -> None:
+    async def run(self, sending: Coroutine[None, None, None]) -> None:
         """Send until the client goes, the world closes, or the client takes nothing."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 listening = tasks.create_task(self._listen())
-                await self._send_all(since, from_record)
+                await sending
                 listening.cancel()
         except* (ClosedError, StoreError):
             await self._close(GOING_AWAY, "the world is closed")
         except* TimeoutError:
             await self._close(TOO_SLOW, "the client takes nothing")
+        except* AgentError:
+            await self._close(GOING_AWAY, "the agent is gone")
         except* WebSocketDisconnect:
             pass
         else:
@@ -109,7 +111,16 @@ class _Stream:
             pass
         raise WebSocketDisconnect
 
-    async def _send_all(self, since: int | None, from_record: int | None) -> None:
+    async def observe(self) -> None:
+        """Send what the agent sees; a client that is slow is sent what is new when it takes it."""
+        assert self._sight.agent_id is not None, "observations are an agent's"
+        observations = self._world.observe(self._sight.agent_id)
+        async with aclosing(observations):
+            async for observation in observations:
+                await self._within(self._socket.send_text(observation.encoded.decode()))
+
+    async def follow(self, since: int | None, from_record: int | None) -> None:
+        """Send what happens, each event of it; to a client that is lost, a snapshot instead."""
         record = from_record
         if await self._is_lost(since, from_record):
             record = await self._send_snapshot()

@@ -87,7 +87,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "refusals": _array(_ref("Refusal")),
             "current_seq": _SEQ,
             "sim_time": _NUMBER,
-            "durability": {"enum": ["none", "memory", "off", "normal", "full"]},
+            "durability": {"enum": ["none", "memory", "off", "normal", "local", "full"]},
         }
     ),
     "Result": _object(
@@ -97,7 +97,9 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "seq": _or_null("integer", minimum=0),
             "normalized": _OPEN,
             "warnings": _array(_object({"code": _TEXT, "message": _TEXT, "at": _TEXT})),
-        }
+            "output": _ANYTHING,
+        },
+        optional=("output",),
     ),
     "Refusal": _object(
         {
@@ -176,6 +178,15 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "rejections": _array(_OPEN),
             "req_id": _ID,
             "design_version": _SEQ,
+        }
+    ),
+    "PhaseRun": _object(
+        {
+            "success": _BOOLEAN,
+            "rejections": _array(_OPEN),
+            "req_id": _ID,
+            "design_version": _SEQ,
+            "phase": _object({"name": _TEXT, "status": _TEXT}, is_open=True),
         }
     ),
     "PlanAnswer": _object(

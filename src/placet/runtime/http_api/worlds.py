@@ -14,6 +14,7 @@ from anyio import Path
 
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.problems import Problem
+from placet.runtime.stores.address_postgres import SCHEMES
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits
 
@@ -30,6 +31,7 @@ class Worlds:
 
     Attributes:
         first: The world that is there from the start.
+        what: What a world made here is called.
         make: Makes the domain of a world made here; None where there are none.
         on_open: Called with each world once it is open.
 
@@ -39,6 +41,7 @@ class Worlds:
     """
 
     def __init__(self, first: Orchestrator, limits: HttpLimits) -> None:
+        self.what = "world"
         self.first = first
         self.make: Callable[[str], Domain] | None = None
         self.on_open: Callable[[Orchestrator], Awaitable[None]] | None = None
@@ -77,9 +80,14 @@ class Worlds:
         """
         async with self._making:
             if name in self._open:
-                raise Problem("conflict", f"there is a world {name!r} already")
+                raise Problem("conflict", f"there is a {self.what} {name!r} already")
             if len(self._open) >= self._count_max:
-                raise Problem("unavailable", f"there are {self._count_max} worlds, which is all")
+                raise Problem(
+                    "unavailable", f"there are {self._count_max} {self.what}s, which is all"
+                )
+            if self.first.config.store.startswith(SCHEMES):
+                where = "beside one that is in a file or in memory, not on a server"
+                raise Problem("unavailable", f"worlds are made {where}")
             if self._folder is not None:
                 await self._folder.mkdir(parents=True, exist_ok=True)
             return await self._enter(self._beside(name))

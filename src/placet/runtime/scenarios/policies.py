@@ -38,6 +38,7 @@ BUNDLED: Final[Mapping[str, str]] = MappingProxyType(
         "merchant": "placet.runtime.scenarios.town:Merchant",
         "child": "placet.runtime.scenarios.town:Child",
         "crier": "placet.runtime.scenarios.town:Crier",
+        "grabber": "placet.runtime.scenarios.rush:Grabber",
     }
 )
 

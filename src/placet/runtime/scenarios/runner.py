@@ -20,6 +20,7 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.scenarios.contests import Contests
 from placet.runtime.scenarios.loading import as_text, open_domain
 from placet.runtime.scenarios.policies import ScriptedPolicy, make_policy
 from placet.runtime.scenarios.scenario import Member, Scenario, ScenarioError
@@ -54,6 +55,7 @@ class RunReport:
         refusals: Count for each `stage/code`.
         examples: The first message of each `stage/code`.
         seconds: From opening the world to the last verdict.
+        contests: How evenly it dealt with its agents.
         verdict_ms: `p50` and `p99` from post to decision; None where nothing was proposed.
         is_stopped: Somebody asked the run to stop before its last tick.
     """
@@ -67,6 +69,7 @@ class RunReport:
     batches: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    contests: Contests = field(default_factory=Contests)
     seq: int = 0
     digest: str = ""
     seconds: float = 0.0
@@ -89,6 +92,7 @@ class RunReport:
             key = f"{refusal.stage}/{refusal.code}"
             self.refusals[key] += 1
             self.examples.setdefault(key, refusal.message)
+        self.contests.count(batch, verdict)
 
     def as_dict(self) -> dict[str, Json]:
         """Give the report as the command line prints it with `--json`."""
@@ -105,6 +109,7 @@ class RunReport:
                 "refused": self.submitted - self.admitted,
             },
             "refusals": dict(sorted(self.refusals.items())),
+            "fairness": self.contests.as_dict(self.scenario.agents_count),
             "batches": self.batches,
             "seq": self.seq,
             "digest": self.digest,
@@ -217,6 +222,7 @@ class ScenarioRunner:
         ]
         tickets = [one.handle.post(batch) for one, batch in proposed]
         await world.step(self._scenario.tick_s)
+        self._report.contests.begin_group()
         for (_, batch), ticket in zip(proposed, tickets, strict=True):
             self._report.count(batch, await ticket)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.files import Place, SnapshotFiles
-from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.snapshots.files import Place, SnapshotStore
+from placet.runtime.snapshots.recovery import trusted_places
+from placet.runtime.snapshots.taking import keep_only, take_snapshot
 from placet.runtime.stores.log_file_sqlite import is_in_use, vacuum
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
@@ -37,14 +38,17 @@ class Compaction:
         return self.after.record - self.before.record
 
 
-def compact(log: EventLog, path: Path, files: SnapshotFiles, *, keep_seqs: int) -> Compaction:
+def compact(
+    log: EventLog, path: Path | None, files: SnapshotStore, *, keep_seqs: int
+) -> Compaction:
     """Remove what a log holds beyond its last seqs, and give the system back the space.
 
     Takes two snapshots, at the cut and at the end, and the fence: the log must not be in use.
 
     Args:
         log: Which; opened and closed here.
-        path: Its file.
+        path: Its file; None where the store itself lets nobody in whom the living keep out, and
+            gives back space by itself.
         files: Where its snapshots are.
         keep_seqs: How many seqs to keep at least, from 1 on.
 
@@ -52,7 +56,7 @@ def compact(log: EventLog, path: Path, files: SnapshotFiles, *, keep_seqs: int) 
         StoreError: The log is in use, cannot be written, or does not hold together.
     """
     log.count()  # what is no log at all is said in a reader's words
-    if is_in_use(path, log.url):
+    if path is not None and is_in_use(path, log.url):
         raise StoreError(
             f"cannot compact {log.url}: another process has it open; stop that one, or let it "
             "compact by itself (compact_log, --compact)",
@@ -63,19 +67,21 @@ def compact(log: EventLog, path: Path, files: SnapshotFiles, *, keep_seqs: int) 
         done = _cut(log, epoch, files, keep_seqs)
     finally:
         log.close()
-    if done.removed_records:
+    if path is not None and done.removed_records:
         vacuum(path, log.url)
     return done
 
 
-def _cut(log: EventLog, epoch: int, files: SnapshotFiles, keep_seqs: int) -> Compaction:
+def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Compaction:
     before = log.start()
     newest = take_snapshot(log, files, kept=None)
     to_seq = newest.seq - keep_seqs
-    if to_seq <= before.seq:
+    # A log that was cut before can be folded from its oldest snapshot on, and not to before it.
+    first_seq = trusted_places(log, files)[-1].seq if before.record else before.seq
+    if to_seq <= first_seq:
         return Compaction(newest.seq, before, before)
     older = take_snapshot(log, files, kept=None, to_seq=to_seq)
-    files.keep([Place(one.records, one.seq) for one in (older, newest)])
+    keep_only(log, files, [Place(one.records, one.seq) for one in (older, newest)])
     while log.compact(older.records - 1, epoch, groups_max=_SLICE_GROUPS):
         pass
     return Compaction(newest.seq, before, log.start())

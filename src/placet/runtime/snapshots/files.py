@@ -10,10 +10,12 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from re import compile as pattern
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
-from placet.runtime.stores.event_log_url import file_of
+from placet.runtime.snapshots.place import Place as Place  # noqa: PLC0414  # of their names
+from placet.runtime.stores.event_log_pack import PackEventLog
+from placet.runtime.stores.event_log_url import file_of, postgres_address_of
 from placet.runtime.stores.file_operations import Disk, FileOperations
 from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
@@ -22,16 +24,43 @@ _UNFINISHED: Final = ".tmp"
 _NUMBERS: Final = count()
 
 
-class Place(NamedTuple):
-    """Which snapshot: what its file's name says of it. Newer ones compare as greater."""
+class SnapshotStore(Protocol):
+    """Where the snapshots of one log are.
 
-    records: int
-    seq: int
+    Attributes:
+        where: In words, for messages.
+    """
 
-    @property
-    def name(self) -> str:
-        """The file's name, which sorts as the places do."""
-        return f"{self.records:012d}-{self.seq:012d}.snapshot"
+    where: str
+
+    def places(self) -> list[Place]:
+        """List the snapshots there are, newest first.
+
+        Raises:
+            OSError: They cannot be listed.
+        """
+
+    def read(self, place: Place) -> Snapshot:
+        """Read a snapshot and check that it is whole, and is the one that it is kept as.
+
+        Raises:
+            ValueError: It is damaged, or of another version.
+            OSError: It cannot be read; `FileNotFoundError` if it went meanwhile.
+        """
+
+    def write(self, snapshot: Snapshot) -> int:
+        """Write a snapshot, durable when this returns, and give its size in bytes.
+
+        Raises:
+            OSError: It could not be written; nothing is there that anybody reads.
+        """
+
+    def keep(self, places: Iterable[Place]) -> None:
+        """Remove every snapshot but these.
+
+        Raises:
+            OSError: They could not be removed.
+        """
 
 
 class SnapshotFiles:
@@ -43,10 +72,12 @@ class SnapshotFiles:
 
     Attributes:
         folder: As given.
+        where: Likewise, for messages.
     """
 
     def __init__(self, folder: Path, disk: FileOperations | None = None) -> None:
         self.folder = folder
+        self.where = str(folder)
         self._disk = disk or Disk()
 
     def places(self) -> list[Place]:
@@ -110,7 +141,22 @@ class SnapshotFiles:
                     self._disk.remove(self.folder / name)
 
 
-def snapshots_of(log: EventLog) -> SnapshotFiles | None:
-    """Give the snapshots that lie beside a log; None where it is in no file."""
+def snapshots_of(log: EventLog) -> SnapshotStore | None:
+    """Give the snapshots that are kept beside a log; None where it is in memory."""
+    address = postgres_address_of(log)
+    if address is not None:
+        # The driver is an extra, and whoever has such a log has it.
+        from placet.runtime.snapshots.rows_postgres import SnapshotRows  # noqa: PLC0415
+
+        return SnapshotRows(address)
+    if isinstance(log, PackEventLog):
+        from placet.runtime.snapshots.packed import PackedSnapshots  # noqa: PLC0415  # few are
+
+        return PackedSnapshots(log)
     path = file_of(log)
-    return None if path is None else SnapshotFiles(path.with_name(path.name + ".snapshots"))
+    return None if path is None else files_beside(path)
+
+
+def files_beside(path: Path) -> SnapshotFiles:
+    """Give the snapshots beside the file of a log."""
+    return SnapshotFiles(path.with_name(path.name + ".snapshots"))

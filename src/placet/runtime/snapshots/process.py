@@ -7,6 +7,7 @@ any reader does, at low priority, prints what it took as one JSON line, and ends
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from threading import Event, Lock
 from typing import Final
@@ -31,10 +32,14 @@ class SnapshotProcess:
         url: Of the log.
         kept: How many snapshots to keep.
         seconds_max: When to give up on the process.
+        environment: What it needs beside the URL, and what is not for everybody to see.
     """
 
-    def __init__(self, url: str, kept: int, seconds_max: float) -> None:
+    def __init__(
+        self, url: str, kept: int, seconds_max: float, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._url = url
+        self._environment = environment or {}
         self._kept = kept
         self._seconds_max = seconds_max
         self._lock = Lock()
@@ -76,7 +81,10 @@ class SnapshotProcess:
     def _begun(self, command: list[str]) -> "subprocess.Popen[bytes]":
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         try:
-            return subprocess.Popen(command, stdin=nothing, stdout=pipe, stderr=pipe)
+            environment = {**os.environ, **self._environment}
+            return subprocess.Popen(
+                command, stdin=nothing, stdout=pipe, stderr=pipe, env=environment
+            )
         except OSError as error:
             raise self._failed(f"it cannot be started: {error}") from error
 
@@ -91,7 +99,9 @@ def main() -> int:
     calm_collector()
     log = open_event_log(url)
     files = snapshots_of(log)
-    assert files is not None, "only a log in a file has a process to take its snapshots"
+    assert files is not None, (
+        "only a log that another process can read has one to take its snapshots"
+    )
     try:
         # Where the parent is gone, another one may have begun, with a process of its own.
         taken = take_snapshot(

@@ -6,14 +6,16 @@ nothing to begin from. The log decides: a snapshot that does not stand on a reco
 by its hash, is another log's, or of a future that was never durable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer
-from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotStore, snapshots_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart, Record, decode_record, record_hash
 from placet.schemas.snapshot import Snapshot
@@ -42,7 +44,7 @@ class Recovery:
 
 
 def recover(
-    log: EventLog, *, to_seq: int | None = None, files: SnapshotFiles | None = None
+    log: EventLog, *, to_seq: int | None = None, files: SnapshotStore | None = None
 ) -> Recovery:
     """Bring a world back from its log and the snapshots beside it. O(state + the log after).
 
@@ -84,7 +86,7 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
 
 
 def trusted(
-    log: EventLog, files: SnapshotFiles, *, to_seq: int | None = None, skipped: list[str]
+    log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
 ) -> Iterator[tuple[Place, Snapshot]]:
     """Give the snapshots that are whole and stand on this log, newest first.
 
@@ -101,7 +103,7 @@ def trusted(
     try:
         places = files.places()
     except OSError as error:
-        raise StoreError(f"cannot list {files.folder}: {error}", store=log.url) from error
+        raise StoreError(f"cannot list {files.where}: {error}", store=log.url) from error
     for place in places:
         if to_seq is not None and place.seq > to_seq:
             continue
@@ -116,7 +118,24 @@ def trusted(
         if snapshot is not None and why is None:
             yield place, snapshot
         else:
-            skipped.append(f"snapshot {files.folder / place.name} is not used: {why}")
+            skipped.append(f"snapshot {place.name} in {files.where} is not used: {why}")
+
+
+def trusted_places(log: EventLog, files: SnapshotStore, count: int | None = None) -> list[Place]:
+    """List the newest snapshots that are whole and stand on this log, newest first.
+
+    Args:
+        log: Which.
+        files: Where they are.
+        count: How many, at most; None is all of them.
+
+    Raises:
+        StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.
+    """
+    for _ in range(_LISTINGS_MAX):
+        with suppress(FileNotFoundError):  # somebody else removed it: another list
+            return [place for place, _ in islice(trusted(log, files, skipped=[]), count)]
+    raise _vanishing(log)
 
 
 def decode(data: bytes, ordinal: int) -> Record:
@@ -131,7 +150,7 @@ def decode(data: bytes, ordinal: int) -> Record:
         raise Divergence(ordinal, 0, f"no record of a known format: {error}") from None
 
 
-def _begun(log: EventLog, to_seq: int | None, files: SnapshotFiles | None) -> Recovery:
+def _begun(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> Recovery:
     """Find where to begin."""
     for _ in range(_LISTINGS_MAX):
         skipped: list[str] = []
@@ -147,38 +166,55 @@ def _begun(log: EventLog, to_seq: int | None, files: SnapshotFiles | None) -> Re
             raise _emptied(log, files)
         if start.record == 0:
             return Recovery(Replayer(), skipped=skipped)
-        raise no_beginning(log, start, to_seq, skipped)
-    raise StoreError(f"the snapshots of {log.url} go while they are read", store=log.url)
+        kept = trusted_places(log, files) if files is not None and to_seq is not None else []
+        raise no_beginning(log, start, skipped, kept)
+    raise _vanishing(log)
 
 
 def _newest(
-    log: EventLog, files: SnapshotFiles, to_seq: int | None, skipped: list[str]
+    log: EventLog, files: SnapshotStore, to_seq: int | None, skipped: list[str]
 ) -> tuple[Place, Replayer] | None:
     for place, snapshot in trusted(log, files, to_seq=to_seq, skipped=skipped):
         try:
             return place, snapshots.resume(snapshot)
         except ValueError as error:
-            skipped.append(f"snapshot {files.folder / place.name} is not used: {error}")
+            skipped.append(f"snapshot {place.name} in {files.where} is not used: {error}")
     return None
 
 
-def _emptied(log: EventLog, files: SnapshotFiles) -> StoreError:
+def _vanishing(log: EventLog) -> StoreError:
+    """Make the error for a folder that somebody else empties meanwhile."""
+    return StoreError(
+        f"the snapshots of {log.url} go while they are read; see who removes them, and try again",
+        store=log.url,
+    )
+
+
+def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
     """Make the error for a log that was longer once: to begin anew would hide what was lost."""
     return StoreError(
-        f"{log.url} is empty, and the snapshots in {files.folder} are of a log that was not; bring "
+        f"{log.url} is empty, and the snapshots in {files.where} are of a log that was not; bring "
         "the file back from a copy, or remove that folder to begin a new world",
         store=log.url,
     )
 
 
 def no_beginning(
-    log: EventLog, start: LogStart, to_seq: int | None, skipped: list[str]
+    log: EventLog, start: LogStart, skipped: list[str], kept: Sequence[Place] = ()
 ) -> StoreError:
-    """Make the error for a compacted log without a snapshot to begin from."""
+    """Make the error for a compacted log without a snapshot to begin from.
+
+    Args:
+        log: Which.
+        start: Where it begins.
+        skipped: Why snapshots were not used.
+        kept: Those that can be trusted and are of a later seq than was asked for, newest first.
+    """
     cut = f"{log.url} was compacted up to seq {start.seq}"
-    if to_seq is not None and not skipped:
+    if kept:
         message = (
-            f"{cut}, and no snapshot that is kept is of seq {to_seq} or before; give a later seq"
+            f"{cut}, and the first seq at which the world can still be had is {kept[-1].seq}; give "
+            f"that or a later one. {' '.join(skipped)}".rstrip()
         )
     else:
         message = (

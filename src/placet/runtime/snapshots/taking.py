@@ -5,15 +5,15 @@ that of the news, and every digest on the way is checked once more. Older snapsh
 one is safe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Replayer
-from placet.runtime.snapshots.files import Place, SnapshotFiles
-from placet.runtime.snapshots.recovery import recover, trusted
+from placet.runtime.snapshots.files import Place, SnapshotStore
+from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.schemas.errors import StoreError
 
 EVERY_SEQS: Final = 200_000
@@ -44,7 +44,7 @@ class Taken:
 
 def take_snapshot(
     log: EventLog,
-    files: SnapshotFiles,
+    files: SnapshotStore,
     *,
     kept: int | None = KEPT_MIN,
     to_seq: int | None = None,
@@ -87,25 +87,40 @@ def take_snapshot(
     )
 
 
-def _write(past: Replayer, here: Place, files: SnapshotFiles, store: str) -> int:
+def keep_only(log: EventLog, files: SnapshotStore, places: Iterable[Place]) -> None:
+    """Remove all snapshots of a log but these.
+
+    Raises:
+        StoreError: The disk refused.
+    """
+    try:
+        files.keep(places)
+    except OSError as error:
+        raise StoreError(
+            f"cannot remove old snapshots from {files.where}: {error}; make the folder writable, "
+            "and try again",
+            store=log.url,
+        ) from error
+
+
+def _write(past: Replayer, here: Place, files: SnapshotStore, store: str) -> int:
     """Write a snapshot, and read back what was written before anybody relies on it."""
     snapshot = snapshots.take(past)
     try:
         size_bytes = files.write(snapshot)
         written = files.read(here)
     except (OSError, ValueError) as error:
-        message = f"cannot write a snapshot into {files.folder}: {error}"
-        raise StoreError(message, store=store) from error
+        raise StoreError(
+            f"cannot write a snapshot into {files.where}: {error}; see that there is room and "
+            "that the folder is writable, and try again",
+            store=store,
+        ) from error
     assert written == snapshot, "what was written is read back"
     return size_bytes
 
 
-def _prune(log: EventLog, files: SnapshotFiles, kept: int) -> list[Place]:
+def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[Place]:
     """Keep the newest that can be trusted; what cannot be serves nobody."""
-    places = [place for place, _ in trusted(log, files, skipped=[])][:kept]
-    try:
-        files.keep(places)
-    except OSError as error:
-        message = f"cannot remove old snapshots from {files.folder}: {error}"
-        raise StoreError(message, store=log.url) from error
+    places = trusted_places(log, files, kept)
+    keep_only(log, files, places)
     return places

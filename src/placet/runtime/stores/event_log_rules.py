@@ -8,6 +8,10 @@ from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 
 
+class NoWorldError(StoreError):
+    """The store can be reached, and nobody has begun a world of this name in it."""
+
+
 def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
     """Check that a handle may still append.
 

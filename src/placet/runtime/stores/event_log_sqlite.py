@@ -23,6 +23,7 @@ from placet.runtime.stores.event_log_rules import (
 )
 from placet.runtime.stores.faults_sqlite import sqlite_faults
 from placet.runtime.stores.log_file_sqlite import leave_wal
+from placet.runtime.stores.log_rows import Row, Tail, records_of
 from placet.runtime.stores.wal_sqlite import damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
@@ -61,7 +62,7 @@ class SqliteEventLog:
         self._connection: sqlite3.Connection | None = None
         self._epoch: int | None = None
         self._failure: str | None = None
-        self._tail = layout.Tail()
+        self._tail = Tail()
         self._is_wal_sound = False
 
     def open(self) -> int:
@@ -104,6 +105,30 @@ class SqliteEventLog:
                 raise
             self._failure = None
 
+    def begin(self, group: LogGroup, epoch: int) -> None:
+        """Append the first group of a log that begins later: what came before is in a snapshot.
+
+        Raises:
+            StoreError: As for `append`, or the log is not empty.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"begin at record {group.first_record}", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                empty = layout.tail_of(connection)
+                require_follows(
+                    group._replace(first_record=0, seq_before=0),
+                    count=empty.record_count,
+                    seq=empty.seq,
+                    store=self.url,
+                )
+                layout.begin_at(connection, group.first_record)
+                start = Tail(group.first_record, group.seq_before, 0)
+                self._tail = layout.insert_group(connection, group, start)
+
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
 
@@ -125,7 +150,7 @@ class SqliteEventLog:
                     continue
                 is_begun = True
                 for row in rows:
-                    records = layout.records_of(row, place, self.url)
+                    records = records_of(row, place, self.url)
                     for ordinal, record in enumerate(records, place):
                         if ordinal >= from_record:
                             yield ordinal, record
@@ -261,7 +286,7 @@ class SqliteEventLog:
                 raise
         return connection
 
-    def _take_fence(self, connection: sqlite3.Connection) -> tuple[int, layout.Tail]:
+    def _take_fence(self, connection: sqlite3.Connection) -> tuple[int, Tail]:
         # Before the first write, because the file may be somebody else's.
         layout.is_placet_log(connection, self.url)
         mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -276,14 +301,14 @@ class SqliteEventLog:
             layout.require_layout(connection, self.url)
             return layout.take_epoch(connection), layout.tail_of(connection)
 
-    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> layout.Tail:
+    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> Tail:
         with layout.transaction(connection):
             require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
             tail = layout.tail_of(connection)
             require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
             return layout.insert_group(connection, group, tail)
 
-    def _known_tail(self) -> layout.Tail:
+    def _known_tail(self) -> Tail:
         if self._connection is not None:
             return self._tail
         with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
@@ -295,6 +320,6 @@ class SqliteEventLog:
             start = layout.start_of(connection, self.url)
             return max(start.record, layout.holder_of_record(connection, record))
 
-    def _page(self, connection: sqlite3.Connection, place: int) -> list[layout.Row]:
+    def _page(self, connection: sqlite3.Connection, place: int) -> list[Row]:
         with sqlite_faults(f"read on from record {place} of", self.url):
             return layout.read_page(connection, place, self.url)

@@ -5,18 +5,57 @@ taking its fence.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 from urllib.parse import parse_qsl, unquote
 
 from placet.actors.ports import EventLog
+from placet.runtime.stores.address_postgres import SCHEMES, PostgresAddress, address_of, shown_url
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 
+if TYPE_CHECKING:
+    from placet.runtime.stores.event_log_postgres import PostgresEventLog
+
+
+class Fence(Protocol):
+    """The right to write, which one holds as long as it lives."""
+
+    def try_take(self) -> bool:
+        """Take it if nobody has it.
+
+        Raises:
+            StoreError: The store cannot be reached, or cannot be written.
+        """
+
+    def release(self) -> None:
+        """Let go of it; harmless if done twice."""
+
+
+class News(Protocol):
+    """Tells that a log went on. Something that can be polled.
+
+    Attributes:
+        look_ms: How long to wait at most before one looks all the same.
+    """
+
+    look_ms: int
+
+    def fileno(self) -> int:
+        """Give the descriptor that can be read once there is news."""
+
+    def drain(self) -> bool:
+        """Take in what was told; False where nothing will be told any more."""
+
+    def close(self) -> None:
+        """Listen no more."""
+
+
 _FILE_URL: Final = "sqlite:///"
 KNOWN_STORES: Final = (
-    "memory://, sqlite:///relative.db, sqlite:////absolute.db, or a path ending in .db"
+    "memory://, sqlite:///relative.db, sqlite:////absolute.db, a path ending in .db, or "
+    "postgresql://user@host/database?world=town"
 )
 
 
@@ -25,7 +64,8 @@ def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
 
     Args:
         url: `memory://`; `sqlite:///` and a percent-encoded path, relative with three slashes and
-            absolute with four, with `?synchronous=full|normal|off`; or a plain path that ends in
+            absolute with four, with `?synchronous=full|normal|off`; `postgresql://` as libpq reads
+            it, with `?world=`, `synchronous_commit=` and `lease_s=`; or a plain path that ends in
             `.db` or names a file.
         limits: For `log_bytes_max`, which bounds the log in memory.
 
@@ -39,8 +79,8 @@ def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
         return _open_memory(url, rest, limits or Limits())
     if scheme == "sqlite":
         return _open_sqlite(url, rest)
-    if scheme in {"postgres", "postgresql"}:
-        raise _unknown(url, "PostgreSQL is not in this release, it comes in a later one")
+    if scheme in SCHEMES:
+        return _open_postgres(url)
     raise _unknown(url, f"there is no store {scheme!r}")
 
 
@@ -67,6 +107,19 @@ def _open_sqlite(url: str, rest: str) -> SqliteEventLog:
     return _sqlite_at(url, unquote(path[1:]), synchronous)
 
 
+def _open_postgres(url: str) -> EventLog:
+    address = address_of(url)
+    try:
+        from placet.runtime.stores.event_log_postgres import PostgresEventLog  # noqa: PLC0415  # extra
+    except ImportError as error:
+        raise StoreError(
+            f"cannot use store {address.url!r}: the driver of PostgreSQL is not there "
+            f"({error}); install it with `pip install 'placet[postgres]'`",
+            store=address.url,
+        ) from error
+    return PostgresEventLog(address)
+
+
 def _sqlite_at(url: str, path: str, synchronous: str) -> SqliteEventLog:
     if not path or "\0" in path:
         raise _unknown(url, "the path is empty or holds a NUL")
@@ -76,7 +129,8 @@ def _sqlite_at(url: str, path: str, synchronous: str) -> SqliteEventLog:
 
 
 def _unknown(url: str, came: str) -> StoreError:
-    return StoreError(f"cannot use store {url!r}: expected {KNOWN_STORES}; {came}", store=url)
+    shown = shown_url(url)
+    return StoreError(f"cannot use store {shown!r}: expected {KNOWN_STORES}; {came}", store=shown)
 
 
 def file_of(log: EventLog) -> Path | None:
@@ -84,3 +138,40 @@ def file_of(log: EventLog) -> Path | None:
     if not log.url.startswith(_FILE_URL):
         return None
     return Path(unquote(log.url.removeprefix(_FILE_URL).partition("?")[0]))
+
+
+def is_lasting(log: EventLog) -> bool:
+    """Tell whether a log is there when its process has ended."""
+    return not log.url.startswith("memory:")
+
+
+def postgres_address_of(log: EventLog) -> PostgresAddress | None:
+    """Say where in PostgreSQL a log is; None if it is elsewhere."""
+    return log.address if _is_postgres(log) else None
+
+
+def environment_of(log: EventLog) -> dict[str, str]:
+    """Give what another process needs in its environment, beside the URL, to open the same log."""
+    return log.address.environment if _is_postgres(log) else {}
+
+
+def fence_of(log: EventLog) -> Fence | None:
+    """Give the fence of a log that only the living hold; None where whoever opens has it."""
+    return log.fence if _is_postgres(log) else None
+
+
+def news_of(log: EventLog) -> News | None:
+    """Begin to listen for what is appended to a log; None where one has to look.
+
+    Raises:
+        StoreError: The store cannot be reached.
+    """
+    if not _is_postgres(log):
+        return None
+    from placet.runtime.stores.news_postgres import PostgresNews  # noqa: PLC0415  # an extra
+
+    return PostgresNews(log.address)
+
+
+def _is_postgres(log: EventLog) -> "TypeGuard[PostgresEventLog]":
+    return log.url.startswith(f"{SCHEMES[0]}:")

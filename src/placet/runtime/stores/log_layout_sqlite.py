@@ -8,14 +8,11 @@ written down too, so that a group lost at the front is told from one that was re
 """
 
 import sqlite3
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Final, NamedTuple, TypeAlias
-from zlib import crc32
+from typing import Final
 
-import msgspec
-
+from placet.runtime.stores.log_rows import Row, Tail, damaged, records_of, row_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 
@@ -74,19 +71,6 @@ _START: Final = """\
 _CUT: Final = """\
     SELECT max(first_record) FROM (
         SELECT first_record FROM groups WHERE first_record <= ? ORDER BY first_record LIMIT ?)"""
-_HEAD: Final = struct.Struct(">5q")
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(list[bytes]).decode
-
-Row: TypeAlias = tuple[int, int, int, int, int, int, bytes]
-
-
-class Tail(NamedTuple):
-    """Where a log ends."""
-
-    record_count: int = 0
-    seq: int = 0
-    size_bytes: int = 0
 
 
 @contextmanager
@@ -206,12 +190,14 @@ def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max
 
 def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
     """Put a group after the tail and give the new tail; call it inside a transaction."""
-    blob = _ENCODE(group.records)
-    count = len(group.records)
-    size_bytes = tail.size_bytes + sum(map(len, group.records))
-    head = (group.first_record, count, group.seq_before, group.seq, size_bytes)
-    connection.execute(_INSERT, (*head, _checksum(head, blob), blob))
-    return Tail(group.first_record + count, group.seq, size_bytes)
+    row, tail = row_of(group, tail)
+    connection.execute(_INSERT, row)
+    return tail
+
+
+def begin_at(connection: sqlite3.Connection, record: int) -> None:
+    """Let an empty log begin later than at its front; call it inside a transaction."""
+    connection.execute("UPDATE meta SET first_record = ?", (record,))
 
 
 def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
@@ -239,7 +225,7 @@ def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int |
         _, _, seq_before, reached_seq, *_ = group
         if reached_seq >= seq and (seq_before < seq or place == start_of(connection, store).record):
             return place
-    raise _damaged(store, place, "is not where the index has it")
+    raise damaged(store, place, "is not where the index has it")
 
 
 def read_page(connection: sqlite3.Connection, place: int, store: str) -> list[Row]:
@@ -256,7 +242,7 @@ def read_page(connection: sqlite3.Connection, place: int, store: str) -> list[Ro
         return rows
     rows = _rows(connection, place)  # the writer has appended in between
     if not rows:
-        raise _damaged(store, place, "cannot be found")
+        raise damaged(store, place, "cannot be found")
     return rows
 
 
@@ -289,34 +275,3 @@ def _rows(
             if size_bytes >= PAGE_BYTES:
                 break
     return rows
-
-
-def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
-    """Take the records out of a row that should begin at a place.
-
-    Raises:
-        StoreError: The row is damaged, or the group that belongs here is missing.
-    """
-    *head, checksum, blob = row
-    try:
-        is_sound = _checksum(head, blob) == checksum
-        records = _DECODE(blob) if is_sound else []
-    except (TypeError, struct.error, msgspec.MsgspecError):
-        is_sound, records = False, []
-    if not is_sound:
-        raise _damaged(store, place, "fails its checksum")
-    if head[0] != place or head[1] != len(records):
-        raise _damaged(store, place, f"is missing; the next one begins at record {head[0]}")
-    return records
-
-
-def _checksum(head: Sequence[int], blob: bytes) -> int:
-    return crc32(blob, crc32(_HEAD.pack(*head)))
-
-
-def _damaged(store: str, place: int, how: str) -> StoreError:
-    return StoreError(
-        f"{store} is damaged: the group at record {place} {how}. What comes before it is sound; "
-        "restore the file from a copy",
-        store=store,
-    )

@@ -17,7 +17,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from placet.actors.counters import Counters, Gauge
+from placet.actors.counters import Counters, EffectCount, Gauge
 from placet.actors.histogram import BATCH_BOUNDS, Histogram
 from placet.schemas.errors import PlacetError
 
@@ -44,12 +44,20 @@ _GAUGES: Final[dict[Gauge, _GaugeText]] = {
     "mailbox_depth": _GaugeText("actor", "Messages that wait in an actor's mailbox."),
     "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest batch that waits."),
     "outbox_depth": _GaugeText("executor", "Effects that are not settled."),
-    "observers": _GaugeText("", "Subscribers."),
+    "observers": _GaugeText("", "Subscribers, and observing agents."),
     "observation_lag_seqs": _GaugeText("", "How far the slowest subscriber is behind."),
     "seq": _GaugeText("", "Sequence number of the world."),
     "agents": _GaugeText("", "Registered agents."),
     "snapshot_seq": _GaugeText("", "Sequence number of the newest snapshot."),
     "log_first_record": _GaugeText("", "Where the log begins: what came before was compacted."),
+}
+
+
+_EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
+    "attempts": "Attempts at effects.",
+    "retries": "Attempts that failed and are followed by another.",
+    "dead_letters": "Effects that were given up.",
+    "in_doubt": "Effects of which nobody knows whether they were done.",
 }
 
 
@@ -75,9 +83,16 @@ class CountersCollector(Collector):
         ):
             yield _histogram(f"placet_{name}_seconds", text, histogram, SHOWN_SECONDS)
         yield self._effects()
+        yield from self._effect_counts()
         yield self._snapshots()
         for gauge, (label, text) in _GAUGES.items():
             yield self._gauge(gauge, label, text)
+        overflows = sum(reading() for reading in self._readings("observation_overflows").values())
+        yield CounterMetricFamily(
+            "placet_observation_overflows",
+            "Inboxes of observers that overflowed into a snapshot.",
+            value=overflows,
+        )
         log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
         yield CounterMetricFamily(
             "placet_log_bytes", "Bytes of the records in the log.", value=log_bytes
@@ -100,11 +115,22 @@ class CountersCollector(Collector):
 
     def _effects(self) -> Metric:
         family = HistogramMetricFamily(
-            "placet_effect_seconds", "Time of an effect.", labels=["executor", "outcome"]
+            "placet_effect_seconds",
+            "Time of an attempt at an effect.",
+            labels=["executor", "outcome"],
         )
         for key, histogram in list(self._counters.effect_seconds.items()):
             family.add_metric(key, _buckets(histogram, SHOWN_SECONDS), histogram.total)
         return family
+
+    def _effect_counts(self) -> Iterator[Metric]:
+        counts = dict(self._counters.effect_counts)
+        for what, text in _EFFECT_COUNTS.items():
+            family = CounterMetricFamily(f"placet_effect_{what}", text, labels=["executor"])
+            for (executor, counted), count in counts.items():
+                if counted == what:
+                    family.add_metric([executor], count)
+            yield family
 
     def _snapshots(self) -> Metric:
         family = CounterMetricFamily("placet_snapshots", "Snapshots.", labels=["outcome"])

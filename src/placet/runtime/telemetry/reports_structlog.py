@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from placet.runtime.telemetry.logging_structlog import configure_logging
+from placet.schemas.errors import StoreError
 from placet.schemas.verdict import Verdict
 
 
@@ -36,5 +37,8 @@ class Reports:
         self._logger.warning(what)
 
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
-        """Report what went wrong, with its trace."""
-        self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)
+        """Report what went wrong, with its trace; a store says by itself what to do."""
+        if isinstance(error, StoreError):
+            self._logger.error("fault", where=where, is_restarted=is_restarted, error=str(error))
+        else:
+            self._logger.error("fault", where=where, is_restarted=is_restarted, exc_info=error)

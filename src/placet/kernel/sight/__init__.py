@@ -1,0 +1,1 @@
+"""Policies of sight: who may see what, composed of small ones, each a line of JSON."""

@@ -1,0 +1,81 @@
+"""An index of who stands where: agents and entities by a key, such as a cell or a team."""
+
+from collections.abc import Iterable, KeysView, Set
+from typing import Final, Generic, TypeVar
+
+from placet.kernel.domain import Ref
+
+Key = TypeVar("Key")
+Mark = TypeVar("Mark")
+
+
+class Buckets(Generic[Key, Mark]):
+    """Entities by key, each with a mark of its own. Every operation costs O(1), or what it names.
+
+    Attributes:
+        things: The entities under each key, with their marks.
+        everywhere: Entities that have no key and concern everyone.
+    """
+
+    __slots__ = ("_agents", "_body", "_keys", "everywhere", "things")
+
+    def __init__(self, body: str) -> None:
+        self._body = body
+        self._keys: dict[Ref, tuple[Key, Mark]] = {}
+        self.things: dict[Key, dict[Ref, Mark]] = {}
+        self._agents: dict[Key, dict[str, None]] = {}
+        self.everywhere: dict[Ref, None] = {}
+
+    def find(self, ref: Ref) -> tuple[Key, Mark] | None:
+        """Give the key and the mark of an entity; None if it has none, or is not there."""
+        return self._keys.get(ref)
+
+    def put(self, ref: Ref, key: Key, mark: Mark) -> None:
+        """Put an entity where it belongs now."""
+        held = self._keys.get(ref)
+        if held is not None and held[0] != key:
+            self._drop(ref, held[0])
+        self.everywhere.pop(ref, None)
+        self._keys[ref] = (key, mark)
+        self.things.setdefault(key, {})[ref] = mark
+        if ref.collection == self._body and ref.entity is not None:
+            self._agents.setdefault(key, {})[ref.entity] = None
+
+    def put_everywhere(self, ref: Ref) -> None:
+        """Note an entity that concerns everyone."""
+        self.remove(ref)
+        self.everywhere[ref] = None
+
+    def remove(self, ref: Ref) -> None:
+        """Forget an entity."""
+        self.everywhere.pop(ref, None)
+        held = self._keys.pop(ref, None)
+        if held is not None:
+            self._drop(ref, held[0])
+
+    def agents(self, key: Key) -> Iterable[str]:
+        """Name the agents under a key."""
+        return self._agents.get(key, ())
+
+    def _drop(self, ref: Ref, key: Key) -> None:
+        things = self.things[key]
+        del things[ref]
+        if not things:
+            del self.things[key]
+        if ref.collection == self._body and ref.entity is not None:
+            agents = self._agents[key]
+            del agents[ref.entity]
+            if not agents:
+                del self._agents[key]
+
+
+Named = TypeVar("Named")
+
+
+def named(pairs: Iterable[Named]) -> KeysView[Named]:
+    """Collect names in the order given: the order of a set would be another in every process."""
+    return dict.fromkeys(pairs).keys()
+
+
+NOBODY: Final[Set[str]] = frozenset()
+NOTHING: Final[Set[Ref]] = frozenset()

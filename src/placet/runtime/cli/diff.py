@@ -1,0 +1,81 @@
+"""`placet diff`: how two worlds differ."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from placet.runtime.cli.stores import log_to_read
+from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say, say_json
+from placet.runtime.history.diffing import Difference, OtherAnswer, WorldDiff
+from placet.runtime.history.diffing import diff as compare
+from placet.schemas.codec import Json, to_json
+
+_SHOWN: Final = 40
+_VALUE_CHARS_MAX: Final = 120
+
+
+def diff(
+    store: StoreArgument,
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Another log.")],
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEQ", help="At which seq of both; else each at its end."),
+    ] = None,
+    path: Annotated[
+        str,
+        typer.Option(metavar="P", help="Only the state at this path, and no books or decisions."),
+    ] = "",
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Compare two worlds: states, books, and what was decided otherwise since they parted.
+
+    Such as a fork and its parent. Exit code 1 if they differ. Where two logs of one world part, and
+    which rule it was, says `placet bisect`.
+    """
+    found = compare(log_to_read(store), log_to_read(other), at=at, path=path)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        for line in _lines(store, other, found):
+            say(printable(line))
+    return 0 if found.is_empty else 1
+
+
+def _lines(store: str, other: str, found: WorldDiff) -> list[str]:
+    lines = [
+        f"- {store} at seq {found.seqs[0]}, digest {found.digests[0]}",
+        f"+ {other} at seq {found.seqs[1]}, digest {found.digests[1]}",
+        f"The first {found.shared_records} records are the same.",
+    ]
+    if found.is_empty:
+        return [*lines, "Nothing differs."]
+    return [
+        *lines,
+        *_section("State", found.state),
+        *_section("Books", found.books),
+        *_section("Decisions", found.decisions),
+    ]
+
+
+def _section(title: str, found: Sequence[Difference | OtherAnswer]) -> list[str]:
+    if not found:
+        return []
+    lines = [f"{title}: {len(found)}"]
+    for one in found[:_SHOWN]:
+        if isinstance(one, Difference):
+            lines.append(f"  {one.path}")
+            lines += [f"  - {_shown(one.one)}"] if one.is_in_one else []
+            lines += [f"  + {_shown(one.other)}"] if one.is_in_other else []
+        else:
+            lines.append(f"  {one.agent_id} {', '.join(one.req_ids)}")
+            lines.append(f"  - {one.one or 'no answer in the log'}")
+            lines.append(f"  + {one.other or 'no answer in the log'}")
+    more = len(found) - _SHOWN
+    return [*lines, f"  and {more} more; all of them with --json"] if more > 0 else lines
+
+
+def _shown(value: Json) -> str:
+    text = to_json(value).decode()
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

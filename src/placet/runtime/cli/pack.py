@@ -1,0 +1,38 @@
+"""`placet pack`: a log in one file, to hand on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from placet.runtime.cli.stores import log_to_read
+from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
+from placet.runtime.history.packing import pack as pack_log
+
+
+def pack(
+    store: StoreArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A path at which nothing is yet.")],
+    from_seq: Annotated[
+        int | None,
+        typer.Option("--from", min=0, metavar="SEQ", help="Leave out what came before this seq."),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Put a log into one file: its records, a snapshot where it does not begin at the front.
+
+    With what it is of, by which rules and settings, and a checksum over all. The same log gives the
+    same bytes. `placet check` checks it, anywhere; log, replay, verify, explain, diff and fork read
+    it as they read a store.
+    """
+    done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
+    if as_json:
+        say_json({"file": file, "bytes": done.size_bytes, "about": done.about})
+        return
+    about = done.about
+    say(
+        f"{file}: {counted(about['records'], 'record')} of world {about['world']}, seq "
+        f"{about['after_seq']} to {about['seq']}, digest {about['state_digest']}, "
+        f"{number(done.size_bytes / 1e3)} kB"
+    )

@@ -1,0 +1,149 @@
+"""The face by which an open world executes effects."""
+
+from functools import partial
+
+from placet.actors.executing import Terms
+from placet.runtime.executors.branched import Live, Simulated, handler_in
+from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
+from placet.runtime.open_world import OpenWorld, in_thread_if
+from placet.schemas.attempt import Backoff
+from placet.schemas.codec import Json
+from placet.schemas.effect import (
+    EFFECT_STATES,
+    Delivery,
+    EffectKey,
+    EffectState,
+    EffectStatus,
+    Settlement,
+)
+from placet.schemas.limits import EFFECT_ATTEMPTS_MAX, SECOND_NS
+
+
+class ExecutesEffects:
+    """Gives executors, and what becomes of effects, to whoever has an open world."""
+
+    __slots__ = ()
+
+    @property
+    def _open(self) -> OpenWorld:
+        """The world, if it is open."""
+        raise NotImplementedError
+
+    async def register_executor(
+        self,
+        kind: str,
+        handler: AnyHandler | Simulated | Live,
+        *,
+        delivery: Delivery = "keyed",
+        concurrency: int | None = None,
+        attempts_max: int | None = None,
+        seconds_max: float | None = None,
+        backoff: Backoff | None = None,
+        outbox_max: int | None = None,
+        on_in_doubt: AnyInDoubt | None = None,
+    ) -> None:
+        """Run effects of a kind; those that are open are taken up.
+
+        An effect runs at least once, with one key on all attempts, and is settled exactly once.
+        `at_most_once` turns that round: one attempt, whose start is in the log before it begins;
+        where that attempt is cut off, nobody knows what it did, and the effect is `in_doubt`.
+
+        Args:
+            kind: As the domain's kinds declare it.
+            handler: Gets the effect and returns its output as plain JSON; raising is a failed
+                attempt. An async function runs in the event loop, a plain one in a thread,
+                `InProcess(function)` in another process. In a world that was forked it comes as
+                `Simulated(handler)` or `Live(handler)`.
+            delivery: What a second attempt would do outside: `pure`, `idempotent`, `keyed` (the
+                callee knows the key), or harm: `at_most_once`.
+            concurrency: How many run at a time.
+            attempts_max: After so many that failed, an effect is settled as failed.
+            seconds_max: How long one attempt may take.
+            backoff: The pauses between attempts.
+            outbox_max: How many may be unsettled before the gate answers `executor_busy`.
+            on_in_doubt: Asked of each effect in doubt, now and later: gives its settlement, or
+                None if it cannot tell either.
+
+        Raises:
+            ValueError: The kind has an executor already, an option is unsound, or the world is a
+                fork and the handler comes without a word.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        world = self._open
+        limits, is_once = world.limits, delivery == "at_most_once"
+        credits_max = limits.executor_concurrency_max if concurrency is None else concurrency
+        attempts_default = 1 if is_once else EFFECT_ATTEMPTS_MAX
+        terms = Terms(
+            delivery=delivery,
+            concurrency=credits_max,
+            attempts_max=attempts_default if attempts_max is None else attempts_max,
+            seconds_max=limits.effect_seconds_max if seconds_max is None else seconds_max,
+            outbox_max=limits.outbox_depth_max if outbox_max is None else outbox_max,
+            backoff=backoff or Backoff(),
+            on_in_doubt=None if on_in_doubt is None else awaitable(on_in_doubt, credits_max),
+        )
+        run = handler_in(world.branch, kind, handler, credits_max)
+        await world.executors.register(kind, run, terms)
+
+    async def unregister_executor(self, kind: str) -> None:
+        """Refuse effects of a kind from here on, and let those that run finish.
+
+        Those that wait stay open until the kind has an executor again.
+
+        Raises:
+            ValueError: The kind has no executor.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        await self._open.executors.unregister(kind)
+
+    async def settle(self) -> None:
+        """Wait until all effects so far are settled, durably, or in doubt.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before they are.
+        """
+        await self._open.executors.settled()
+
+    async def effects(
+        self, state: EffectState | None = None, *, kind: str | None = None
+    ) -> list[EffectStatus]:
+        """List the effects that are not settled, oldest first; or those that were given up.
+
+        Args:
+            state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).
+                None is all that are not settled.
+            kind: Only those.
+
+        Raises:
+            ValueError: There is no such state.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if state is not None and state not in EFFECT_STATES:
+            raise ValueError(f"state must be one of {EFFECT_STATES}, got {state!r}")
+        world = self._open
+        if state == "dead":
+            from placet.runtime.history.effect_list import dead_letters  # noqa: PLC0415  # few ask
+
+            name = world.config.world
+            act = partial(dead_letters, world.log, name)
+            found = await in_thread_if(world.log.is_blocking, act)
+        else:
+            found = await world.executors.statuses()
+        return [
+            one
+            for one in found
+            if (state is None or one.state == state) and (kind is None or one.kind == kind)
+        ]
+
+    async def resolve_effect(self, key: EffectKey, *, succeeded: bool, output: Json = None) -> bool:
+        """Settle an effect by hand: one that is in doubt, or that has no executor any more.
+
+        Returns:
+            False if it is settled already, or unknown.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        world = self._open
+        settlement, now = Settlement(key, succeeded, output), world.clock.now_ns() / SECOND_NS
+        return await world.actor.command(lambda kernel: kernel.settle(settlement, now))

@@ -1,0 +1,25 @@
+"""Where handlers of effects run: in the event loop, in threads, in processes of their own.
+
+An async function runs in the event loop, a plain one in a thread, `InProcess(function)` in a
+process. What a handler needs to name is here too.
+"""
+
+from placet.runtime.executors.branched import Live, Simulated
+from placet.runtime.executors.executor_process import InProcess
+from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
+from placet.schemas.effect import Delivery, Effect, EffectKey, EffectStatus, Settlement
+
+__all__ = [
+    "Backoff",
+    "Delivery",
+    "DoNotRetry",
+    "Effect",
+    "EffectKey",
+    "EffectStatus",
+    "InProcess",
+    "Live",
+    "OutcomeUnknown",
+    "RetryAfter",
+    "Settlement",
+    "Simulated",
+]

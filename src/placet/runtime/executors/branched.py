@@ -1,0 +1,69 @@
+"""What may run effects in a world that was forked: nothing that was not said to.
+
+A fork has its parent's intents before it, and perhaps its open effects. Were they handed to
+whatever the parent's program registers, mails would go out twice. So in a fork a handler comes with
+a word: `Simulated(handler)` stands for the outside world, and `Live(handler)` is it.
+"""
+
+from typing import NamedTuple
+
+from placet.actors.ports import EffectHandler
+from placet.runtime.executors.handlers import AnyHandler, as_handler
+from placet.schemas.attempt import DoNotRetry
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect
+
+
+class Simulated(NamedTuple):
+    """A handler that touches nothing outside. Gets open effects of the parent's too."""
+
+    handler: AnyHandler
+
+
+class Live(NamedTuple):
+    """A handler that acts on the outside world, and is meant to, in a fork.
+
+    Effects that the parent left open are the parent's: here they are settled as failed.
+    """
+
+    handler: AnyHandler
+
+
+def handler_in(
+    branch: tuple[str, int] | None,
+    kind: str,
+    handler: AnyHandler | Simulated | Live,
+    concurrency: int,
+) -> EffectHandler:
+    """Give what runs effects of a kind.
+
+    Args:
+        branch: World and seq that this one was forked from; None where it was not.
+        kind: For the message.
+        handler: As the host gives it.
+        concurrency: How many run at a time.
+
+    Raises:
+        ValueError: The world is a fork and the handler comes without a word.
+    """
+    if isinstance(handler, Simulated):
+        return as_handler(handler.handler, concurrency)
+    if isinstance(handler, Live):
+        run = as_handler(handler.handler, concurrency)
+        return run if branch is None else _only_own(run, *branch)
+    if branch is not None:
+        raise ValueError(
+            f"this world was forked from {branch[0]!r} at seq {branch[1]}, and its effects are not "
+            f"run by accident: give the executor of {kind!r} as Simulated(handler), or, if it is "
+            "to act on the outside world, as Live(handler)"
+        )
+    return as_handler(handler, concurrency)
+
+
+def _only_own(run: EffectHandler, parent: str, seq: int) -> EffectHandler:
+    async def run_own(effect: Effect) -> Json:
+        if effect.key.seq <= seq:
+            raise DoNotRetry(f"it is an effect of {parent!r}, from which this world was forked")
+        return await run(effect)
+
+    return run_own

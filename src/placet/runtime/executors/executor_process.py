@@ -1,0 +1,44 @@
+"""Handlers that run in processes of their own: for what computes long, crashes, or never returns.
+
+A process serves one attempt at a time and is kept for the next. One that dies is a failed attempt
+of its effect and of no other; one that takes too long is killed.
+"""
+
+from collections.abc import Callable
+
+from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
+
+from placet.actors.ports import EffectHandler
+from placet.schemas.attempt import OutcomeUnknown
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect
+
+
+class InProcess:
+    """Says of a handler that it runs in another process.
+
+    Args:
+        function: Runs one effect and returns its output. It must be importable by its name, and
+            so must the classes of what it raises.
+    """
+
+    def __init__(self, function: Callable[[Effect], Json]) -> None:
+        self.function = function
+
+    def handler(self, concurrency: int) -> EffectHandler:
+        """Give what an executor calls.
+
+        Args:
+            concurrency: How many processes there are at most.
+        """
+        limiter = CapacityLimiter(concurrency)
+
+        async def call(effect: Effect) -> Json:
+            try:
+                return await to_process.run_sync(
+                    self.function, effect, cancellable=True, limiter=limiter
+                )
+            except BrokenWorkerProcess as error:
+                raise OutcomeUnknown("the process that ran it has ended") from error
+
+        return call

@@ -1,0 +1,45 @@
+"""From what a program hands in as a handler to what an executor calls."""
+
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
+from typing import TypeAlias, TypeVar, cast
+
+from placet.actors.ports import EffectHandler
+from placet.runtime.executors.executor_process import InProcess
+from placet.runtime.executors.executor_thread import ThreadHandler
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+
+T = TypeVar("T")
+
+AnyHandler: TypeAlias = EffectHandler | Callable[[Effect], Json] | InProcess
+"""An async function, a plain one, or one for another process."""
+AnyInDoubt: TypeAlias = (
+    Callable[[Effect], Awaitable[Settlement | None]] | Callable[[Effect], Settlement | None]
+)
+
+
+def as_handler(given: AnyHandler, concurrency: int) -> EffectHandler:
+    """Give what an executor calls.
+
+    Raises:
+        ValueError: It cannot be called.
+    """
+    if isinstance(given, InProcess):
+        return given.handler(concurrency)
+    return awaitable(given, concurrency)
+
+
+def awaitable(
+    given: Callable[[Effect], Awaitable[T]] | Callable[[Effect], T], concurrency: int
+) -> Callable[[Effect], Awaitable[T]]:
+    """Give an async function as it is; a plain one runs in a thread.
+
+    Raises:
+        ValueError: It cannot be called.
+    """
+    if not callable(given):
+        raise ValueError(f"a handler is a function, or an InProcess of one; got {given!r}")
+    if iscoroutinefunction(given) or iscoroutinefunction(type(given).__call__):
+        return cast("Callable[[Effect], Awaitable[T]]", given)
+    return ThreadHandler(given, concurrency)

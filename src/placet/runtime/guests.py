@@ -1,0 +1,70 @@
+"""The doors that guests bring: commands and routes, found by entry points and loaded when called.
+
+A floor imports no guest, so what stands above the stairs, as the layer of agents does, is named by
+its distribution (`[project.entry-points."placet.commands"]`), as domains are. A guest that cannot
+be loaded is told of by whoever calls it, and no other one suffers.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, NamedTuple
+
+from placet.runtime.plugins import import_from_here
+from placet.schemas.errors import PlacetError
+
+COMMANDS: Final = "placet.commands"
+"""Name -> a typer application, or a function that typer makes a command of."""
+
+ROUTES: Final = "placet.routes"
+"""Name -> a function of the application, which gives a router for `/api/v1`, or None."""
+
+
+class GuestBroken(PlacetError):  # noqa: N818  # what it says
+    """What a guest brings cannot be loaded."""
+
+
+class Guest(NamedTuple):
+    """Something that a distribution brings, not loaded yet.
+
+    Attributes:
+        name: By which it is called.
+        entry: Where it is.
+    """
+
+    name: str
+    entry: EntryPoint
+
+    def load(self) -> object:
+        """Import it.
+
+        Raises:
+            GuestBroken: It cannot be imported, or is not there.
+        """
+        try:
+            found = import_from_here(self.entry.module)
+        except ImportError as error:
+            raise GuestBroken(f"{self} cannot be loaded: {error}") from error
+        for part in filter(None, self.entry.attr.split(".")):
+            if not hasattr(found, part):
+                raise GuestBroken(f"{self} cannot be loaded: {self.entry.module} has no {part!r}")
+            found = getattr(found, part)
+        return found
+
+    def __str__(self) -> str:
+        owner = self.entry.dist.name if self.entry.dist else "an unknown distribution"
+        return f"{self.name!r} of {owner} ({self.entry.value})"
+
+
+def guests(group: str) -> dict[str, Guest]:
+    """List what a group brings, by name, without importing any of it.
+
+    Of two with one name the first by its distribution's name and place counts: which of them it is
+    must not depend on the order of folders.
+    """
+    found: dict[str, Guest] = {}
+    for entry in sorted(entry_points(group=group), key=_by_owner):
+        found.setdefault(entry.name, Guest(entry.name, entry))
+    return dict(sorted(found.items()))
+
+
+def _by_owner(entry: EntryPoint) -> tuple[str, str]:
+    return (entry.dist.name if entry.dist else "", entry.value)

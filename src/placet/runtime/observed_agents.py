@@ -1,0 +1,46 @@
+"""The face by which a host program sees what its agents see."""
+
+from collections.abc import AsyncGenerator
+
+from placet.kernel.kernel import Kernel
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.errors import AgentError
+from placet.schemas.limits import ObserverLimits
+from placet.schemas.view import Observation
+
+
+class ShowsAgents:
+    """Gives `observe` to whoever has an open world."""
+
+    __slots__ = ()
+
+    @property
+    def _open(self) -> OpenWorld:
+        """The world, if it is open."""
+        raise NotImplementedError
+
+    async def observe(
+        self, agent_id: str, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+    ) -> AsyncGenerator[Observation, None]:
+        """Observe as an agent, as its handle does; it ends with the world, or with the agent.
+
+        Args:
+            agent_id: Through whose eyes.
+            bytes_max: Budget of one observation.
+            limits: How much may wait.
+
+        Raises:
+            AgentError: There is no such agent.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        world = self._open
+
+        def check(kernel: Kernel) -> None:
+            if agent_id not in kernel.ledger.agents:
+                raise AgentError(f"there is no agent {agent_id!r}; register it first")
+
+        await world.actor.command(check)
+        observing = world.observing
+        async with observing.observer(agent_id, world.actor.command, limits, bytes_max) as observer:
+            while (observation := await observer.next()) is not None:
+                yield observation

@@ -1,0 +1,47 @@
+"""The snapshots in a packed log."""
+
+from collections.abc import Iterable
+
+from placet.runtime.snapshots.place import Place
+from placet.runtime.stores.event_log_pack import PackEventLog
+from placet.schemas.snapshot import Snapshot, decode_snapshot
+
+
+class PackedSnapshots:
+    """The snapshots of one pack. They can only be read.
+
+    Attributes:
+        where: For messages.
+    """
+
+    def __init__(self, log: PackEventLog) -> None:
+        self.where = log.url
+        self._log = log
+
+    def places(self) -> list[Place]:
+        """List the snapshots there are, newest first."""
+        return sorted(self._found(), reverse=True)
+
+    def read(self, place: Place) -> Snapshot:
+        """Read a snapshot."""
+        return self._found()[place]
+
+    def write(self, snapshot: Snapshot) -> int:
+        """Refuse.
+
+        Raises:
+            OSError: Always.
+        """
+        raise OSError(f"record {snapshot.records}: nobody writes a pack")
+
+    def keep(self, places: Iterable[Place]) -> None:
+        """Refuse.
+
+        Raises:
+            OSError: Always.
+        """
+        raise OSError(f"{len(list(places))} of them: nobody writes a pack")
+
+    def _found(self) -> dict[Place, Snapshot]:
+        snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
+        return {Place(one.records, one.seq): one for one in snapshots}

@@ -1,0 +1,111 @@
+"""A standby: it knows the world already, and opens it the moment its writer is gone.
+
+It folds the log as the writer writes it, and asks for the fence in between. So what is left to do
+when the fence is free is a few records' folding, however long the log and whatever the state.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+from placet.actors.ports import EventLog
+from placet.kernel.replay import Replayer
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.stores.event_log_rules import NoWorldError
+from placet.runtime.stores.event_log_url import fence_of
+from placet.schemas.errors import StoreError
+
+LOOK_SECONDS: Final = 0.1
+"""How long to wait between two looks: the fence is asked for, and the news is folded."""
+
+
+@dataclass(slots=True)
+class Standby:
+    """What a standby knows.
+
+    Attributes:
+        log: Which.
+        recovery: The world as far as it was folded; None until it was begun.
+        failure: Why the last look failed; None if it did not. A server that is restarted, or a
+            primary database that gives way to its standby, is away for a while.
+    """
+
+    log: EventLog
+    recovery: Recovery | None = None
+    failure: StoreError | None = None
+
+    def look(self) -> bool:
+        """Ask for the fence, and fold what is new. It blocks; its caller owns the thread.
+
+        Returns:
+            Whether the fence is ours.
+
+        Raises:
+            StoreError: The store has no fence to wait for.
+        """
+        fence = fence_of(self.log)
+        if fence is None:
+            raise StoreError(
+                f"cannot stand by for {self.log.url}: whoever opens it shuts out its writer, so "
+                "there is nothing to wait for; a standby needs a store such as "
+                "postgresql://user@host/database?world=town",
+                store=self.log.url,
+            )
+        try:
+            is_taken = fence.try_take()
+            self.fold()
+            self.failure = None
+        except StoreError as error:
+            fence.release()
+            # What was folded may be gone with the server that showed it: begin anew.
+            self.recovery, self.failure = None, error
+            return False
+        return is_taken
+
+    def fold(self) -> Recovery:
+        """Fold what is new, from the beginning if there is something to begin from.
+
+        Raises:
+            StoreError: The log cannot be read, or does not hold together.
+        """
+        past = None if self.recovery is None else self.recovery.past
+        if past is None or self.log.start().record > past.journal.count:
+            # It was cut beyond us while we were not looking: what came between is in a snapshot.
+            self.recovery = self._begun()
+            return self.recovery
+        assert self.recovery is not None, "it has a past"
+        for _, data in self.log.read(past.journal.count):
+            past.apply(data)
+            self.recovery.folded += 1
+        self.recovery.start = self.log.start()
+        return self.recovery
+
+    def _begun(self) -> Recovery:
+        try:
+            return recover(self.log)
+        except NoWorldError:
+            return Recovery(Replayer())
+
+
+async def stand_by(log: EventLog, on_failure: Callable[[StoreError], None]) -> Standby:
+    """Wait until the fence of a log is ours, and know its world by then.
+
+    Args:
+        log: Which; its `open` is the caller's next step.
+        on_failure: Told when the store cannot be read, once until it can be again.
+
+    Raises:
+        StoreError: The store has no fence to wait for.
+    """
+    standby = Standby(log)
+    was_failing = False
+    while not await to_thread.run_sync(partial(standby.look)):
+        if standby.failure is not None and not was_failing:
+            on_failure(standby.failure)
+        was_failing = standby.failure is not None
+        await anyio.sleep(LOOK_SECONDS)
+    return standby

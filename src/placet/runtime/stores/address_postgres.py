@@ -1,0 +1,154 @@
+"""Where a log is in PostgreSQL: `postgresql://user@host/db?world=town`, read without the driver.
+
+A world is a schema of its own, `placet_town`: it is dumped, granted and dropped by itself, and no
+table of one world knows another. What the URL says beyond the world is ours (`synchronous_commit`,
+`lease_s`) or goes to libpq as it is. A password is kept apart: what is shown never holds one.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from re import compile as pattern
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from placet.schemas.errors import StoreError
+
+SCHEMES: Final = ("postgresql", "postgres")
+SYNCHRONOUS_COMMITS: Final = ("on", "remote_apply", "remote_write", "local", "off")
+LEASE_SECONDS: Final = 3.0
+"""How long a writer may be silent before the server lets go of it, where nobody says otherwise."""
+
+_LEASE_SECONDS_MIN, _LEASE_SECONDS_MAX = 0.1, 3_600.0
+_WORLD: Final = pattern(r"[A-Za-z0-9_.-]{1,56}")
+_SCHEMA_PREFIX: Final = "placet_"
+_SECRETS: Final = {"password": "PGPASSWORD", "sslpassword": "PGSSLPASSWORD"}
+_EXAMPLE: Final = "postgresql://user@host/database?world=town"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """One world's log on a server.
+
+    Attributes:
+        url: What people are shown; it names the log again, save for its password.
+        conninfo: What libpq is given, secrets left out.
+        world: The world's name.
+        synchronous_commit: The server's own word for when a commit is acknowledged.
+        lease_s: How long the writer may be silent, seconds.
+        secrets: Each by the environment variable in which libpq looks for it.
+    """
+
+    url: str
+    conninfo: str
+    world: str
+    synchronous_commit: str
+    lease_s: float
+    secrets: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"PostgresAddress({self.url!r})"
+
+    @property
+    def schema(self) -> str:
+        """The schema that holds the world's tables; also the channel on which news is told."""
+        return _SCHEMA_PREFIX + self.world
+
+    @property
+    def password(self) -> str | None:
+        """As the URL had it; None leaves it to the environment, a password file or the server."""
+        return dict(self.secrets).get(_SECRETS["password"])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What another process needs beside `url` to open the same log."""
+        return dict(self.secrets)
+
+    def key(self, purpose: str) -> int:
+        """Give the number of an advisory lock of this world, 64 bits with a sign."""
+        digest = blake2b(f"{purpose} {self.schema}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+
+def address_of(url: str) -> PostgresAddress:
+    """Read a URL.
+
+    Raises:
+        StoreError: It is no URL of a world; the message shows no secret.
+    """
+    parts, options = _split(url)
+    secrets = _secrets_in(url)
+    world = options.pop("world", "world")
+    if not _WORLD.fullmatch(world):
+        raise _unfit(url, f"a world's name is 1 to 56 of A-Z a-z 0-9 _ . -, got {world!r}")
+    synchronous = options.pop("synchronous_commit", "on").lower()
+    if synchronous not in SYNCHRONOUS_COMMITS:
+        levels = ", ".join(SYNCHRONOUS_COMMITS)
+        raise _unfit(url, f"synchronous_commit must be one of {levels}, got {synchronous!r}")
+    lease_s = _lease_of(url, options.pop("lease_s", str(LEASE_SECONDS)))
+    rest = {name: value for name, value in options.items() if name not in _SECRETS}
+    return PostgresAddress(
+        url=shown_url(url),
+        conninfo=_joined(parts, rest),
+        world=world,
+        synchronous_commit=synchronous,
+        lease_s=lease_s,
+        secrets=tuple((_SECRETS[name], value) for name, value in secrets.items()),
+    )
+
+
+def shown_url(url: str) -> str:
+    """Give a store's name as people may see it: without a password, whatever else is wrong."""
+    if not url.lower().startswith(tuple(f"{scheme}:" for scheme in SCHEMES)):
+        return url
+    try:
+        parts, options = _split(url)
+    except StoreError as error:
+        return error.store or ""
+    rest = {name: value for name, value in options.items() if name not in _SECRETS}
+    return _joined(parts, rest)
+
+
+def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
+    try:
+        parts = urlsplit(url)
+        query = parts.query
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError:
+        scheme = url.partition(":")[0]
+        message = f"cannot use store '{scheme}://…': it cannot be read; expected {_EXAMPLE}"
+        raise StoreError(message, store=f"{scheme}://…") from None
+    return parts, options
+
+
+def _secrets_in(url: str) -> dict[str, str]:
+    parts, options = _split(url)
+    found = {name: options[name] for name in _SECRETS if name in options}
+    user_info = parts.netloc.rpartition("@")[0]
+    _, colon, password = user_info.partition(":")
+    if colon:
+        found["password"] = unquote(password)
+    return found
+
+
+def _joined(parts: SplitResult, options: dict[str, str]) -> str:
+    """Put a URL together again, without a password."""
+    user_info, at, hosts = parts.netloc.rpartition("@")
+    netloc = user_info.partition(":")[0] + at + hosts
+    query = urlencode(options, safe="/,.", quote_via=quote)  # libpq takes no + for a space
+    return f"{SCHEMES[0]}://{netloc}{parts.path}" + (f"?{query}" if query else "")
+
+
+def _lease_of(url: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _LEASE_SECONDS_MIN <= seconds <= _LEASE_SECONDS_MAX:
+        bounds = f"{_LEASE_SECONDS_MIN:g} to {_LEASE_SECONDS_MAX:g} seconds"
+        raise _unfit(url, f"lease_s must be {bounds}, got {text!r}")
+    return seconds
+
+
+def _unfit(url: str, came: str) -> StoreError:
+    shown = shown_url(url)
+    return StoreError(f"cannot use store {shown!r}: expected {_EXAMPLE}; {came}", store=shown)

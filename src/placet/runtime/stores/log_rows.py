@@ -1,0 +1,72 @@
+"""One group as one row, the same in every database: its head, a checksum over all of it, a blob.
+
+Nothing read from a row is trusted. The chain of hashes (`schemas/record.py`) binds every record but
+the last; the checksum binds that one too, and tells a damaged row from a missing one.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+
+_HEAD: Final = struct.Struct(">5q")
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(list[bytes]).decode
+
+Row: TypeAlias = tuple[int, int, int, int, int, int, bytes]
+"""first_record, count, seq_before, seq, log_bytes, crc32, blob: an array of the records."""
+
+
+class Tail(NamedTuple):
+    """Where a log ends."""
+
+    record_count: int = 0
+    seq: int = 0
+    size_bytes: int = 0
+
+
+def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
+    """Give the row of a group that follows a tail, and the tail after it."""
+    blob = _ENCODE(group.records)
+    count = len(group.records)
+    size_bytes = tail.size_bytes + sum(map(len, group.records))
+    head = (group.first_record, count, group.seq_before, group.seq, size_bytes)
+    row = (*head, _checksum(head, blob), blob)
+    return row, Tail(group.first_record + count, group.seq, size_bytes)
+
+
+def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
+    """Take the records out of a row that should begin at a place.
+
+    Raises:
+        StoreError: The row is damaged, or the group that belongs here is missing.
+    """
+    *head, checksum, blob = row
+    try:
+        is_sound = _checksum(head, blob) == checksum
+        records = _DECODE(blob) if is_sound else []
+    except (TypeError, struct.error, msgspec.MsgspecError):
+        is_sound, records = False, []
+    if not is_sound:
+        raise damaged(store, place, "fails its checksum")
+    if head[0] != place or head[1] != len(records):
+        raise damaged(store, place, f"is missing; the next one begins at record {head[0]}")
+    return records
+
+
+def damaged(store: str, place: int, how: str) -> StoreError:
+    """Make the error for a group that cannot be trusted."""
+    return StoreError(
+        f"{store} is damaged: the group at record {place} {how}. What comes before it is sound; "
+        "restore the file from a copy",
+        store=store,
+    )
+
+
+def _checksum(head: Sequence[int], blob: bytes) -> int:
+    return crc32(blob, crc32(_HEAD.pack(*head)))

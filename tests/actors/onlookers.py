@@ -1,0 +1,107 @@
+"""Agents that observe, and a random life for them to look at."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.domains.world import World
+from placet.errors import PermissionDeniedError
+from placet.kernel.state import entity_hash
+from placet.schemas.view import Observation, Picture, fold_observation
+from tests.actors.virtual_time import turns
+
+
+def config(**more: Any) -> OrchestratorConfig:
+    return OrchestratorConfig(clock="stepped", log_level="critical", **more)
+
+
+def digest(shown) -> int:
+    """Sum up what is shown as the state digest sums up entities."""
+    return sum(
+        entity_hash(collection, entity, dict(fields))
+        for collection, rows in shown.items()
+        for entity, fields in rows.items()
+    ) % (1 << 128)
+
+
+class Client:
+    """Knows nothing but what it is sent."""
+
+    def __init__(self, handle) -> None:
+        self.handle = handle
+        self.picture: Picture = {}
+        self.seen: list[Observation] = []
+        self.task = asyncio.ensure_future(self._follow())
+
+    async def _follow(self) -> None:
+        with suppress(PermissionDeniedError):  # of an agent that was removed
+            async for observation in self.handle.observe():
+                fold_observation(self.picture, observation)
+                self.seen.append(observation)
+
+    async def agrees(self) -> None:
+        await turns()
+        view = await self.handle.refresh_view()
+        assert digest(self.picture) == digest(view.state)
+
+
+class Town:
+    """A random life: agents come, go, walk, talk, take and drop, and some of them watch."""
+
+    def __init__(self, world: Orchestrator, seed: int) -> None:
+        self.world = world
+        self.random = Random(seed)
+        self.handles: dict[str, Any] = {}
+        self.clients: dict[str, Client] = {}
+
+    async def act(self) -> None:
+        names = [f"agent{number}" for number in range(8)]
+        name, random = self.random.choice(names), self.random
+        handle = self.handles.get(name)
+        if handle is None:
+            team = random.choice([None, "red", "blue"])
+            place = [random.randrange(-6, 6), random.randrange(-6, 6), random.randrange(2)]
+            handle = await self.world.register_agent(name, position=place, team=team)
+            self.handles[name] = handle
+            if random.random() < 0.7:
+                self.clients[name] = Client(handle)
+        elif random.random() < 0.05:
+            del self.handles[name]
+            client = self.clients.pop(name, None)
+            await self.world.remove_agent(name)
+            await turns()
+            assert client is None or client.task.done()
+        else:
+            await handle.submit([self._intent(handle, names)])
+
+    def _intent(self, handle, names):
+        random = self.random
+        match random.choice(["Move", "Move", "Move", "Speak", "Interact", "Custom", "Custom"]):
+            case "Move":
+                return handle.intent("Move", to=[random.randrange(-6, 6), random.randrange(-6, 6)])
+            case "Speak":
+                channel = random.choice(["public", "team", "private"])
+                target = {"target_id": random.choice(names)} if channel == "private" else {}
+                return handle.intent("Speak", text=f"{random.random()}", channel=channel, **target)
+            case "Interact":
+                what = random.choice(["pickup", "drop", "use"])
+                thing = random.choice(["lamp", "rope", "map"])
+                return handle.intent("Interact", target_id=thing, interaction_type=what)
+            case _:
+                to = random.choice([{"team": "red"}, {"team": None}, {"friends": [names[0]]}])
+                return handle.intent(
+                    "Interact", target_id=handle.agent_id, data=to, interaction_type="become"
+                )
+
+
+def become(draft, intent):
+    """Change oneself, so that sight changes though nobody moves."""
+    for field, value in intent["payload"]["data"].items():
+        draft.put("world.agents", intent["agent_id"], field, value)
+
+
+def town(sight, **more) -> World:
+    things = {name: {"position": [place, 0]} for place, name in enumerate(["lamp", "rope", "map"])}
+    return World(objects=things, observation=sight, interactions={"become": become}, **more)

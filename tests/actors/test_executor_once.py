@@ -1,0 +1,249 @@
+"""What is done at most once: marked before it begins, never begun twice, in doubt if cut off."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
+from placet.runtime.open_world import OpenWorld
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.schemas.record import EffectChanged, decode_record
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import MAIL, effects_of, open_world, register_executor
+from tests.actors.test_executor import Post, mail, settled
+from tests.actors.virtual_time import in_virtual_time, turns
+
+ONCE: dict[str, Any] = {"delivery": "at_most_once"}
+
+
+def marks(world: OpenWorld) -> list[tuple[int, str, str]]:
+    records = [decode_record(data) for _, data in world.log.read()]
+    return [(r.k, r.what, r.why) for r in records if isinstance(r, EffectChanged)]
+
+
+async def states(world: OpenWorld) -> list[str]:
+    return [one.state for one in await effects_of(world).effects()]
+
+
+@in_virtual_time
+async def test_a_start_is_durable_before_the_handler_is_called():
+    log, post = SlowLog(), Post()
+    async with open_world(log=log) as world:
+        await register_executor(world, post, **ONCE)
+        log.hold()
+        batch = asyncio.ensure_future(mail(world))
+        await log.began()
+        log.let_go()
+        await batch
+        await log.began()  # the mark, on its way
+        await turns()
+        assert post.began == []
+        log.release()
+        await world.executors.settled()
+        assert len(post.began) == 1
+        assert marks(world) == [(0, "started", "")]
+        assert [record.succeeded for record in settled(world)] == [True]
+        assert world.kernel.ledger.marks == {}
+
+
+@in_virtual_time
+async def test_other_classes_leave_no_mark():
+    async with open_world() as world:
+        await register_executor(world, Post())
+        await mail(world, 3)
+        await world.executors.settled()
+        assert marks(world) == []
+
+
+@pytest.mark.parametrize("error", [OSError("no route"), DoNotRetry("no such address")])
+@in_virtual_time
+async def test_what_a_handler_says_has_failed_is_settled_and_not_tried_again(error):
+    post = Post(outcomes=[error])
+    async with open_world() as world:
+        await register_executor(world, post, **ONCE)
+        await mail(world)
+        await world.executors.settled()
+        assert len(post.began) == 1
+        assert [record.succeeded for record in settled(world)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("post", "why"),
+    [
+        (Post(seconds=3600), "the handler took longer than 5 s"),
+        (Post(outcomes=[OutcomeUnknown("connection lost")]), "OutcomeUnknown: connection lost"),
+        (Post(outcomes=[asyncio.CancelledError("a pool")]), "CancelledError: a pool"),
+    ],
+    ids=["timeout", "unknown", "canceled"],
+)
+@in_virtual_time
+async def test_an_attempt_of_which_nobody_knows_is_in_doubt_and_not_tried_again(post, why):
+    async with open_world() as world:
+        await register_executor(world, post, seconds_max=5, **ONCE)
+        await mail(world)
+        await world.executors.settled()  # which does not wait for what only an operator can settle
+        assert len(post.began) == 1
+        assert settled(world) == []
+        assert marks(world) == [(0, "started", ""), (0, "in_doubt", why)]
+        assert await states(world) == ["in_doubt"]
+        assert world.counters.effect_counts[MAIL, "in_doubt"] == 1
+        assert world.statistics()["effects"]["unresolved"] == 1
+
+
+@in_virtual_time
+async def test_what_is_under_way_is_shown_as_started():
+    async with open_world() as world:
+        await register_executor(world, Post(seconds=10), concurrency=1, **ONCE)
+        await mail(world, 2)
+        await turns()
+        assert await states(world) == ["started", "open"]
+        assert [one.key.k for one in await effects_of(world).effects("open")] == [1]
+        assert await effects_of(world).effects(kind="other") == []
+        with pytest.raises(ValueError, match="state must be one of"):
+            await effects_of(world).effects("lost")  # type: ignore[arg-type]  # it is the point
+
+
+@pytest.mark.parametrize("later", ["at_most_once", "keyed"])
+@in_virtual_time
+async def test_what_was_begun_in_an_earlier_life_is_in_doubt_in_the_next(later):
+    """Also where the next life declares the kind as another class: it was begun as this one."""
+    log, stuck, post = MemoryEventLog(), Post(seconds=3600), Post()
+    async with open_world(log=log, limits={"shutdown_seconds_max": 1}) as world:
+        await register_executor(world, stuck, concurrency=1, **ONCE)
+        await mail(world, 2)
+        await turns()
+    async with open_world(log=log, agents=()) as world:
+        assert await states(world) == ["started", "open"]
+        await register_executor(world, post, delivery=later)
+        await world.executors.settled()
+        assert [effect.key.k for effect in post.began] == [1]
+        assert (0, "in_doubt", "the world ended while it ran") in marks(world)
+        assert await states(world) == ["in_doubt"]
+    async with open_world(log=log, agents=()) as world:
+        await register_executor(world, post, **ONCE)
+        await world.executors.settled()
+        assert len(post.began) == 1
+        assert await states(world) == ["in_doubt"]
+
+
+@pytest.mark.parametrize("succeeded", [True, False])
+@in_virtual_time
+async def test_a_hook_may_find_out_what_became_of_it(succeeded):
+    asked: list[Effect] = []
+
+    async def find_out(effect: Effect) -> Settlement:
+        asked.append(effect)
+        return Settlement(effect.key, succeeded, "so says the post office")
+
+    async with open_world() as world:
+        await register_executor(
+            world, Post(seconds=3600), seconds_max=5, on_in_doubt=find_out, **ONCE
+        )
+        await mail(world)
+        await world.executors.settled()
+        assert len(asked) == 1
+        (record,) = settled(world)
+        assert (record.succeeded, record.output) == (succeeded, "so says the post office")
+
+
+@in_virtual_time
+async def test_a_hook_is_asked_again_when_the_world_is_opened_again():
+    log = MemoryEventLog()
+    async with open_world(log=log) as world:
+        post = Post(outcomes=[OutcomeUnknown("?")])
+        await register_executor(world, post, on_in_doubt=Answer(None), **ONCE)
+        await mail(world)
+        await world.executors.settled()
+        assert await states(world) == ["in_doubt"]
+    async with open_world(log=log, agents=()) as world:
+        await register_executor(world, post, on_in_doubt=Answer(True), **ONCE)
+        await world.executors.settled()
+        assert len(settled(world)) == 1
+        assert await states(world) == []
+
+
+class Answer:
+    """A hook that knows one thing, or misbehaves."""
+
+    def __init__(self, says: object) -> None:
+        self._says = says
+
+    async def __call__(self, effect: Effect) -> Any:
+        if isinstance(self._says, BaseException):
+            raise self._says
+        return Settlement(effect.key, True) if self._says is True else self._says
+
+
+@pytest.mark.parametrize("says", [OSError("no line"), "yes", asyncio.CancelledError("a pool")])
+@in_virtual_time
+async def test_a_hook_that_misbehaves_is_reported_and_leaves_the_doubt(says):
+    faults: list[str] = []
+    async with open_world() as world:
+        world.executors._on_fault = lambda where, error: faults.append(f"{where}: {error}")
+        post = Post(outcomes=[OutcomeUnknown("?")])
+        await register_executor(world, post, on_in_doubt=Answer(says), **ONCE)
+        await mail(world)
+        await world.executors.settled()
+        assert await states(world) == ["in_doubt"]
+    assert len(faults) == 2  # what was not known, and then the hook
+    assert faults[1].startswith("executor mail: ")
+
+
+@in_virtual_time
+async def test_an_operator_may_settle_what_is_in_doubt_once():
+    async with open_world() as world:
+        await register_executor(world, Post(outcomes=[OutcomeUnknown("?")]), **ONCE)
+        await mail(world)
+        await world.executors.settled()
+        face = effects_of(world)
+        (doubtful,) = await face.effects("in_doubt")
+        assert await face.resolve_effect(doubtful.key, succeeded=True, output="I saw it")
+        assert not await face.resolve_effect(doubtful.key, succeeded=False)
+        assert [record.output for record in settled(world)] == ["I saw it"]
+        assert world.kernel.state["lab.letters"][str(doubtful.key)] == {"output": "I saw it"}
+
+
+@in_virtual_time
+async def test_what_an_operator_settled_meanwhile_is_not_begun():
+    post = Post(seconds=1)
+    async with open_world() as world:
+        await register_executor(world, post, concurrency=1, **ONCE)
+        await mail(world, 2)
+        await turns()
+        waiting = (await effects_of(world).effects("open"))[0]
+        await effects_of(world).resolve_effect(waiting.key, succeeded=False, output="not needed")
+        await world.executors.settled()
+        assert [effect.key.k for effect in post.began] == [0]
+        assert len(settled(world)) == 2
+
+
+def test_a_zombie_neither_begins_nor_settles(tmp_path):
+    """A second world has taken the fence: the first one's executor is not heard any more (G18)."""
+    path = tmp_path / "world.db"
+    zombie, heir = Post(), Post()
+
+    async def live() -> tuple[int, int]:
+        begun, goes = asyncio.Event(), asyncio.Event()
+
+        async def slow(effect: Effect) -> str:
+            begun.set()
+            await goes.wait()
+            return str(await zombie(effect))
+
+        async with open_world(log=SqliteEventLog(path)) as first:
+            await register_executor(first, slow, concurrency=1, **ONCE)
+            await mail(first, 2)
+            await begun.wait()
+            async with open_world(log=SqliteEventLog(path), agents=()) as second:
+                await register_executor(second, heir, **ONCE)
+                await second.executors.settled()
+                goes.set()
+                await asyncio.sleep(0.05)
+                assert await states(second) == ["in_doubt"]
+                return len(zombie.began), len(settled(second))
+
+    # One finished at the zombie, which could not say so; the other one it was not let begin.
+    assert asyncio.run(live()) == (1, 1)
+    assert [effect.key.k for effect in heir.began] == [1]

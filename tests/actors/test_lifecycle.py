@@ -1,0 +1,608 @@
+"""Agents come and go, pause and go on; what is wrong with one policy hurts no other agent."""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from placet import AgentError, Orchestrator, PermissionDeniedError, StaleContextError
+from placet.actors.agent import AgentActor
+from placet.actors.freshness import Freshness
+from placet.actors.policy_thread import PolicyThread
+from placet.actors.roster import AgentState
+from placet.runtime.agent_handle import AgentHandle
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.view import Observation, View
+from tests.actors.parts import COUNTS, add, intent, open_world
+from tests.actors.virtual_time import VirtualTimeLoop, in_virtual_time, turns
+from tests.kernel.domains import Lab
+
+
+def handle_of(world: OpenWorld, agent_id: str = "alice") -> AgentHandle:
+    agent = world.kernel.ledger.agents[agent_id]
+    return AgentHandle(world, agent_id, agent.incarnation, f"{agent_id}.{agent.incarnation}")
+
+
+def run(world: OpenWorld, agent_id: str, policy: Any, **options: Any) -> AgentActor:
+    actor = AgentActor(handle_of(world, agent_id), policy, **options)
+    world.roster.run(actor)
+    return actor
+
+
+class Adder:
+    """Adds one a second, and counts how often it was asked."""
+
+    def __init__(self, agent_id: str = "alice", name: str = "n") -> None:
+        self.asked = 0
+        self._numbers = (f"{name}{number}" for number in itertools.count())
+        self._agent_id = agent_id
+
+    async def propose(self, view: View) -> list[dict[str, Any]]:
+        self.asked += 1
+        await asyncio.sleep(1)
+        return [add(next(self._numbers), agent_id=self._agent_id)]
+
+
+def count_of(world: OpenWorld, agent_id: str) -> int:
+    count: int = world.kernel.state[COUNTS][agent_id]["count"]
+    return count
+
+
+def state_of(world: OpenWorld, agent_id: str = "alice") -> str:
+    return world.roster.status(agent_id).state.value
+
+
+def restarting(count: int) -> dict[str, int]:
+    return {"restarts_max": count, "restart_window_s": 10_000}
+
+
+# Come and go
+
+
+@in_virtual_time
+async def test_a_suspended_agents_policy_pauses_and_goes_on_when_it_is_resumed():
+    async with open_world() as world:
+        policy = Adder()
+        actor = run(world, "alice", policy)
+        await asyncio.sleep(3.5)
+        assert (count_of(world, "alice"), policy.asked, state_of(world)) == (3, 4, "running")
+        await world.change_agent("alice", "suspended")
+        await asyncio.sleep(10)
+        assert (count_of(world, "alice"), policy.asked, state_of(world)) == (3, 4, "suspended")
+        await world.change_agent("alice", "resumed")
+        await asyncio.sleep(3.5)
+        assert (count_of(world, "alice"), policy.asked, state_of(world)) == (6, 8, "running")
+        assert actor.statistics() == (6, 6, 0, 0)  # none was refused for being suspended
+
+
+@in_virtual_time
+async def test_a_policy_run_for_a_suspended_agent_waits_until_it_is_resumed():
+    async with open_world() as world:
+        await world.change_agent("alice", "suspended")
+        policy = Adder()
+        run(world, "alice", policy)
+        await asyncio.sleep(5)
+        assert (policy.asked, state_of(world)) == (0, "suspended")
+        await world.change_agent("alice", "resumed")
+        await asyncio.sleep(2.5)
+        assert count_of(world, "alice") == 2
+
+
+@in_virtual_time
+async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_another():
+    async with open_world() as world:
+        alice, first = handle_of(world), Adder()
+        world.roster.run(AgentActor(alice, first))
+        await asyncio.sleep(2.5)
+        await alice.leave()
+        await asyncio.sleep(5)
+        assert (first.asked, state_of(world)) == (3, "gone")
+        gone = world.roster.status("alice")
+        assert gone.statistics == (2, 2, 0, 0)
+        assert gone.incarnation == 1
+
+        await world.actor.command(lambda kernel: kernel.register_agent("alice"))
+        assert state_of(world) == "idle"
+        with pytest.raises(PermissionDeniedError):
+            await alice.refresh_view()
+        with pytest.raises(PermissionDeniedError):
+            await alice.leave()
+        assert (await alice.submit([alice.intent("Add", amount=1)])).codes == ("unauthorized",)
+        with pytest.raises(AgentError, match="incarnation 1, which was removed"):
+            world.roster.run(AgentActor(alice, first))
+
+        again = run(world, "alice", Adder(name="again"))
+        assert again.incarnation == 2
+        await asyncio.sleep(2.5)
+        assert (count_of(world, "alice"), first.asked) == (2, 3)
+        assert world.roster.status("alice").incarnation == 2
+
+
+@in_virtual_time
+async def test_a_policy_may_leave_by_itself():
+    async with open_world() as world:
+        alice = handle_of(world)
+
+        async def go(view: View) -> None:
+            await alice.leave()
+            await asyncio.sleep(100)
+
+        run(world, "alice", go)
+        await asyncio.sleep(1)
+        assert "alice" not in world.kernel.ledger.agents
+        assert state_of(world) == "gone"
+        assert world.supervisor.restarts == 0
+
+
+@in_virtual_time
+async def test_a_removal_while_a_policy_backs_off_or_waits_to_be_resumed_ends_it():
+    async with open_world(limits=restarting(50)) as world:
+
+        def broken(view: View) -> None:
+            raise ZeroDivisionError
+
+        run(world, "alice", broken)
+        waiting = Adder("bob")
+        await world.change_agent("bob", "suspended")
+        run(world, "bob", waiting)
+        await asyncio.sleep(60)
+        assert state_of(world) == "backing_off"
+        failures = world.roster.status("alice").failures
+        for agent_id in ("alice", "bob"):
+            await world.change_agent(agent_id, "removed")
+        await turns()
+        assert not [task for task in world.supervisor._scopes if task.startswith("agent")]
+        await asyncio.sleep(60)
+        assert world.roster.status("alice").failures == failures
+        assert (state_of(world), state_of(world, "bob"), waiting.asked) == ("gone", "gone", 0)
+
+
+@in_virtual_time
+async def test_an_agent_that_is_removed_before_its_policy_had_a_turn_never_has_one():
+    async with open_world() as world:
+        policy = Adder()
+        run(world, "alice", policy)
+        world.kernel.change_agent("alice", "removed")
+        assert state_of(world) == "gone"
+        await turns()
+        assert policy.asked == 0
+
+
+@in_virtual_time
+async def test_one_policy_at_a_time_runs_for_an_agent():
+    async with open_world() as world:
+        run(world, "alice", lambda view: None)
+        with pytest.raises(ValueError, match="runs for 'alice' already"):
+            run(world, "alice", Adder())
+        await turns()
+        assert state_of(world) == "idle"  # it has come to its end
+        run(world, "alice", Adder())
+        assert state_of(world) == "running"
+
+
+@in_virtual_time
+async def test_who_is_gone_is_remembered_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("placet.actors.roster._GONE_MAX", 2)
+    names = [f"a{number}" for number in range(4)]
+    async with open_world(agents=names) as world:
+        for name in names:
+            run(world, name, Adder(name))
+            await world.change_agent(name, "removed")
+        known = [world.roster.status(name).statistics is not None for name in names]
+        assert known == [False, False, True, True]
+        assert {state_of(world, name) for name in (*names, "nobody")} == {"gone"}
+
+
+@in_virtual_time
+async def test_the_facade_runs_suspends_resumes_removes_and_tells():
+    async with Orchestrator(Lab()) as world:
+        alice = await world.register_agent("alice")
+        policy = Adder()
+        assert world.agent_status("alice").state is AgentState.IDLE
+        world.run_agent(AgentActor(alice, policy))
+        await asyncio.sleep(2.5)
+        assert world.agent_status("alice").state is AgentState.RUNNING
+        await world.suspend_agent("alice")
+        assert world.agent_status("alice").state is AgentState.SUSPENDED
+        assert world.statistics()["policies"] == {
+            "idle": 0, "running": 0, "backing_off": 0, "suspended": 1, "gone": 0,
+        }  # fmt: skip
+        await world.resume_agent("alice")
+        await asyncio.sleep(2.5)
+        assert policy.asked == 6
+        await alice.leave()
+        assert world.agent_status("alice").state is AgentState.GONE
+        emitted = await alice.emit(alice.intent("Add", amount=1))
+        assert emitted.codes == ("unauthorized",)
+
+
+# Budget
+
+
+@in_virtual_time
+async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new_budget(
+    monkeypatch,
+):
+    fails = True
+
+    def policy(view: View) -> list[dict[str, Any]]:
+        if fails:
+            raise ZeroDivisionError("a bug")
+        return []
+
+    async with open_world(limits=restarting(2)) as world:
+        warnings: list[str] = []
+        monkeypatch.setattr(world._reports, "warning", warnings.append)
+        run(world, "alice", policy, pause_s=1)
+        seen = set()
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+            seen.add(state_of(world))
+        assert seen == {"backing_off", "suspended"}
+        status = world.roster.status("alice")
+        assert (status.failures, status.error) == (3, "ZeroDivisionError('a bug')")
+        assert world.kernel.ledger.agents["alice"].is_suspended
+        assert world.roster.counts()["suspended"] == 1
+        (warning,) = warnings
+        assert warning.startswith("agent 'alice' is suspended: its policy keeps failing")
+
+        await world.change_agent("alice", "resumed")
+        await asyncio.sleep(1)
+        assert (state_of(world), world.roster.status("alice").failures) == ("suspended", 6)
+        fails = False
+        await world.change_agent("alice", "resumed")
+        await asyncio.sleep(1)
+        assert state_of(world) == "running"
+
+
+@in_virtual_time
+async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_between(monkeypatch):
+    """The operator is faster than the roster, whose task has not yet heard of the suspension."""
+    faults = [ZeroDivisionError(), ZeroDivisionError()]
+
+    def policy(view: View) -> list[dict[str, Any]]:
+        if faults:
+            raise faults.pop()
+        return []
+
+    async with open_world(limits=restarting(1)) as world:
+        suspend = world.roster._suspend
+
+        async def suspend_and_be_overtaken(agent_id: str, incarnation: int) -> None:
+            await suspend(agent_id, incarnation)
+            await world.change_agent(agent_id, "resumed")
+
+        monkeypatch.setattr(world.roster, "_suspend", suspend_and_be_overtaken)
+        run(world, "alice", policy, pause_s=1)
+        await asyncio.sleep(1)
+        assert faults == []
+        assert state_of(world) == "running"
+
+
+# Who hurts nobody else
+
+
+@in_virtual_time
+async def test_a_policy_that_has_nothing_to_say_is_not_asked_without_a_pause():
+    asked = 0
+
+    async def nothing(view: View) -> list[Any]:
+        nonlocal asked
+        asked += 1
+        return []
+
+    async with open_world() as world:
+        run(world, "alice", nothing)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await asyncio.Event().wait()
+        assert 50 < asked <= 102
+
+
+@in_virtual_time
+async def test_one_intent_is_a_batch_of_its_own():
+    answers = [add("one", 5), None]
+    async with open_world() as world:
+        await AgentActor(handle_of(world), lambda view: answers.pop(0)).run()
+        assert count_of(world, "alice") == 5
+
+
+def endless() -> Iterator[dict[str, Any]]:
+    return (add(f"e{number}") for number in itertools.count())
+
+
+async def hang(view: View) -> None:
+    await asyncio.Event().wait()
+
+
+def flood(name: str) -> Callable[[View], list[dict[str, Any]]]:
+    """Propose without a pause, with a new req_id each time."""
+    numbers = itertools.count()
+    return lambda view: [add(f"{name}{next(numbers)}")]
+
+
+HUGE = [add("same")] * 1_000_000
+
+
+def raise_it(view: View) -> None:
+    raise ZeroDivisionError
+
+
+BAD: dict[str, Callable[[View], Any]] = {
+    "raises": raise_it,
+    "hangs": hang,
+    "gives without end": lambda view: endless(),
+    "gives a huge batch": lambda view: HUGE,
+    "floods": flood("f"),
+    "floods by a free name": flood("a name of its own, "),
+    "passes without a pause": lambda view: [],
+    "gives nonsense": lambda view: 7,
+    "gives one intent": lambda view: add("one"),
+    "always stale": lambda view: (_ for _ in ()).throw(_stale()),
+}
+
+
+def _stale() -> StaleContextError:
+    from placet.schemas.refusal import Refusal, RefusalCode, Stage
+    from placet.schemas.verdict import Verdict
+
+    refusal = Refusal(RefusalCode.STALE_CONTEXT, "no", Stage.STALENESS)
+    return StaleContextError("no", verdict=Verdict("", False, None, 0, 0.0, (refusal,)))
+
+
+@pytest.mark.parametrize("bad", BAD)
+@in_virtual_time
+async def test_a_bad_policy_takes_no_more_than_its_turns_from_the_others(bad):
+    """Counted in batches: while each good agent makes its hundred, the bad one has no more."""
+    good = [f"good{number}" for number in range(3)]
+    async with open_world(agents=["alice", *good], limits=restarting(3)) as world:
+        done = dict.fromkeys(good, 0)
+
+        def worker(name: str) -> Callable[[View], list[dict[str, Any]] | None]:
+            def propose(view: View) -> list[dict[str, Any]] | None:
+                if done[name] == 100:
+                    return None
+                done[name] += 1
+                return [add(f"{done[name]}", agent_id=name)]
+
+            return propose
+
+        actor = run(world, "alice", BAD[bad], propose_seconds_max=5)
+        workers = [run(world, name, worker(name)) for name in good]
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        before = loop.iterations
+        while any(state_of(world, name) != "idle" for name in good):
+            await asyncio.sleep(0)
+            assert loop.iterations - before < 20_000
+        assert [count_of(world, name) for name in good] == [100] * 3
+        assert all(other.statistics() == (100, 100, 0, 0) for other in workers)
+        assert actor.statistics().proposed <= 110
+        assert (await world.actor.post([add("last", agent_id="good0")], "good0")).admitted
+
+
+@in_virtual_time
+async def test_an_iterator_without_an_end_is_a_fault_and_a_long_list_is_for_the_gate():
+    async with open_world(limits=restarting(1)) as world:
+        run(world, "alice", lambda view: endless(), intents_max=10)
+        refused = run(world, "bob", lambda view: [add("x", agent_id="bob")] * 600, pause_s=10)
+        await asyncio.sleep(5)
+        assert "more than 10 intents" in (world.roster.status("alice").error or "")
+        assert state_of(world) == "suspended"
+        assert refused.statistics() == (1, 0, 1, 0)
+        assert world.counters.refusals["structure", "batch_too_large"] == 1
+
+
+@in_virtual_time
+async def test_a_plain_function_that_blocks_is_found_out_afterwards_and_told_what_to_do():
+    async with open_world(limits=restarting(1)) as world:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+
+        def block(view: View) -> list[dict[str, Any]]:
+            loop.seconds += 30  # as time.sleep(30) would
+            return [add("late")]
+
+        run(world, "alice", block, propose_seconds_max=5)
+        await asyncio.sleep(100)
+        status = world.roster.status("alice")
+        assert "held up the event loop for 30 s" in (status.error or "")
+        assert "threaded=True" in (status.error or "")
+        assert status.state is AgentState.SUSPENDED
+        assert count_of(world, "alice") == 0
+
+
+# In a thread
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for a thread, which is real, for ten seconds at most."""
+    for _ in range(10_000):
+        if is_so():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not come to that")
+
+
+async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_thread_only():
+    release, entered = threading.Event(), 0
+
+    def block(view: View) -> list[dict[str, Any]]:
+        nonlocal entered
+        entered += 1
+        release.wait(10)
+        return []
+
+    async with open_world(limits=restarting(2)) as world:
+        run(world, "alice", block, threaded=True, propose_seconds_max=0.02)
+        done = itertools.count()
+        other = run(world, "bob", lambda view: [add(f"b{next(done)}", agent_id="bob")])
+        await until(lambda: state_of(world) == "suspended")
+        assert entered == 1  # the others were not started: the first still runs
+        assert "cannot be stopped" in (world.roster.status("alice").error or "")
+        assert other.statistics().admitted > 3
+        release.set()
+        await world.change_agent("alice", "resumed")
+        await until(lambda: entered > 3)
+        assert state_of(world) == "running"
+
+
+async def test_a_threaded_policy_proposes_raises_and_runs_its_iterators_in_its_thread():
+    threads = set()
+
+    def numbers() -> Iterator[dict[str, Any]]:
+        threads.add(threading.current_thread())
+        yield add("a", 2)
+        yield add("b", 3)
+
+    answers: list[Any] = [numbers(), None]
+    async with open_world() as world:
+        await AgentActor(handle_of(world), lambda view: answers.pop(0), threaded=True).run()
+        assert count_of(world, "alice") == 5
+    assert threading.current_thread() not in threads
+    assert len(threads) == 1
+    with pytest.raises(ZeroDivisionError):
+        await PolicyThread("t").call(lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await PolicyThread("t").call(lambda: next(iter(())))
+
+
+# Interrupted
+
+
+class Writer:
+    """Thinks for ten seconds, on the ground of all it sees; notes when it was stopped."""
+
+    interruptible: bool | Freshness = True
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.reasons: list[str] = []
+
+    async def propose(self, view: View) -> list[dict[str, Any]] | None:
+        if view.state[COUNTS]["alice"]["count"]:
+            return None
+        self.begun += 1
+        await asyncio.sleep(10)
+        return [add("thought", context_seq=view.view_seq)]
+
+    def interrupted(self, error: StaleContextError) -> None:
+        self.reasons.append(str(error.changed[0]["entity"]))
+
+
+@in_virtual_time
+async def test_an_interruptible_policy_is_stopped_told_why_and_asked_again():
+    async with open_world(staleness_threshold=0) as world:
+        policy = Writer()
+        actor = run(world, "alice", policy)
+        await asyncio.sleep(4)
+        await world.actor.post([add("b", agent_id="bob", context_seq=world.kernel.seq)], "bob")
+        await asyncio.sleep(10.5)
+        assert count_of(world, "alice") == 1
+        assert (policy.begun, policy.reasons) == (2, [f"{COUNTS}/bob"])
+        assert actor.statistics() == (1, 1, 0, 1)
+
+
+@in_virtual_time
+async def test_a_policy_is_interrupted_a_bounded_number_of_times_and_then_heard():
+    async with open_world() as world:
+        policy = Writer()
+        actor = run(world, "alice", policy, tries_max=3)
+        other = run(world, "bob", Adder("bob"))
+        await asyncio.sleep(13)
+        assert (policy.begun, len(policy.reasons)) == (3, 2)
+        assert actor.statistics() == (1, 1, 0, 2)
+        assert other.statistics().admitted >= 12
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+@in_virtual_time
+async def test_how_a_policy_is_interrupted_is_its_own_or_a_setting(is_set):
+    async with open_world() as world:
+        policy = Writer()
+        own = Freshness(reads=[(COUNTS, "alice")])
+        if is_set:
+            run(world, "alice", policy, interruptible=own)
+        else:
+            policy.interruptible = own
+            run(world, "alice", policy)
+        await asyncio.sleep(1)
+        await world.actor.post([add("b", agent_id="bob")], "bob")
+        await asyncio.sleep(1)
+        assert policy.begun == 1
+        await world.actor.post([intent("Give", {"thing": "alice"}, agent_id="bob")], "bob")
+        await asyncio.sleep(1)
+        assert policy.reasons == [f"{COUNTS}/alice"]
+
+
+# By observations
+
+
+class Follower:
+    """Adds as many as bob has, whenever it sees something of bob; notes what it was shown."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int]] = []
+
+    def observe(self, observation: Observation) -> list[dict[str, Any]]:
+        self.seen.append((observation.kind, observation.view_seq))
+        if not any(change.entity == f"{COUNTS}/bob" for change in observation.changes):
+            return []
+        return [add(f"{len(self.seen)}", context_seq=observation.view_seq)]
+
+
+@in_virtual_time
+async def test_a_policy_that_observes_is_asked_when_there_is_something_new_and_not_before():
+    async with open_world() as world:
+        policy = Follower()
+        actor = run(world, "alice", policy)
+        await asyncio.sleep(100)
+        assert [kind for kind, _ in policy.seen] == ["snapshot", "delta"]  # and what it did itself
+        await world.actor.post([add("b", agent_id="bob")], "bob")
+        await asyncio.sleep(100)
+        assert [kind for kind, _ in policy.seen[2:]] == ["delta", "delta"]
+        assert [seq for _, seq in policy.seen] == sorted({seq for _, seq in policy.seen})
+        assert actor.statistics() == (2, 2, 0, 0)
+
+
+@in_virtual_time
+async def test_one_that_observes_is_asked_again_when_it_was_stale_though_it_sees_nothing_new():
+    """Something hidden moved the world on: no observation comes, and the threshold binds."""
+    async with open_world(staleness_threshold=0) as world:
+        alice = handle_of(world)
+        asked = 0
+
+        class Quiet:
+            async def observe(self, observation: Observation) -> list[Any] | None:
+                nonlocal asked
+                asked += 1
+                if asked == 1:
+                    hidden = intent("Put", {"thing": "secret", "field": "f"}, agent_id="bob")
+                    await world.actor.post([{**hidden, "context_seq": world.kernel.seq}], "bob")
+                return [add("mine", context_seq=max(alice.view_seq, observation.view_seq))]
+
+        actor = AgentActor(alice, Quiet())
+        world.roster.run(actor)
+        await asyncio.sleep(1)
+        assert asked >= 2
+        assert actor.statistics()[:3] == (asked, asked - 1, 1)
+
+
+@in_virtual_time
+async def test_one_that_observes_ends_with_its_agent_and_with_its_world():
+    async with open_world() as world:
+        for agent_id in ("alice", "bob"):
+            run(world, agent_id, Follower())
+        await asyncio.sleep(1)
+        await world.change_agent("alice", "removed")
+        await asyncio.sleep(1)
+        assert (state_of(world), world.supervisor.restarts) == ("gone", 0)
+        assert world.observing.count == 1
+
+
+def test_one_that_observes_cannot_be_interrupted_as_well():
+    with pytest.raises(ValueError, match="is not interrupted"):
+        AgentActor(AgentHandle.__new__(AgentHandle), Follower(), interruptible=True)

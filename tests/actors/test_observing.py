@@ -1,0 +1,367 @@
+"""Observations: a snapshot and deltas that always converge, of what is durable and may be seen."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from placet import Orchestrator
+from placet.domains.world import World
+from placet.errors import AgentError, PermissionDeniedError
+from placet.kernel import Domain, Kernel
+from placet.kernel.sight.policy import Policy
+from placet.schemas.errors import ClosedError
+from placet.schemas.limits import ObserverLimits
+from placet.schemas.view import Picture, fold_observation
+from tests.actors.fake_logs import SlowLog
+from tests.actors.onlookers import Client, config, digest, town
+from tests.actors.parts import intent, open_world
+from tests.actors.virtual_time import in_virtual_time, turns
+
+
+@in_virtual_time
+async def test_a_client_that_folds_deltas_has_the_view():
+    async with Orchestrator(World(), config()) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        client = Client(ann)
+        await client.agrees()
+        assert [one.kind for one in client.seen] == ["snapshot"]
+        bob = await world.register_agent("bob", position=[1, 1])
+        await client.agrees()
+        bob.post([bob.intent("Move", to=[2, 2])])
+        await world.step(1)
+        await client.agrees()
+        assert [one.kind for one in client.seen] == ["snapshot", "delta", "delta"]
+        (change,) = client.seen[-1].changes
+        assert (change.what, change.entity, change.by) == ("change", "world.agents/bob", "bob")
+        assert change.fields == {"position": (2.0, 2.0, 0.0)}
+        await world.remove_agent("bob")
+        await client.agrees()
+        assert client.seen[-1].changes[0].what == "leave"
+        client.task.cancel()
+
+
+def test_what_an_agent_may_not_see_it_cannot_touch():
+    """A refusal of the rules would tell that it is there, and who has it."""
+    kernel = Kernel(World(objects={"lamp": {"position": [9, 0]}}, observation={"distance": 2}))
+    kernel.register_agent("ann", position=[0, 0])
+    intent: Any = {"kind": "Interact", "payload": {"target_id": "lamp"}, "agent_id": "ann"}
+    intent |= {"req_id": "r", "context_seq": kernel.seq, "priority": 1, "schema_version": "1.0.0"}
+    far = kernel.decide([intent]).refusals[0]
+    none = kernel.decide([intent | {"req_id": "s", "payload": {"target_id": "lump"}}]).refusals[0]
+    assert far.code == none.code == "world.target_unknown"
+    assert far.message == none.message.replace("lump", "lamp")
+
+
+@in_virtual_time
+async def test_speech_is_heard_in_order_by_those_to_whom_it_is_said():
+    async with Orchestrator(town({"distance": 5}), config()) as world:
+        ann, bob, cid = [
+            await world.register_agent(name, position=[place, 0], team=team)
+            for name, place, team in (("ann", 0, "red"), ("bob", 1, "red"), ("cid", 99, "red"))
+        ]
+        clients = {handle.agent_id: Client(handle) for handle in (ann, bob, cid)}
+        await turns()
+        said = [("public", {}), ("team", {}), ("private", {"target_id": "bob"})]
+        said.append(("private", {"target_id": "ann"}))
+        for channel, target in said:
+            ann.post([ann.intent("Speak", text=channel, channel=channel, **target)])
+        await world.step(1)
+        await turns()
+        heard = {
+            name: [event.payload["text"] for one in client.seen for event in one.events]
+            for name, client in clients.items()
+        }
+        assert heard == {
+            "ann": ["public", "team", "private", "private"],
+            "bob": ["public", "team", "private"],
+            "cid": [],
+        }
+        event = clients["bob"].seen[-1].events[0]
+        assert (event.agent_id, event.kind) == ("ann", "Speak")
+        for client in clients.values():
+            client.task.cancel()
+
+
+@in_virtual_time
+async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
+    async with Orchestrator(town(None), config()) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        limits = ObserverLimits(marks_max=3, events_max=2)
+        async with ann.observer(limits=limits) as slow:
+            first = await slow.next()
+            picture: Picture = {}
+            assert first is not None
+            fold_observation(picture, first)
+            others = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(6)]
+            for other in others:
+                other.post([other.intent("Speak", text=other.agent_id)])
+            await world.step(1)
+            second = await slow.next()
+            assert second is not None
+            assert (second.kind, second.events_missed) == ("snapshot", 4)
+            assert len(second.events) == 2
+            fold_observation(picture, second)
+            assert digest(picture) == digest((await ann.refresh_view()).state)
+            assert slow.look() is None
+            assert world.statistics()["observers"] == 1
+            text = generate_latest(world.metrics_registry).decode()
+            assert "placet_observation_overflows_total 1.0" in text
+        assert world.statistics()["observers"] == 0
+
+
+@in_virtual_time
+async def test_marks_that_do_not_fit_become_a_snapshot_too():
+    async with Orchestrator(town({"distance": 50}), config()) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        async with ann.observer(limits=ObserverLimits(marks_max=3)) as eyes:
+            await eyes.next()
+            for number in range(4):
+                await world.register_agent(f"a{number}", position=[number, 0])
+            observation = await eyes.next()
+            assert observation is not None
+            assert (observation.kind, eyes.inbox.overflows) == ("snapshot", 1)
+            assert len(observation.changes) == 5 + 3  # three things lie in the town
+
+
+@in_virtual_time
+async def test_the_latest_value_wins_and_the_steps_between_are_not_shown():
+    async with Orchestrator(town(None), config()) as world:
+        ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
+        async with ann.observer() as eyes:
+            await eyes.next()
+            for number in range(50):
+                bob.post([bob.intent("Move", to=[number, 0])])
+                await world.step(0.1)
+            observation = await eyes.next()
+            assert observation is not None
+            (change,) = observation.changes
+            assert change.fields == {"position": (49.0, 0.0, 0.0)}
+            assert len(eyes.inbox.marks) == 0
+
+
+@in_virtual_time
+async def test_changes_are_made_and_encoded_once_for_all_who_know_the_same():
+    async with Orchestrator(town({"distance": 9}), config()) as world:
+        people = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(5)]
+        clients = [Client(handle) for handle in people]
+        await turns()
+        people[0].post([people[0].intent("Move", to=[1, 1])])
+        await world.step(1)
+        await turns()
+        changes = [client.seen[-1].changes[0] for client in clients]
+        assert all(change is changes[0] for change in changes)
+        assert changes[0].encoded is changes[1].encoded
+        for client in clients:
+            client.task.cancel()
+
+
+def agrees_up_to(picture, world, view_seq: int) -> None:
+    """What has not changed after the seq is known as it is: intents go by what was shown."""
+    rows = world._open.kernel.tree.collections["world.agents"].entities
+    for name, row in rows.items():
+        if row.seq <= view_seq:
+            assert picture["world.agents"][name] == row.fields, name
+
+
+@in_virtual_time
+async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
+    domain = town({"distance": 1000})
+    async with Orchestrator(domain, config()) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        people = [await world.register_agent(f"a{n}", position=[n * 90, 0]) for n in range(1, 9)]
+        async with ann.observer(bytes_max=260) as eyes:
+            picture: Picture = {}
+            order: list[str] = []
+            view_seqs = []
+            for number in range(30):
+                for one in people if number < 12 else ():
+                    there = int(one.agent_id[1:]) * 90
+                    one.post([one.intent("Move", to=[there, number + 1])])
+                await world.step(1)
+                if eyes.inbox.is_empty:
+                    break
+                observation = await eyes.next()
+                assert observation is not None
+                fold_observation(picture, observation)
+                view_seqs.append(observation.view_seq)
+                agrees_up_to(picture, world, observation.view_seq)
+                if observation.kind == "delta":
+                    assert sum(len(change.encoded) for change in observation.changes) <= 260
+                    order += [change.entity for change in observation.changes]
+                if number == 11:
+                    assert "world.agents/a8" in order, "its turn comes while the near still move"
+            assert eyes.inbox.is_empty
+            assert digest(picture) == digest((await ann.refresh_view()).state)
+            assert view_seqs == sorted(view_seqs)
+            assert view_seqs[-1] > view_seqs[5]
+            assert order[0] == "world.agents/a1"
+            assert order.count("world.agents/a1") > order.count("world.agents/a8") >= 1
+
+
+def register(name, kernel) -> None:
+    kernel.register_agent(name)
+
+
+def names_in(observation) -> list[str]:
+    return [change.entity for change in observation.changes]
+
+
+@in_virtual_time
+async def test_nothing_is_observed_before_it_is_durable():
+    log = SlowLog()
+    async with open_world(log=log, domain=town({"distance": 5}), agents=()) as world:
+        for name in ("ann", "bob"):
+            await world.actor.command(partial(register, name))
+        async with world.observing.observer("ann", world.actor.command) as eyes:
+            first = await eyes.next()
+            log.hold()
+            begun = asyncio.ensure_future(world.actor.command(partial(register, "cid")))
+            await log.began()
+            # A second observer's copy of the state holds what is not durable: it must wait.
+            late = world.observing.observer("bob", world.actor.command)
+            entering = asyncio.ensure_future(late.__aenter__())
+            await turns()
+            assert first is not None
+            assert (eyes.look(), entering.done(), begun.done()) == (None, False, False)
+            log.release()
+            other = await entering
+            shown = [await eyes.next(), await other.next()]
+            assert all("world.agents/cid" in names_in(observation) for observation in shown)
+            await begun
+            await late.__aexit__(None, None, None)
+
+
+@in_virtual_time
+async def test_the_copy_is_there_while_somebody_observes_and_not_longer():
+    async with Orchestrator(town(None), config()) as world:
+        ann = await world.register_agent("ann")
+        observing = world._open.observing
+        watched = [observing.is_watched]
+        async with ann.observer(), ann.observer():
+            watched.append(observing.is_watched)
+            assert observing.count == 2
+        assert [*watched, observing.is_watched] == [False, True, False]
+        assert observing.lag_seqs == 0
+
+
+@in_virtual_time
+async def test_observers_end_with_the_world_and_with_their_agent():
+    async with Orchestrator(town(None), config()) as world:
+        ann, bob = [await world.register_agent(n) for n in ("ann", "bob")]
+        clients = [Client(ann), Client(bob)]
+        await turns()
+        await world.remove_agent("bob")
+        await turns()
+        assert [client.task.done() for client in clients] == [False, True]
+        with pytest.raises(PermissionDeniedError):
+            await anext(bob.observe())
+        with pytest.raises(AgentError):
+            await anext(world.observe("bob"))
+        assert (await anext(world.observe("ann"))).kind == "snapshot"
+    await clients[0].task
+    with pytest.raises(ClosedError):
+        await anext(ann.observe())
+
+
+class RaisingSight(Policy):
+    """Fails where a group is published."""
+
+    body = "world.agents"
+
+    def borne_by(self, state, ref):
+        raise ZeroDivisionError
+
+
+class Raising(World):
+    """Its sight fails, and its hearing fails too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sight = RaisingSight()
+
+    def hears(self, state, agent_id, intent):
+        raise ZeroDivisionError
+
+
+@in_virtual_time
+async def test_a_sight_that_raises_is_reported_and_stops_nobody():
+    faults = []
+    async with open_world(domain=Raising(), agents=()) as world:
+        world.observing._on_fault = lambda where, error: faults.append(where)
+        for name in ("ann", "bob"):
+            await world.actor.command(partial(register, name))
+        async with world.observing.observer("ann", world.actor.command) as eyes:
+            await eyes.next()
+            move = intent("Move", {"to": [1, 0]}, "r1", agent_id="bob")
+            say = intent("Speak", {"text": "hi"}, "r2", agent_id="bob")
+            assert (await world.actor.post([move, say], "operator")).admitted
+            observation = await eyes.next()
+            assert observation is not None
+            assert {change.entity for change in observation.changes} == {
+                "world.agents/bob",
+                "world.speech/bob",
+            }
+            assert faults == ["sight", "hears of world"]
+
+
+class Harbor(Domain):
+    """A second domain, open to all, whose ships are not the town's."""
+
+    name, version, kinds = "harbor", "1", ()
+
+    def on_tick(self, draft, sim_time):
+        if draft.exists("harbor.ships", "gull"):
+            draft.put("harbor.ships", "gull", "at", sim_time)
+        else:
+            draft.create("harbor.ships", "gull", {"at": sim_time, "cargo": "tea"})
+
+
+class Mist(Harbor):
+    """The same, which judges by itself, and by the time of its ship."""
+
+    def may_see(self, state, agent_id, ref):
+        return bool(state.get("harbor.ships", "gull", "at") % 2)
+
+
+@pytest.mark.parametrize("harbor", [Harbor, Mist])
+@in_virtual_time
+async def test_domains_are_seen_side_by_side_each_by_its_own_sight(harbor):
+    async with Orchestrator([town({"distance": 5}), harbor()], config()) as world:
+        ann, bob = [
+            await world.register_agent(name, position=[place, 0])
+            for name, place in (("ann", 0), ("bob", 99))
+        ]
+        client = Client(ann)
+        whats = []
+        for number in range(6):
+            bob.post([bob.intent("Move", to=[number % 3 * 4, 0])])
+            bob.post([bob.intent("Speak", text="here")])
+            await world.step(1)
+            await client.agrees()
+            whats += [one.what for one in client.seen[-1].changes if "harbor" in one.entity]
+        if harbor is Mist:
+            assert whats == ["enter", "leave"] * 3
+        else:
+            assert whats == ["enter", *["change"] * 5]
+        client.task.cancel()
+
+
+@in_virtual_time
+async def test_a_budget_takes_the_near_first_where_a_domain_has_no_sight():
+    async with Orchestrator([World(), Harbor()], config()) as world:
+        ann = await world.register_agent("ann")
+        async with ann.observer(bytes_max=1) as eyes:
+            await eyes.next()
+            ann.post([ann.intent("Move", to=[1, 0])])
+            await world.step(1)
+            seen = []
+            while not eyes.inbox.is_empty:
+                observation = await eyes.next()
+                assert observation is not None
+                seen += names_in(observation)
+            assert sorted(seen) == ["harbor.ships/gull", "world.agents/ann"]
+    with pytest.raises(ValueError, match="at least 1"):
+        ann.observer(bytes_max=0)

@@ -1,0 +1,114 @@
+"""Laws of observation: pictures converge whatever the policy, and what is hidden never shows."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.schemas.codec import from_json
+from placet.schemas.view import Change, Heard, Observation, Picture, fold_observation
+from tests.actors.onlookers import Client, Town, town
+from tests.actors.virtual_time import in_virtual_time
+
+SIGHTS: list[dict[str, Any] | None] = [
+    None,
+    {"distance": 3},
+    {"team": True},
+    {"known": "friends"},
+    {"hidden_fields": ["inventory"]},
+    {"hidden_fields": ["position", "team"]},
+    {"distance": 4, "hidden_fields": ["inventory"]},
+    {"any_of": [{"distance": 3}, {"team": True}]},
+    {"any_of": [{"team": True}, {"distance": 4, "hidden_fields": ["inventory", "team"]}]},
+    {"all_of": [{"distance": 5}, {"any_of": [{"team": True}, {"hidden_fields": ["position"]}]}]},
+]
+
+
+@pytest.mark.parametrize("sight", SIGHTS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_clients_converge_whatever_the_policy(sight, seed):
+    @in_virtual_time
+    async def live():
+        async with Orchestrator(town(sight), OrchestratorConfig(log_level="critical")) as world:
+            people = Town(world, seed)
+            for number in range(120):
+                await people.act()
+                if number % 5 == 0:
+                    for client in people.clients.values():
+                        await client.agrees()
+            for client in people.clients.values():
+                await client.agrees()
+                assert sum(one.kind == "snapshot" for one in client.seen) == 1
+                client.task.cancel()
+
+    live()
+
+
+class Secretive:
+    """What must never reach an agent, told by a policy of the test's own and not by the tree's."""
+
+    def __init__(self, names):
+        self.names = set(names)
+
+    def check(self, agent_id, encoded: bytes) -> None:
+        told = [name for name in self.names if f"of_{name}" in encoded.decode()]
+        assert all(name == agent_id for name in told), (agent_id, encoded)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_observation_and_no_refusal_holds_what_is_hidden(seed):
+    """Everybody carries a thing named after them; nobody may see what another carries."""
+
+    @in_virtual_time
+    async def live():
+        random, names = Random(seed), ["ann", "bob", "cid"]
+        secrets = Secretive(names)
+        domain = town({"any_of": [{"distance": 6}, {"team": True}], "hidden_fields": ["inventory"]})
+        async with Orchestrator(domain, OrchestratorConfig(log_level="critical")) as world:
+            handles = {
+                name: await world.register_agent(
+                    name, position=[place, 0], team="red", inventory=[f"of_{name}"]
+                )
+                for place, name in enumerate(names)
+            }
+            clients = {name: Client(handle) for name, handle in handles.items()}
+            for number in range(150):
+                name, other = random.sample(names, 2)
+                handle = handles[name]
+                stale = handle.intent("Interact", target_id=other, interaction_type="examine")
+                stale["context_seq"] = 1
+                verdict = await handle.submit([stale])
+                said = [(refusal.message, refusal.changed) for refusal in verdict.refusals]
+                secrets.check(name, repr(said).encode())
+                free = random.choice(["lamp", "rope"])
+                what = random.choice(["pickup", "drop"])
+                await handle.submit(
+                    [handle.intent("Interact", target_id=free, interaction_type=what)]
+                )
+                await handle.submit([handle.intent("Move", to=[random.randrange(12), number % 3])])
+            for name, client in clients.items():
+                await client.agrees()
+                assert f"of_{name}" in client.picture["world.objects"]
+                for observation in client.seen:
+                    secrets.check(name, observation.encoded)
+                client.task.cancel()
+
+    live()
+
+
+def test_folding_a_departure_leaves_no_empty_collection():
+    """A picture says of a collection that it is there only while something in it is seen."""
+    came = Change("a.b/c/d", "enter", 3, "ann", {"x": 1})
+    gone = Change("a.b/c/d", "leave", 4, "", None)
+    picture: Picture = {}
+    fold_observation(picture, Observation(3, 0.0, "ann", "snapshot", (came,)))
+    assert picture == {"a.b": {"c/d": {"x": 1}}}
+    fold_observation(picture, Observation(4, 0.0, "ann", "delta", (gone,)))
+    assert picture == {}
+
+
+def test_a_heard_event_is_encoded_once():
+    heard = Heard(3, "ann", "Speak", {"text": "hi"})
+    assert from_json(heard.encoded)["payload"] == {"text": "hi"}
+    assert heard.encoded is heard.encoded

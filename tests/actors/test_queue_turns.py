@@ -1,0 +1,279 @@
+"""Turns: nobody is starved, each one's order is kept, and what is owed is as small as can be."""
+
+from collections import Counter, deque
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.actors.mailbox import MailboxFull
+from placet.actors.queue import BatchQueue
+from placet.actors.queue_turns import Turns
+from placet.actors.waiting import Waiting
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import Limits
+
+GROUP = 4
+
+
+def waiting_of(owner: str, intents: int = 1, number: int = 0) -> Waiting:
+    batch = CheckedBatch()
+    one: Any = {}
+    batch.submitter, batch.agents, batch.intents = owner, (owner,), (one,) * intents
+    batch.encoded = b"." * intents
+    reply: Any = number
+    return Waiting(batch, reply, number, None)
+
+
+def queue_of(**limits: int) -> BatchQueue:
+    return BatchQueue(Limits(**{"group_batches_max": GROUP, **limits}))
+
+
+def put(queue: BatchQueue, waiting: Waiting) -> Waiting:
+    queue.post_nowait(waiting, len(waiting.batch.encoded))
+    return waiting
+
+
+def owners(taken: list[Waiting]) -> str:
+    return "".join(waiting.batch.submitter for waiting in taken)
+
+
+# Turns by themselves
+
+
+@pytest.mark.parametrize(
+    ("came", "given"),
+    [
+        ("aaaabc", "abcaaa"),
+        ("aabbcc", "abcabc"),
+        ("abcabc", "abcabc"),
+        ("ccba", "cbac"),
+        ("aaaa", "aaaa"),
+        ("", ""),
+    ],
+)
+def test_owners_take_turns_in_the_order_of_coming(came, given):
+    turns = Turns()
+    for owner in came:
+        turns.add(waiting_of(owner))
+    assert owners([turns.pop() for _ in came]) == given
+    assert not turns._lanes
+    assert not turns._next
+
+
+def test_a_part_is_counted_in_intents_not_in_batches():
+    turns = Turns()
+    for _ in range(40):
+        turns.add(waiting_of("a", 8))
+        turns.add(waiting_of("b", 1))
+    taken = Counter(turns.pop().batch.submitter for _ in range(36))
+    assert taken == {"a": 4, "b": 32}
+
+
+def test_who_goes_away_and_comes_again_has_not_a_turn_more():
+    """One batch of eight at a time against a flood of ones: half, not eight of nine."""
+    turns = Turns()
+    for _ in range(200):
+        turns.add(waiting_of("flood"))
+    intents: Counter[str] = Counter()
+    for _ in range(90):
+        if not turns.count_of("a"):
+            turns.add(waiting_of("a", 8))
+        waiting = turns.pop()
+        intents[waiting.batch.submitter] += len(waiting.batch.intents)
+    assert abs(intents["a"] - intents["flood"]) <= 8
+
+
+def test_the_operators_batches_wait_with_those_of_the_agent_it_speaks_for():
+    turns = Turns()
+    for _ in range(3):
+        waiting = waiting_of("a")
+        waiting.batch.submitter = OPERATOR
+        turns.add(waiting)
+    turns.add(waiting_of("b"))
+    assert [turns.pop().batch.agents[0] for _ in range(4)] == ["a", "b", "a", "a"]
+
+
+def test_who_only_comes_and_goes_leaves_nothing_behind():
+    turns = Turns()
+    kept = waiting_of("kept")
+    turns.add(kept)
+    for number in range(1000):
+        gone = waiting_of(f"agent_{number}")
+        turns.add(gone)
+        turns.discard(gone)
+    assert len(turns._next) == len(turns._lanes) < 100
+    assert turns.pop() is kept
+
+
+OFFERS = st.tuples(st.just("add"), st.sampled_from("abcde"), st.sampled_from([1, 1, 1, 2, 9]))
+POPS = st.tuples(st.just("pop"), st.just(""), st.just(0))
+DISCARDS = st.tuples(st.just("discard"), st.just(""), st.integers(0, 40))
+
+
+@given(st.lists(st.one_of(OFFERS, OFFERS, OFFERS, POPS, POPS, DISCARDS), max_size=120))
+def test_nobody_who_waits_is_passed_over_for_more_than_its_like(operations):
+    """Law (start-time fair queuing): while two both wait, their parts differ by two batches."""
+    turns = Turns()
+    lanes: dict[str, deque[Waiting]] = {owner: deque() for owner in "abcde"}
+    since: dict[str, Counter[str]] = {}  # what everybody was given since an owner has waited
+    for what, owner, size in operations:
+        waiting = [one for lane in lanes.values() for one in lane]
+        assert len(turns) == len(waiting)
+        if what == "add":
+            if not lanes[owner]:
+                since[owner] = Counter()
+            lanes[owner].append(waiting_of(owner, size))
+            turns.add(lanes[owner][-1])
+        elif what == "pop" and waiting:
+            taken = turns.pop()
+            name = taken.batch.submitter
+            assert taken is lanes[name].popleft()
+            for other, lane in lanes.items():
+                if lane or other == name:
+                    since[other][name] += len(taken.batch.intents)
+            for other, parts in since.items():
+                if lanes[other]:
+                    assert parts[name] - parts[other] <= 9 + 9
+        elif waiting:
+            victim = waiting[size % len(waiting)]
+            lanes[victim.batch.submitter].remove(victim)
+            turns.discard(victim)
+
+
+# The queue
+
+
+def test_few_are_taken_in_the_order_of_coming():
+    queue = queue_of()
+    for owner in "aaaaabaaaac":
+        put(queue, waiting_of(owner))
+    assert owners(queue.take(3)) == "aaa"
+    assert owners(queue.take(3)) == "aab"
+    assert not len(queue._turns)  # nothing was sorted
+
+
+def test_many_are_taken_in_turns_until_they_are_gone():
+    queue = queue_of()
+    for owner in "a" * 30 + "b" * 2 + "c":
+        put(queue, waiting_of(owner))
+    assert owners(queue.take(GROUP)) == "abca"
+    put(queue, waiting_of("d"))
+    assert owners(queue.take(GROUP)) == "bdaa"
+    assert owners(queue.take(99, lambda waiting: False)) == "a" * 26
+    assert (len(queue), queue.statistics().waiting_bytes) == (0, 0)
+    for owner in "aab":
+        put(queue, waiting_of(owner))
+    assert owners(queue.take(GROUP)) == "aab"
+
+
+def test_all_at_once_are_taken_in_the_order_of_coming():
+    queue = queue_of()
+    came = [put(queue, waiting_of(owner)) for owner in "a" * 30 + "bc" * 3]
+    first = queue.take(GROUP)
+    assert owners(first) == "abca"
+    assert queue.take(99) == [one for one in came if one not in first]
+    assert (len(queue), queue.statistics().waiting_bytes) == (0, 0)
+
+
+def test_what_is_paused_is_not_given_out_in_turns_either():
+    queue = queue_of()
+    for _ in range(30):
+        put(queue, waiting_of("a"))
+    queue.pause()
+    assert queue.take(GROUP) == []
+    assert len(queue.take_all()) == 30
+
+
+def test_one_of_a_crowd_may_have_as_many_waiting_as_it_leaves_free():
+    queue = queue_of(mailbox_batches_max=20)
+    while queue.beyond_share("a") is None:
+        put(queue, waiting_of("a"))
+    load = queue.beyond_share("a")
+    assert load is not None
+    assert load[1:4] == ("mailbox_batches_of_agent", 10, 10)
+    while queue.beyond_share("b") is None:
+        put(queue, waiting_of("b"))
+    assert queue._turns.count_of("b") == 5
+    assert queue.beyond_share("c") is None
+    assert queue.beyond_share(OPERATOR) is None
+
+
+def test_one_of_a_crowd_may_have_as_many_bytes_waiting_as_it_leaves_free():
+    queue = queue_of(mailbox_bytes_max=400)
+    while queue.beyond_share("a") is None:
+        put(queue, waiting_of("a", 40))
+    load = queue.beyond_share("a")
+    assert load is not None
+    assert load[1:4] == ("mailbox_bytes_of_agent", 200, 200)
+    assert queue.beyond_share("b") is None
+
+
+def test_those_that_wait_in_turns_count_for_both_bounds():
+    for bound in ({"mailbox_batches_max": 20}, {"mailbox_bytes_max": 20}):
+        queue = queue_of(**bound)
+        for _ in range(20):
+            put(queue, waiting_of("a"))
+        assert len(queue.take(2)) == 2
+        assert len(queue._turns) == 18
+        put(queue, waiting_of("b"))
+        put(queue, waiting_of("b"))
+        with pytest.raises(MailboxFull):
+            put(queue, waiting_of("c"))
+        assert queue.statistics().most_waiting == 20
+
+
+def test_what_fits_into_one_group_is_no_crowd():
+    queue = queue_of(mailbox_batches_max=GROUP)
+    for _ in range(GROUP):
+        assert queue.beyond_share("a") is None
+        put(queue, waiting_of("a"))
+    with pytest.raises(MailboxFull):
+        put(queue, waiting_of("a"))
+
+
+def test_the_age_of_others_is_nothing_to_who_has_its_own_turn():
+    queue = queue_of()
+    first = put(queue, waiting_of("a", number=7))
+    assert queue.oldest_for("b") is queue.oldest_for("a") is first
+    for _ in range(30):
+        put(queue, waiting_of("a"))
+    put(queue, waiting_of("b", number=9))
+    queue.take(1)
+    assert queue.oldest_for("c") is None
+    assert queue.oldest_for("b") is not None
+    assert queue.oldest_for("b") is queue.oldest_for(OPERATOR)  # whose turn it is
+    assert queue.oldest is queue.oldest_for("a")  # of all
+
+
+QUEUED = st.tuples(st.just("put"), st.sampled_from("aaaaabcd"), st.integers(1, 3))
+TAKEN = st.tuples(st.just("take"), st.just(""), st.integers(1, GROUP))
+
+
+@given(st.lists(st.one_of(QUEUED, QUEUED, QUEUED, TAKEN), max_size=150), st.integers(8, 60))
+def test_whoever_stays_is_decided_within_a_bound_and_the_bounds_hold(operations, places):
+    """Law: bytes and counts are kept to; own order; and nobody sees a flood pass by."""
+    queue = queue_of(mailbox_batches_max=places, mailbox_bytes_max=3 * places)
+    lanes: dict[str, deque[Waiting]] = {owner: deque() for owner in "abcd"}
+    passed: Counter[Waiting] = Counter()
+    for what, owner, size in operations:
+        if what == "put":
+            waiting = waiting_of(owner, size)
+            load = queue.beyond_share(owner)
+            try:
+                if load is None:
+                    lanes[owner].append(put(queue, waiting))
+            except MailboxFull:
+                assert len(queue) == places or queue._bytes + size > 3 * places
+        else:
+            for taken in queue.take(size):
+                assert taken is lanes[taken.batch.submitter].popleft()
+                for lane in lanes.values():
+                    passed.update(list(lane)[:1])
+        held = [one for lane in lanes.values() for one in lane]
+        assert len(queue) == len(held) <= places
+        assert queue.statistics().waiting_bytes == sum(len(w.batch.encoded) for w in held)
+        # Who heads its own: what waited in order of coming, then three batches of each other one.
+        assert all(passed[one] <= 4 * GROUP + 3 * 3 * 3 for one in held)

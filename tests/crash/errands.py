@@ -1,0 +1,226 @@
+"""A life that is all effects: handlers that do something in a world outside, which counts.
+
+The world outside is a file that only grows: each execution adds one line with its key, in one
+write, whatever becomes of the process. A life goes on where an earlier one was cut off, finishes
+what is open, and ends.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.actors import executors
+from placet.actors.committer import Commit, Committer
+from placet.actors.executors import Executors
+from placet.errors import OutcomeUnknown
+from placet.kernel.outbox import Outbox
+from placet.runtime.executors import Backoff, Delivery, Effect, EffectKey
+from placet.schemas.effect import EffectMark, Settlement
+from placet.schemas.limits import Limits
+from tests.crash.compiled import use_compiled_lab
+from tests.crash.points import CrashPoints
+from tests.crash.story import watch_log
+from tests.crash.zygote import Report
+from tests.kernel.builders import intent
+from tests.kernel.domains import MAIL, Lab
+
+LETTERS: Final = (2, 1, 3)
+"""Effects of each batch of the story."""
+SETTLING_SECONDS_MAX: Final = 3.0
+SOON: Final = Backoff(first_s=0.0, max_s=0.0)
+
+
+class Outside:
+    """The world outside: a file that counts executions.
+
+    Args:
+        path: Of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def carry(self, effect: Effect) -> None:
+        os.write(self._file, f"{effect.key.seq} {effect.key.k}\n".encode())
+
+
+def executions(path: str) -> list[tuple[int, int]]:
+    """Read which effects were executed, as often as they were."""
+    if not os.path.exists(path):  # noqa: PTH110  # a path from a URL
+        return []
+    with open(path, encoding="utf-8") as lines:  # noqa: PTH123  # likewise
+        return [(int(seq), int(k)) for seq, k in (line.split() for line in lines)]
+
+
+def config_of(store: str) -> OrchestratorConfig:
+    return OrchestratorConfig(
+        store=store, limits=Limits(window_ids_max=1_000_000), log_level="critical"
+    )
+
+
+async def serve(
+    world: Orchestrator, points: CrashPoints, delivery: Delivery, outside: Outside
+) -> None:
+    """Register the executor; its handlers fail now and then, by what the key says."""
+
+    async def post_letter(effect: Effect) -> str:
+        points.reach("effect begun")
+        outside.carry(effect)
+        points.reach("effect done")
+        await asyncio.sleep(0)
+        whim = (effect.key.seq + effect.key.k) % 4
+        if whim == 1 and effect.attempt == 1:
+            raise OSError("the outside world said no")
+        if whim == 2 and effect.attempt == 1:
+            raise OutcomeUnknown("the line went dead")
+        return "posted"
+
+    await world.register_executor(MAIL, post_letter, delivery=delivery, concurrency=2, backoff=SOON)
+
+
+def live(
+    report: Report,
+    *,
+    store: str,
+    outside: str,
+    delivery: Delivery,
+    crash_at: int | None = None,
+    plant: str | None = None,
+) -> None:
+    """Send letters, in a child; die at a point, or end when nothing is left to do."""
+    use_compiled_lab()
+    points = CrashPoints(crash_at, report)
+    points.watch_sqlite()
+    watch_log(points)
+    if plant is not None:
+        PLANTS[plant]()
+    asyncio.run(_live(report, points, store, delivery, Outside(outside)))
+
+
+async def _live(
+    report: Report, points: CrashPoints, store: str, delivery: Delivery, outside: Outside
+) -> None:
+    async with Orchestrator(Lab(), config_of(store)) as world:
+        await world.register_agent("alice")
+        await serve(world, points, delivery, outside)
+        for number, count in enumerate(LETTERS):
+            await world.submit([intent("Mail", {"count": count}, f"a:{number}")])
+        with suppress(TimeoutError):  # what then is open is complained of
+            async with asyncio.timeout(SETTLING_SECONDS_MAX):
+                await world.settle()
+    report.tell("ended", points=points.reached)
+
+
+def toil(
+    report: Report,
+    *,
+    store: str,
+    outside: str,
+    delivery: Delivery,
+    first: int,
+    plant: str | None = None,
+) -> None:
+    """Send letters for ever, in a child, several at a time."""
+    use_compiled_lab()
+    if plant is not None:
+        PLANTS[plant]()
+    asyncio.run(_toil(report, store, delivery, Outside(outside), first))
+
+
+async def _toil(
+    report: Report, store: str, delivery: Delivery, outside: Outside, first: int
+) -> None:
+    points = CrashPoints(None, report)
+    async with Orchestrator(Lab(), config_of(store)) as world:
+        await world.register_agent("alice")
+        await serve(world, points, delivery, outside)
+        report.tell("opened")
+        number = first
+        while True:
+            batches = [[intent("Mail", {"count": 2}, f"a:{number + one}")] for one in range(8)]
+            await asyncio.gather(*(world.submit(batch) for batch in batches))
+            number += len(batches)
+            report.tell("sent", next=number)
+
+
+# Bugs, planted into a child on purpose. A plant is never undone: its process dies with it.
+
+
+def begin_unmarked() -> None:
+    """What is done at most once is begun without a mark in the log."""
+
+    async def mark(_: Executors, key: EffectKey, mark: EffectMark, why: str) -> bool:
+        return True
+
+    setattr(Executors, "_mark", mark)  # noqa: B010  # the type says that it is a method
+
+
+def begin_before_durable() -> None:
+    """The mark is on its way while the handler runs already."""
+    marking: set[asyncio.Future[bool]] = set()
+    real: Callable[..., Any] = vars(Executors)["_mark"]
+
+    async def early(executors: Executors, key: EffectKey, mark: EffectMark, why: str) -> bool:
+        marking.add(asyncio.ensure_future(real(executors, key, mark, why)))
+        return True
+
+    setattr(Executors, "_mark", early)  # noqa: B010  # likewise
+
+
+def try_again() -> None:
+    """What is done at most once is tried again, as if it did no harm."""
+    setattr(Outbox, "mark", lambda *_: True)  # noqa: B010  # likewise
+
+
+def dispatch_early() -> None:
+    """Effects are begun before their batch is durable."""
+    offer: Callable[[Committer, Commit], None] = vars(Committer)["offer"]
+
+    def early(committer: Committer, commit: Commit) -> None:
+        committer._on_durable(Commit(None, (), commit.effects))
+        asyncio.get_running_loop().call_later(0.01, offer, committer, commit)
+
+    setattr(Committer, "offer", early)  # noqa: B010  # likewise
+
+
+def forget_open() -> None:
+    """An executor is not handed what an earlier life left open."""
+    registered: Callable[..., list[Any]] = vars(executors)["_registered"]
+
+    def forgetful(*given: Any) -> list[Any]:
+        registered(*given)
+        return []
+
+    vars(executors)["_registered"] = forgetful
+
+
+def settle_twice() -> None:
+    """A settlement is taken in though its effect is settled: the outbox forgets nothing."""
+    settle: Callable[[Outbox, Settlement], bool] = vars(Outbox)["settle"]
+
+    def again(outbox: Outbox, settlement: Settlement) -> bool:
+        place = (settlement.key.seq, settlement.key.k)
+        pending = outbox._ledger.outbox.get(place)
+        done = settle(outbox, settlement)
+        if pending is not None:
+            outbox._ledger.add_effect(*place, pending)
+            settle(outbox, settlement)
+        return done
+
+    setattr(Outbox, "settle", again)  # noqa: B010  # likewise
+
+
+PLANTS: Final[dict[str, Callable[[], None]]] = {
+    plant.__name__: plant
+    for plant in (
+        begin_unmarked,
+        begin_before_durable,
+        try_again,
+        dispatch_early,
+        forget_open,
+        settle_twice,
+    )
+}

@@ -1,0 +1,205 @@
+"""Effects and the world outside, through crashes: what was executed, settled, or is in doubt (G17).
+
+The count outside is the truth here, not what a handler told: an execution that the process did not
+live to tell of is in it.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.effect import Delivery
+from placet.schemas.errors import StoreError
+from placet.schemas.record import Admitted, EffectChanged, Record, Settled, decode_record
+from tests.crash.errands import LETTERS, executions
+from tests.crash.zygote import Zygote
+
+KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
+KILLS_PER_STORE: Final = 20
+LIFE_SECONDS_MAX: Final = 0.12
+CLASSES: Final[tuple[Delivery, ...]] = ("keyed", "at_most_once")
+
+Place = tuple[int, int]
+
+EARLY: Final = "an effect was executed that is not in the log"
+RESETTLED: Final = "an effect was settled twice"
+UNSETTLED: Final = "an effect was executed and is not settled"
+LOST: Final = "an effect is settled as done that nobody executed"
+TWICE: Final = "an effect that is done at most once was executed twice"
+UNMARKED: Final = "an effect that is done at most once was executed without a mark"
+
+
+def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> list[str]:
+    """Compare a log with the world outside.
+
+    Args:
+        store: Of the log.
+        outside: The file that counts.
+        delivery: The class of all effects in it.
+        is_over: A life has lived on to the end: what is open now stays so.
+    """
+    try:
+        records = [decode_record(data) for _, data in open_event_log(store).read()]
+    except StoreError:  # before the first open was done there is no log yet
+        records = []
+    run = Counter(executions(outside))
+    complaints = [f"{EARLY}: {place}" for place in run.keys() - declared(records)]
+    settled = Counter((r.effect_seq, r.k) for r in records if isinstance(r, Settled))
+    complaints += [f"{RESETTLED}: {place}" for place, times in settled.items() if times > 1]
+    complaints += [f"{LOST}: {place}" for place in done(records) - run.keys()]
+    doubted = marked(records, "in_doubt") - settled.keys()
+    if delivery == "at_most_once":
+        complaints += [f"{TWICE}: {place}" for place, times in run.items() if times > 1]
+        complaints += [f"{UNMARKED}: {p}" for p in run.keys() - marked(records, "started")]
+    if is_over:
+        left = declared(records) - settled.keys() - doubted
+        complaints += [f"{UNSETTLED}: {place}" for place in left]
+    return complaints
+
+
+def declared(records: Sequence[Record]) -> set[Place]:
+    return {
+        (seq, k)
+        for record in records
+        if isinstance(record, Admitted)
+        for k, (seq, *_) in enumerate(record.effects)
+    }
+
+
+def done(records: Sequence[Record]) -> set[Place]:
+    return {(r.effect_seq, r.k) for r in records if isinstance(r, Settled) and r.succeeded}
+
+
+def marked(records: Sequence[Record], what: str) -> set[Place]:
+    return {(r.effect_seq, r.k) for r in records if isinstance(r, EffectChanged) and r.what == what}
+
+
+class Errands:
+    """Lives of one store, and the world outside it."""
+
+    def __init__(
+        self, zygote: Zygote, folder: Path, name: object, delivery: Delivery, plant: str | None
+    ) -> None:
+        self._zygote = zygote
+        self._how = {
+            "store": f"sqlite:///{folder}/{name}.db",
+            "outside": f"{folder}/{name}.outside",
+            "delivery": delivery,
+        }
+        self._plant = plant
+        self._delivery: Delivery = delivery
+        self._next = 100
+
+    def live(self, crash_at: int | None = None) -> bool:
+        """Live until a crash or the end; tell which it was."""
+        life = self._zygote.fork(
+            "tests.crash.errands:live", crash_at=crash_at, plant=self._plant, **self._how
+        )
+        return bool(life.wait()[-1]["what"] == "ended")
+
+    def kill_one(self, rng: Random) -> None:
+        """Live for a while, and be killed in the middle of it."""
+        life = self._zygote.fork(
+            "tests.crash.errands:toil", first=self._next, plant=self._plant, **self._how
+        )
+        if rng.random() < 0.5:
+            life.wait_for("opened")
+        life.listen_for(rng.random() * LIFE_SECONDS_MAX)
+        assert not life.is_over, f"a life ended by itself: {life.told[-1]}"
+        for line in life.kill():
+            if line["what"] == "sent":
+                self._next = line["next"]
+
+    def complaints(self, *, is_over: bool = False) -> list[str]:
+        store, outside = self._how["store"], self._how["outside"]
+        return audit(store, outside, self._delivery, is_over=is_over)
+
+    def after_a_crash(self, crash_at: int) -> list[str] | None:
+        """Crash at a point, and live on to the end; None if there is no such point."""
+        if self.live(crash_at):
+            return None
+        complaints = self.complaints()
+        assert self.live()
+        return complaints + self.complaints(is_over=True)
+
+    def after_kills(self, rng: Random, kills: int) -> list[str]:
+        complaints = []
+        for _ in range(kills):
+            self.kill_one(rng)
+            complaints += self.complaints()
+        assert self.live()
+        return complaints + self.complaints(is_over=True)
+
+    def executed(self) -> int:
+        return len(executions(self._how["outside"]))
+
+
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_a_life_without_a_crash_executes_and_settles_all(zygote, folder, delivery):
+    errands = Errands(zygote, folder, "whole", delivery, None)
+    assert errands.live()
+    assert errands.complaints(is_over=True) == []
+    assert errands.executed() >= sum(LETTERS)
+    before = errands.executed()
+    assert errands.live()  # what is settled, or in doubt, is not run again
+    assert errands.executed() == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(zygote, folder, delivery):
+    for crash_at in count(1):
+        errands = Errands(zygote, folder, crash_at, delivery, None)
+        complaints = errands.after_a_crash(crash_at)
+        if complaints is None:
+            break
+        assert complaints == [], f"after a crash at point {crash_at}"
+    sys.stdout.write(f"{delivery}: {crash_at - 1} crash points\n")
+    assert crash_at > 60, "the story has become short"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("delivery", CLASSES)
+def test_no_kill_executes_twice_what_must_not_be_or_loses_an_effect(zygote, tmp_path, delivery):
+    executed = 0
+    for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
+        errands = Errands(zygote, tmp_path, seed, delivery, None)
+        assert errands.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
+        executed += errands.executed()
+    sys.stdout.write(f"{delivery}: {KILLS // 2} kills, {executed} executions\n")
+    assert executed > KILLS
+
+
+EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
+    "begin_unmarked": ("at_most_once", UNMARKED),
+    "begin_before_durable": ("at_most_once", UNMARKED),
+    "try_again": ("at_most_once", TWICE),
+    "dispatch_early": ("keyed", EARLY),
+    "forget_open": ("keyed", UNSETTLED),
+    "settle_twice": ("keyed", RESETTLED),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", EXPECTED)
+def test_a_planted_bug_is_found(zygote, folder, plant):
+    """The control: the same crashes, in an order drawn by chance, until one complaint is of it."""
+    delivery, complaint = EXPECTED[plant]
+    points = list(range(1, 150))
+    Random(plant).shuffle(points)
+    for crash_at in points:
+        errands = Errands(zygote, folder, crash_at, delivery, plant)
+        complaints = errands.after_a_crash(crash_at) or []
+        if any(one.startswith(complaint) for one in complaints):
+            return
+    pytest.fail(f"{plant} was not found")

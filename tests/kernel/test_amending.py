@@ -1,0 +1,180 @@
+"""The operator's own hand: what is put, what is refused, and that it can be done again."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from placet.kernel import KernelConfig
+from placet.kernel.amending import require_branch
+from placet.kernel.difference import OtherDecision
+from placet.kernel.domain import Domain
+from placet.kernel.gate.structure import Structure
+from placet.kernel.redecide import Redecider
+from placet.kernel.registry import Registry
+from placet.kernel.rehearsal import Rehearsal
+from placet.kernel.replay import Replayer, folded
+from placet.schemas.errors import AgentError, ValidationError
+from placet.schemas.record import (
+    Amended,
+    Branched,
+    Changes,
+    Forked,
+    decode_record,
+    encode_record,
+    record_hash,
+)
+from tests.kernel.builders import add, intent, kernel_of, trace
+from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
+
+
+def decided(log: list[bytes], domain: Domain) -> Redecider:
+    again = Redecider([domain])
+    for data in log:
+        again.apply(data)
+    return again
+
+
+def test_the_operator_puts_values_and_the_log_says_so():
+    log: list[bytes] = []
+    lab = Lab(things=("a", "b"))
+    kernel = kernel_of(lab, sink=log)
+    before = kernel.seq
+    given: list[Any] = [
+        (COUNTS, "alice", {"count": 7}, False),
+        (THINGS, "a", None, True),
+        (THINGS, "b", {"value": 1, "more": [1, {"x": None}]}, True),
+        (THINGS, "new", {}, True),
+    ]
+    kernel.amend(given, "because")
+    assert kernel.seq == before + 1
+    assert kernel.tree.get(COUNTS, "alice", "count") == 7
+    assert not kernel.tree.exists(THINGS, "a")
+    assert kernel.tree.entity(THINGS, "b") == {"value": 1, "more": (1, {"x": None})}
+    assert kernel.tree.exists(THINGS, "new")
+    record = decode_record(log[-1])
+    assert isinstance(record, Amended)
+    assert (record.cause, len(record.given), len(record.changes.entities)) == ("because", 4, 4)
+    for past in (folded(log), decided(log, lab)):
+        assert past.state.digest().hex() == kernel.digest()
+    changed = {one.entity: (one.by, one.is_whole) for one in record.changes.entities}
+    assert changed["b"] == ("operator", False)  # it was not made anew
+
+
+def test_an_entity_that_is_to_have_less_is_made_anew():
+    log: list[bytes] = []
+    kernel = kernel_of(Lab(things=("a",)), sink=log)
+    kernel.amend([(THINGS, "a", {"other": 1}, True)], "less")
+    assert kernel.tree.entity(THINGS, "a") == {"other": 1}
+    assert folded(log).state.digest().hex() == kernel.digest()
+
+
+def test_who_looked_before_the_operator_changed_it_is_stale():
+    kernel = kernel_of(Lab(things=("a",)))
+    seen = kernel.seq
+    kernel.amend([(THINGS, "a", {"value": 9}, False)], "set right")
+    stale = kernel.decide([intent("Look", {"thing": "a"}, "l", context_seq=seen)])
+    assert stale.codes == ("stale_context",)
+    assert stale.refusals[0].changed[0]["by"] == "operator"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([(COUNTS, "nobody", {"count": 1}, False)], "no entity lab.counts/nobody"),
+        ([(COUNTS, "nobody", None, True)], "no entity lab.counts/nobody"),
+        ([(COUNTS, "alice", {"count": 99}, False)], "more than 60"),
+        ([(COUNTS, "alice", {"count": {1, 2}}, False)], "must be plain JSON"),
+        ([(COUNTS, "bob", {"count": 1}, False), (COUNTS, "x", None, True)], "no entity"),
+    ],
+)
+def test_what_cannot_be_changes_nothing(given, said):
+    kernel = kernel_of(Lab(ceiling=60))
+    before = trace(kernel)
+    with pytest.raises(ValidationError, match=said):
+        kernel.amend(given, "in vain")
+    assert trace(kernel) == before
+    assert kernel.decide([add("a:0")]).admitted
+
+
+def test_an_invariant_that_raises_is_named():
+    kernel = kernel_of(Lab())
+    kernel.registry.domains[0].faults.add("invariants")  # type: ignore[attr-defined]  # the lab's
+    with pytest.raises(ValidationError, match=r"invariants of lab raised RuntimeError"):
+        kernel.amend([(COUNTS, "alice", {"count": 1}, False)], "in vain")
+
+
+def test_a_false_amendment_is_found():
+    log: list[bytes] = []
+    lab = Lab()
+    kernel = kernel_of(lab, sink=log)
+    kernel.amend([(COUNTS, "alice", {"count": 7}, False)], "because")
+    record: Any = decode_record(log[-1])
+    (change,) = record.changes.entities
+    changes = Changes([msgspec.structs.replace(change, fields={"count": 8})])
+    log[-1] = encode_record(msgspec.structs.replace(record, changes=changes))
+    with pytest.raises(OtherDecision, match="invariants, for an amendment, of lab 1"):
+        decided(log, lab)
+
+
+# forks
+
+
+def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
+    """Make the record of a fork at the end of a fold, which it changes."""
+    registry, header = Registry([lab]), past.header
+    assert header is not None
+    structure = Structure(registry, KernelConfig().limits)
+    rehearsal = Rehearsal(registry, structure, past.state, past.ledger, header)
+    template = Forked(
+        prev=past.journal.prev,
+        seq=past.ledger.seq,
+        now_ns=past.ledger.now_ns,
+        **{"world": "w2", "parent": "world", "effects": "refuse", "given": [], **fields},
+        changes=Changes(),
+    )
+    rehearsal.start(past.journal.prev, past.ledger.now_ns)
+    rehearsal.live(template)
+    made = rehearsal.made()
+    assert made is not None
+    return made
+
+
+def test_a_fork_takes_no_seq_and_gives_the_world_another_name():
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log)
+    kernel.decide({"intents": [add("late", agent_id="bob")], "sim_time": 9.0}, 1.0)
+    kernel.decide({"intents": [add("soon")], "sim_time": 8.0}, 1.0)
+    made = fork_of(
+        folded(log), Lab(), dropped=["bob"], given=[(COUNTS, "alice", {"count": 3}, False)]
+    )
+    for past in (folded([*log, made]), decided([*log, made], Lab())):
+        assert past.ledger.seq == kernel.seq
+        assert isinstance(past.header, Branched)
+        assert (past.header.world, past.header.branch) == ("w2", ("world", kernel.seq))
+        assert past.header_data == encode_record(past.header)
+        assert list(past.ledger.agents) == ["alice"]
+        assert len(past.ledger.scheduled) == 1
+        assert past.ledger.executors == {}
+        assert past.state.get(COUNTS, "alice", "count") == 3
+        assert past.journal.prev == record_hash(made)
+    kept = folded([*log, fork_of(folded(log), Lab(), dropped=[], effects="simulate")])
+    assert kept.ledger.executors == {MAIL: 1000}
+
+
+def test_who_is_not_there_cannot_be_dropped_and_a_hook_that_raises_is_named():
+    log: list[bytes] = []
+    kernel_of(sink=log)
+    with pytest.raises(AgentError, match="cannot be dropped"):
+        fork_of(folded(log), Lab(), dropped=["nobody"])
+    with pytest.raises(ValidationError, match=r"on_remove of lab raised RuntimeError"):
+        fork_of(folded(log), Lab("on_remove"), dropped=["bob"])
+
+
+def test_a_fork_has_a_name_of_its_own():
+    require_branch("w2", "world", "simulate")
+    for world in ("world", "", "a/b", "x" * 129, "\n"):
+        with pytest.raises(ValueError, match="a name of its own"):
+            require_branch(world, "world", "refuse")
+    with pytest.raises(ValueError, match="effects must be one of refuse, simulate"):
+        require_branch("w2", "world", "live")

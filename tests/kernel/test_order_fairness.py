@@ -1,0 +1,120 @@
+"""Ties are drawn (G14): over many groups every place is as likely for each of several equals.
+
+Chi-square tests over thousands of groups. Seeds are fixed, so each test gives the same every time;
+its bounds are those that a fair draw leaves once in ten thousand.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from itertools import combinations, pairwise, permutations
+from random import Random
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import pytest
+
+from placet.kernel import order
+from placet.kernel.order import in_order
+from tests.kernel.builders import add, checked, kernel_of
+
+if TYPE_CHECKING:
+    from placet.schemas.batch import CheckedBatch
+
+GROUPS = 4_000
+NAMES = ("zoe", "ann", "Bob", "eve_2", "eve_10", "00", "mallory", "x")
+
+Order = list[tuple[int, str]]
+"""Of one group: where each came among those who came, and its name; in order of execution."""
+
+
+def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list[Order]:
+    """Let the same equals come to many groups, each time in another order."""
+    kernel = kernel_of(agents=names)
+    batches = [checked(kernel, [add("r", agent_id=name)]) for name in names]
+    chance, told = Random(seed), []
+    for number in range(groups):
+        kernel.ledger.seq = number + 10
+        came: list[CheckedBatch] = chance.sample(batches, len(batches))
+        ordered = in_order(came, kernel.ledger, seed, 0)
+        told.append([(came.index(batch), batch.agents[0]) for batch in ordered])
+    return told
+
+
+def is_uniform(counts: Counter[Hashable], kinds: int) -> bool:
+    """Say whether a fair draw of so many kinds gives such counts; Pearson's chi-square.
+
+    Source: for its distribution, the cube root of Wilson and Hilferty, 1931.
+    """
+    expected = counts.total() / kinds
+    statistic = sum((count - expected) ** 2 for count in counts.values()) / expected
+    statistic += expected * (kinds - len(counts))
+    degrees = kinds - 1
+    normal = NormalDist(1 - 2 / (9 * degrees), (2 / (9 * degrees)) ** 0.5)
+    return normal.cdf((statistic / degrees) ** (1 / 3)) < 1 - 1e-4
+
+
+def faults(told: list[Order], names: Sequence[str]) -> set[str]:
+    """Name in what the draws are not fair."""
+    count, found = len(names), set[str]()
+    for place in range(count):
+        if not is_uniform(Counter(one[place][1] for one in told), count):
+            found.add("name")
+        if not is_uniform(Counter(one[place][0] for one in told), count):
+            found.add("arrival")
+    for pair in combinations(names, 2):
+        firsts = Counter(next(name for _, name in one if name in pair) for one in told)
+        if not is_uniform(firsts, 2):  # type: ignore[arg-type]  # names are hashable
+            found.add("pair")
+    follows = Counter(one[0][1] == before[0][1] for before, one in pairwise(told))
+    if abs(follows[True] - len(told) / count) > 4 * (len(told) / count) ** 0.5:
+        found.add("who won before")
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63 - 1])
+def test_every_place_is_as_likely_for_each_of_equals_whoever_comes_first(seed):
+    assert not faults(orders(NAMES, seed=seed), NAMES)
+
+
+def test_neither_the_order_of_registration_nor_a_name_is_of_weight():
+    for names in (sorted(NAMES), sorted(NAMES, reverse=True)):
+        assert not faults(orders(names, GROUPS // 2), names)
+
+
+def test_every_permutation_of_four_is_as_likely():
+    told = orders(NAMES[:4], 6_000)
+    drawn = Counter(tuple(name for _, name in one) for one in told)
+    assert set(drawn) == set(permutations(NAMES[:4]))
+    assert is_uniform(drawn, 24)  # type: ignore[arg-type]  # tuples are hashable
+
+
+def by_index(key: order._Key, index: int) -> order._Key:
+    return (*key[:2], index, key[3])
+
+
+def by_arrival(key: order._Key, index: int) -> order._Key:
+    return (*key[:2], 0, key[3])
+
+
+def a_little_by_index(key: order._Key, index: int) -> order._Key:
+    return (*key[:2], key[2] + (index << 58), key[3])
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [(by_index, "name"), (by_arrival, "arrival"), (a_little_by_index, "pair")],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_a_planted_bias_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+    planted: Callable[[order._Key, int], order._Key],
+    found: str,
+) -> None:
+    fair = order._key
+
+    def biased(batch, arrival, salt, ledger, now_ns):
+        key = fair(batch, arrival, salt, ledger, now_ns)
+        return planted(key, ledger.agents[batch.agents[0]].index)
+
+    monkeypatch.setattr(order, "_key", biased)
+    assert found in faults(orders(NAMES), NAMES)

@@ -1,0 +1,105 @@
+"""Marks of effects that are done at most once: in the books, in the log, and in snapshots."""
+
+import pytest
+
+from placet.kernel import Kernel
+from placet.kernel.ledger import Ledger
+from placet.kernel.replay import Divergence, folded
+from placet.kernel.snapshot import dump, load, world_digest
+from placet.schemas.effect import Effect, EffectKey, Settlement
+from placet.schemas.record import EffectChanged, decode_record, record_as_dict, record_type
+from tests.kernel.builders import intent, reused
+from tests.kernel.domains import MAIL
+
+
+def with_letters(count: int = 2) -> tuple[Kernel, list[bytes], list[Effect]]:
+    kernel, log = reused()
+    kernel.register_agent("alice")
+    kernel.change_executor(MAIL, 9)
+    assert kernel.decide([intent("Mail", {"count": count}, "r")]).admitted
+    return kernel, log, kernel.open_effects()
+
+
+def test_a_mark_is_a_record_with_a_seq_and_is_in_the_books():
+    kernel, log, (first, _) = with_letters()
+    seq, digest = kernel.seq, kernel.world_digest()
+    assert kernel.mark_effect(first.key, "started", now=2.0)
+    assert kernel.mark_effect(first.key, "in_doubt", "the line went dead")
+    assert kernel.seq == seq + 2
+    assert kernel.world_digest() != digest
+    record = decode_record(log[-1])
+    assert isinstance(record, EffectChanged)
+    assert record_type(record) == "effect_changed"
+    assert record_as_dict(record) == {
+        "effect_seq": first.key.seq,
+        "k": 0,
+        "what": "in_doubt",
+        "why": "the line went dead",
+    }
+    assert kernel.ledger.marks == {(first.key.seq, 0): ("in_doubt", "the line went dead")}
+    assert len(kernel.open_effects()) == 2  # it still counts against the bound of the outbox
+
+
+def test_nothing_is_begun_twice_and_only_what_was_begun_is_doubted():
+    kernel, log, (first, second) = with_letters()
+    count = len(log)
+    assert not kernel.mark_effect(first.key, "in_doubt")
+    assert not kernel.mark_effect(EffectKey("other", *_place(first)), "started")
+    assert not kernel.mark_effect(EffectKey("world", 10**6, 0), "started")
+    assert len(log) == count
+    assert kernel.mark_effect(first.key, "started")
+    assert not kernel.mark_effect(first.key, "started")
+    assert kernel.mark_effect(first.key, "in_doubt")
+    assert not kernel.mark_effect(first.key, "in_doubt")
+    assert not kernel.mark_effect(first.key, "started")
+    assert kernel.settle(Settlement(second.key, True))
+    assert not kernel.mark_effect(second.key, "started")
+    assert len(log) == count + 3
+
+
+def test_a_settlement_takes_the_mark_away():
+    kernel, _, (first, second) = with_letters()
+    kernel.mark_effect(first.key, "started")
+    assert kernel.settle(Settlement(second.key, True))
+    assert kernel.settle(Settlement(first.key, False, "lost"))
+    assert not kernel.settle(Settlement(first.key, False, "lost"))
+    assert kernel.ledger.marks == {}
+
+
+@pytest.mark.parametrize("why", ["x" * 5_000, "a lone \ud800 surrogate"])
+def test_a_reason_that_no_record_could_hold_is_made_one_that_can(why):
+    kernel, log, (first, _) = with_letters()
+    kernel.mark_effect(first.key, "started")
+    assert kernel.mark_effect(first.key, "in_doubt", why)
+    record = decode_record(log[-1])
+    assert isinstance(record, EffectChanged)
+    assert len(record.why) <= 1_000
+
+
+def test_a_fold_and_a_snapshot_have_the_marks_that_there_were():
+    kernel, log, (first, second) = with_letters()
+    without = dump(kernel.tree, kernel.ledger)
+    assert b"marks" not in without  # a world that has none has the digest that it always had
+    kernel.mark_effect(first.key, "started")
+    kernel.mark_effect(second.key, "started")
+    kernel.mark_effect(second.key, "in_doubt", "?")
+    past = folded(log)
+    assert past.ledger.marks == kernel.ledger.marks
+    assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
+    ledger = Ledger(kernel.ledger.policy)
+    load(dump(kernel.tree, kernel.ledger), ledger, 10)
+    assert ledger.marks == kernel.ledger.marks
+
+
+def test_a_mark_of_an_effect_that_is_not_open_diverges():
+    kernel, log, (first, _) = with_letters()
+    kernel.mark_effect(first.key, "started")
+    marking = log[-1]
+    past = folded(log[:-1])
+    past.ledger.settle_effect(*_place(first))
+    with pytest.raises(Divergence, match="effect_changed does not fit"):
+        past.apply(marking)
+
+
+def _place(effect: Effect) -> tuple[int, int]:
+    return effect.key.seq, effect.key.k

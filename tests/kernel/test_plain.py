@@ -1,0 +1,80 @@
+"""How messages show what came: as JSON, short, and without raising."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from placet.kernel.gate.plain import complaint, shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (7, "7"),
+        ("a 'word'", '''"a 'word'"'''),
+        ("word", "'word'"),
+        ({"a": None, "b": [True, "x"]}, '{"a": null, "b": [true, "x"]}'),
+        ((1, "é"), '[1, "é"]'),
+        ([{}], "[{}]"),
+        (object(), "<object>"),
+        ([object()], "[<object>]"),
+        (["\ud800"], '["\\ud800"]'),
+    ],
+    ids=str,
+)
+def test_a_value_is_shown_as_json_and_a_word_in_single_marks(value, text):
+    assert shown(value) == text
+
+
+@pytest.mark.parametrize("value", ["x" * 500, ["x" * 500], {"k" * 500: 1}, list(range(500))])
+def test_a_long_value_is_cut(value):
+    assert len(shown(value)) <= 80
+    assert "..." in shown(value) or shown(value).endswith("…")
+
+
+def test_what_shows_itself_badly_is_named():
+    def raising(_: object) -> int:
+        raise ZeroDivisionError
+
+    hostile = type("list", (list,), {"__len__": raising})
+    assert shown(hostile()) == "<list that raises ZeroDivisionError>"
+
+
+class One(BaseModel):
+    kind: Literal["one"]
+    items: list[int] = []
+
+
+class Two(BaseModel):
+    kind: Literal["two"]
+
+
+SHAPE: TypeAdapter[One | Two] = TypeAdapter(Annotated[One | Two, Field(discriminator="kind")])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (5, "input should be an object, got 5"),
+        ({}, "field 'kind' is required"),
+        ({"kind": "three"}, "field 'kind' must be one of 'one', 'two', got 'three'"),
+        ({"kind": "one", "items": {"a": 1}}, 'input should be an array, got {"a": 1}'),
+        ({"kind": "one", "items": ["x"]}, "input should be a valid integer, unable to parse"),
+    ],
+    ids=str,
+)
+def test_a_validators_complaint_speaks_of_json(given, says):
+    with pytest.raises(ValidationError) as raised:
+        SHAPE.validate_python(given)
+    (detail,) = raised.value.errors()
+    assert complaint(detail).startswith(says)
+
+
+def test_of_what_is_missing_the_rest_is_not_shown():
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(One).validate_python({"items": [1, 2, 3]})
+    assert complaint(raised.value.errors()[0]) == "field required"

@@ -1,0 +1,210 @@
+"""Policies of sight: each on a table, composed, and their followers against asking everybody."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from placet.kernel import Domain, Kernel
+from placet.kernel.domain import Kind, Ref, Sight
+from placet.kernel.registry import Registry
+from placet.kernel.sight.distance import Distance
+from placet.kernel.sight.policy import AllOf, AnyOf, Policy
+from placet.kernel.sight.relations import HiddenFields, Known, SameTeam
+from placet.kernel.state import Entity, State
+
+MEN = "sea.men"
+
+
+def tree(**men: dict[str, Any]) -> State:
+    """Put some men, and a rock at the origin and a song that is nowhere."""
+    state = State()
+    for name, fields in men.items():
+        state.collection(MEN).entities[name] = Entity(fields)
+    state.collection("sea.rocks").entities["rock"] = Entity({"position": (0.0, 0.0)})
+    state.collection("sea.songs").entities["song"] = Entity({"words": "ahoy"})
+    return state
+
+
+def man(x: float = 0.0, y: float = 0.0, team: str | None = None, *knows: str) -> dict[str, Any]:
+    return {"position": (x, y), "team": team, "knows": knows, "purse": 3}
+
+
+ROCK, SONG, BO, CY = (
+    Ref("sea.rocks", "rock"),
+    Ref("sea.songs", "song"),
+    Ref(MEN, "bo"),
+    Ref(MEN, "cy"),
+)
+AL = Ref(MEN, "al")
+TREE = tree(al=man(0, 0, "red", "cy"), bo=man(3, 4, "red"), cy=man(9, 0))
+NEAR, TEAM, KNOWN = Distance(5.0, MEN), SameTeam(MEN), Known(MEN, "knows")
+HIDING = HiddenFields(["purse"], MEN)
+
+
+@pytest.mark.parametrize(
+    ("policy", "seen"),
+    [
+        (Policy(), {AL, BO, CY, ROCK, SONG}),
+        (NEAR, {AL, BO, ROCK, SONG}),
+        (Distance(4.999, MEN), {AL, ROCK, SONG}),
+        (TEAM, {AL, BO}),
+        (KNOWN, {AL, CY}),
+        (HIDING, {AL, BO, CY, ROCK, SONG}),
+        (AllOf(NEAR, TEAM), {AL, BO}),
+        (AllOf(NEAR, KNOWN), {AL}),
+        (AnyOf(NEAR, KNOWN), {AL, BO, CY, ROCK, SONG}),
+        (AnyOf(AllOf(NEAR, TEAM), KNOWN), {AL, BO, CY}),
+    ],
+)
+def test_a_policy_shows_what_it_says(policy, seen):
+    refs = [AL, BO, CY, ROCK, SONG]
+    assert {ref for ref in refs if policy.may_see(TREE, "al", ref)} == seen
+
+
+def test_who_is_nowhere_sees_what_is_nowhere():
+    assert [NEAR.may_see(TREE, "nobody", ref) for ref in (AL, ROCK, SONG)] == [False, False, True]
+    assert NEAR.place(TREE, Ref(MEN)) is None
+
+
+def test_a_man_without_a_team_is_in_no_team_with_others():
+    state = tree(al=man(), bo=man())
+    assert TEAM.may_see(state, "al", AL)
+    assert not TEAM.may_see(state, "al", BO)
+    assert not TEAM.may_see(state, "al", ROCK)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ref", "hidden"),
+    [
+        (Policy(), BO, set()),
+        (HIDING, BO, {"purse"}),
+        (HIDING, AL, set()),
+        (HIDING, ROCK, set()),
+        (AllOf(NEAR, HIDING), BO, {"purse"}),
+        (AllOf(HIDING, HiddenFields(["team"], MEN)), BO, {"purse", "team"}),
+        (AnyOf(HIDING, HiddenFields(["team", "purse"], MEN)), BO, {"purse"}),
+        (AnyOf(AllOf(NEAR, HIDING), TEAM), BO, set()),
+        (AnyOf(AllOf(NEAR, TEAM), HIDING), CY, {"purse"}),
+        (AnyOf(TEAM), CY, set()),
+    ],
+)
+def test_fields_are_hidden_where_every_policy_that_shows_hides_them(policy, ref, hidden):
+    assert set(policy.hidden_fields(TREE, "al", ref)) == hidden
+
+
+def test_what_a_composition_looks_at_and_moves_by():
+    both = AllOf(NEAR, TEAM)
+    assert both.looks_at == frozenset({"position", "team"})
+    assert both.moves_by == frozenset()
+    assert AllOf(NEAR, KNOWN).moves_by == {"position"}
+    assert AllOf(NEAR, HiddenBy()).looks_at is None
+    assert AnyOf(NEAR, KNOWN).moves_by == frozenset()
+    assert (both.body, AnyOf(Policy()).body) == (MEN, "")
+    assert list(AllOf(Policy(), NEAR).borne_by(TREE, AL)) == []
+
+
+class HiddenBy(Policy):
+    """Judges by anything."""
+
+    looks_at: frozenset[str] | None = None
+
+
+def test_what_is_unsound_is_refused():
+    with pytest.raises(ValueError, match="at least one policy"):
+        AnyOf()
+    with pytest.raises(ValueError, match="finite distance above 0"):
+        Distance(0.0, MEN)
+
+
+def test_nearness_falls_with_distance():
+    some = [AllOf(Policy(), NEAR).nearness(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
+    assert some == pytest.approx([1.0, 0.5, 1 / (1 + 81 / 25), 1.0])
+
+
+SIGHTS: list[Sight] = [
+    Policy(),
+    NEAR,
+    TEAM,
+    KNOWN,
+    AllOf(NEAR, TEAM),
+    AnyOf(NEAR, TEAM),
+    AnyOf(NEAR, KNOWN),
+    AllOf(AnyOf(NEAR, TEAM), HIDING),
+]
+
+
+@pytest.mark.parametrize("sight", SIGHTS, ids=range(len(SIGHTS)))
+@pytest.mark.parametrize("seed", range(3))
+def test_a_follower_names_nobody_too_few(sight, seed):
+    """Men come, go and move, some very far, and some to the edges of cells."""
+    random, state, follower = Random(seed), tree(), sight.follower()
+    names = [f"m{number}" for number in range(12)]
+    rocks = [ROCK, SONG, Ref("sea.rocks", "reef"), Ref("sea.rocks")]
+    follower.follow(state, rocks)
+    for _ in range(150):
+        name = random.choice(names)
+        ref = Ref(MEN, name)
+        men = state.collection(MEN).entities
+        if name in men and random.random() < 0.2:
+            del men[name]
+        else:
+            x, y = (random.choice([0.0, 5.0, -5.0, 10.0, 3.0, -8.5, 1e300]) for _ in range(2))
+            men[name] = Entity(man(x, y, random.choice([None, "red", "blue"]), names[0]))
+            if random.random() < 0.2:
+                men[name] = Entity({"position": None, "team": None})
+        follower.follow(state, [ref])
+        refs = [ROCK, SONG, *(Ref(MEN, other) for other in men)]
+        for one in refs:
+            named = follower.audience(one)
+            seers = {who for who in men if sight.may_see(state, who, one)}
+            assert named is None or seers <= set(named)
+        for who in men:
+            within = follower.within(who)
+            seen = {one for one in refs if sight.may_see(state, who, one)}
+            assert within is None or seen <= set(within)
+    assert follower.audience(Ref(MEN, "stranger")) in (None, set())
+
+
+def test_a_grid_names_few():
+    """A move concerns who is near, however many there are."""
+    state, follower = tree(), NEAR.follower()
+    men = {f"m{n}": Entity(man(n * 4.0, 0)) for n in range(1000)}
+    state.collection(MEN).entities = men
+    follower.follow(state, [Ref(MEN, name) for name in men])
+    assert set(follower.audience(Ref(MEN, "m500")) or ()) == {"m499", "m500", "m501"}
+    assert len(follower.within("m500") or ()) == 3
+
+
+class Sea(Domain):
+    name, version = "sea", "1"
+    kinds = (Kind("Wait", dict[str, int], lambda draft, intent: None),)
+    sight = AllOf(NEAR, HIDING)
+
+
+class Fog(Domain):
+    """Hides by a function of its own."""
+
+    name, version, kinds = "fog", "1", ()
+
+    def hidden_fields(self, state, agent_id, ref):
+        return ("words",)
+
+
+def test_a_domain_judges_by_its_sight():
+    kernel = Kernel(Sea())
+    registry = kernel.registry
+    assert registry.seen(TREE, "al", BO) == {"position": (3, 4), "team": "red", "knows": ()}
+    assert registry.seen(TREE, "al", AL) == man(0, 0, "red", "cy")
+    assert registry.seen(TREE, "al", CY) is None
+    assert registry.seen(TREE, "al", Ref(MEN, "nobody")) is None
+    assert registry.seen(TREE, "al", Ref(MEN)) is None
+    assert Sea().hears(TREE, "al", {})  # type: ignore[typeddict-item]  # whatever was said
+
+
+def test_a_collection_of_nobody_is_hidden_by_every_domain():
+    registry = Registry([Sea(), Fog()])
+    state = State()
+    state.collection("loose").entities["x"] = Entity({"words": 1, "purse": 2, "rest": 3})
+    assert registry.seen(state, "al", Ref("loose", "x")) == {"purse": 2, "rest": 3}
+    assert [domain.name for domain in registry.hiding("fog.banks")] == ["fog"]

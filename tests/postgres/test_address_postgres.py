@@ -1,0 +1,100 @@
+"""A URL is read without a server, and without ever showing what is secret in it."""
+
+import sys
+
+import pytest
+
+from placet.runtime.cli.terminal import without_secrets
+from placet.runtime.stores.address_postgres import address_of, shown_url
+from placet.runtime.stores.event_log_url import environment_of, open_event_log
+from placet.schemas.errors import StoreError
+
+SECRET = "s3cr:t"
+WITH_SECRETS = [
+    "postgresql://ann:s3cr%3At@host/db",
+    "postgres://ann:s3cr%3At@host:5433,other/db?world=town",
+    "postgresql://ann@host/db?password=s3cr%3At&world=town",
+    "postgresql://host/db?world=no%20world&sslpassword=s3cr%3At",
+    "postgresql://ann:s3cr%3At@host/db?synchronous_commit=maybe",
+    "postgresql://ann:s3cr%3At@host/db?lease_s=never",
+    "postgresql://ann:s3cr%3At@host/db?world",
+    "postgresql://ann:s3cr%3At@[host/db",
+]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "conninfo"),
+    [
+        ("postgresql://h/db", "postgresql://h/db", "postgresql://h/db"),
+        ("postgres://h/db?world=a", "postgresql://h/db?world=a", "postgresql://h/db"),
+        (
+            "postgresql:///db?host=/run/pg&world=a.b-c&lease_s=9&synchronous_commit=OFF",
+            "postgresql:///db?host=/run/pg&world=a.b-c&lease_s=9&synchronous_commit=OFF",
+            "postgresql:///db?host=/run/pg",
+        ),
+        (
+            "postgresql://u:p%40@h1,h2:99/db?target_session_attrs=read-write",
+            "postgresql://u@h1,h2:99/db?target_session_attrs=read-write",
+            "postgresql://u@h1,h2:99/db?target_session_attrs=read-write",
+        ),
+        ("postgresql://", "postgresql://", "postgresql://"),
+    ],
+)
+def test_what_is_ours_is_kept_and_the_rest_goes_to_libpq(url, shown, conninfo):
+    address = address_of(url)
+    assert (address.url, address.conninfo) == (shown, conninfo)
+    assert address_of(address.url).schema == address.schema
+
+
+def test_a_world_is_a_schema_and_its_locks_are_its_own():
+    town, other = address_of("postgresql://h/db?world=town"), address_of("postgresql://h/db")
+    assert (town.schema, other.schema) == ("placet_town", "placet_world")
+    keys = {one.key(what) for one in (town, other) for what in ("writer", "follower")}
+    assert len(keys) == 4
+    assert all(-(2**63) <= key < 2**63 for key in keys)
+
+
+def test_a_password_goes_to_another_process_by_its_environment():
+    log = open_event_log(WITH_SECRETS[0])
+    assert environment_of(log) == {"PGPASSWORD": SECRET}
+    assert environment_of(open_event_log("memory://")) == {}
+
+
+@pytest.mark.parametrize("url", WITH_SECRETS)
+def test_no_secret_is_ever_shown(url):
+    try:
+        log = open_event_log(url)
+        shown = [log.url, repr(log), repr(log.address), shown_url(url)]  # type: ignore[attr-defined]
+    except StoreError as error:
+        shown = [str(error), str(error.store), shown_url(url)]
+    shown.append(without_secrets(f"cannot use {url}, nor '{url}'; see above"))
+    for text in shown:
+        assert "s3cr" not in text
+
+
+def test_what_is_no_secret_is_printed_as_it_is():
+    for text in ("postgresql://ann@host/db?world=a", "at 12:30 mail a@b about postgres", "a:b@c"):
+        assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("query", "came"),
+    [
+        ("world=a/b", "a world's name is 1 to 56 of"),
+        ("world=" + "a" * 57, "a world's name is 1 to 56 of"),
+        ("synchronous_commit=maybe", "synchronous_commit must be one of on,"),
+        ("lease_s=0", "lease_s must be 0.1 to 3600 seconds, got '0'"),
+        ("lease_s=nan", "lease_s must be"),
+        ("world", "it cannot be read"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(query, came):
+    with pytest.raises(StoreError) as caught:
+        open_event_log(f"postgresql://h/db?{query}")
+    assert came in str(caught.value)
+
+
+def test_without_the_driver_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "placet.runtime.stores.event_log_postgres", None)
+    with pytest.raises(StoreError, match=r"pip install 'placet\[postgres\]'"):
+        open_event_log("postgresql://ann:secret@h/db")

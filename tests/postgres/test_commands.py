@@ -1,0 +1,155 @@
+"""The commands read a log in PostgreSQL as they read a file, and no password is printed."""
+
+import json
+import signal
+
+import httpx
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores.event_log_url import environment_of, open_event_log
+from tests.kernel.builders import add
+from tests.kernel.domains import Lab
+from tests.postgres.server import Server
+from tests.runtime.command_line import CommandLine, Process
+
+SECRET = "tr0ub4dor"
+
+
+@pytest.fixture
+def placet(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(capsys, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def locked(postgres):
+    """A server that lets nobody in without the password."""
+    with Server(postgres.programs, password=SECRET) as server:
+        yield server
+
+
+@pytest.fixture
+def url(locked):
+    return locked.url(password=SECRET, lease_s=0.5)
+
+
+RUN = ("run", "town", "--agents", "8", "--ticks", "4")
+
+
+def test_a_run_is_kept_on_a_server_and_every_command_reads_it(placet, url):
+    done = placet(*RUN, "--store", url)
+    assert (done.code, done.err) == (0, "")
+    assert "is verified" in done.out
+    outcomes = [
+        done,
+        placet("log", url),
+        placet("replay", url, "--path", "world.agents"),
+        placet("verify", url),
+        placet("compact", url, "--keep", "5"),
+        placet("log", url),
+        placet("verify", url, "--json"),
+    ]
+    assert [one.code for one in outcomes] == [0] * len(outcomes)
+    assert "table snapshots" in outcomes[4].out
+    assert outcomes[-1].json()["compacted"]["first_record"] > 0
+    again = placet(*RUN, "--store", url)
+    assert (again.code, "holds a world already" in again.err) == (1, True)
+    for one in (*outcomes, again):
+        assert SECRET not in one.out + one.err
+
+
+def test_a_world_that_is_not_there_is_said_without_its_secret(placet, url):
+    for command in (("log",), ("verify",), ("replay",), ("compact",), ("explain", "--seq", "1")):
+        outcome = placet(command[0], url, *command[1:])
+        assert (outcome.code, SECRET in outcome.err) == (1, False)
+        assert "no such world in the database" in outcome.err
+
+
+def test_a_request_is_explained_from_the_server(placet, url):
+    placet(*RUN, "--store", url)
+    records = placet("log", url, "--json").json()
+    batch = next(one for one in records if one["type"] == "batch")
+    intent = batch["intents"][0]
+    outcome = placet("explain", url, intent["agent_id"], intent["req_id"], "--json")
+    assert (outcome.code, outcome.json()["answer"]) == (0, "admitted")
+
+
+async def test_a_log_is_followed_by_listening(postgres, tmp_path):
+    url = postgres.url(lease_s=0.3)
+    config = OrchestratorConfig(store=url, snapshot_every_seqs=None)
+    async with Orchestrator(Lab(), config) as world:
+        await world.register_agent("ada")
+        with Process("log", url, "--follow", "--json", folder=tmp_path) as command:
+            for expected in ("header", "configured", "registered"):
+                assert json.loads(command.out.readline())["type"] == expected
+            fence = world._open.log.fence  # type: ignore[attr-defined]
+            while not fence.is_followed:
+                fence._ended.wait(0.01)
+            for number in range(3):
+                await world.submit([add(f"r:{number}", 1, agent_id="ada")])
+                assert json.loads(command.out.readline())["type"] == "batch"
+            command.send_signal(signal.SIGINT)
+            assert command.end().code == 130
+
+
+def test_a_standby_serves_once_its_primary_is_gone(postgres, tmp_path):
+    url = postgres.url(lease_s=0.5)
+    arguments = ("serve", "--port", "0", "--json", "--store", url)
+    with Process(*arguments, folder=tmp_path) as primary:
+        told = json.loads(primary.out.readline())
+        assert httpx.get(f"{told['url']}/readyz").status_code == 200
+        with Process(*arguments, "--standby", folder=tmp_path) as standby:
+            primary.send_signal(signal.SIGKILL)
+            told = json.loads(standby.out.readline())
+            assert httpx.get(f"{told['url']}/readyz").status_code == 200
+            standby.send_signal(signal.SIGTERM)
+            assert standby.end().code == 143
+
+
+# snapshots
+
+
+async def world_of_adds(url, count):
+    config = OrchestratorConfig(store=url, snapshot_every_seqs=None)
+    async with Orchestrator(Lab(), config) as world:
+        await world.register_agent("ada")
+        for number in range(count):
+            await world.submit([add(f"r:{number}", 1, agent_id="ada")])
+        return await world.digest()
+
+
+async def test_a_process_of_its_own_takes_a_snapshot_on_the_server(url):
+    digest = await world_of_adds(url, 5)
+    log = open_event_log(url)
+    assert SECRET not in log.url
+    taken = SnapshotProcess(log.url, 2, 60, environment_of(log)).run()
+    assert taken is not None
+    recovery = recover(log)
+    assert recovery.snapshot == Place(taken.records, taken.seq)
+    assert (recovery.folded, recovery.past.state.digest().hex()) == (0, digest)
+
+
+async def test_snapshots_in_parts_are_whole_or_not_there(url, monkeypatch):
+    monkeypatch.setattr("placet.runtime.snapshots.rows_postgres.PART_BYTES", 100)
+    await world_of_adds(url, 5)
+    log = open_event_log(url)
+    files = snapshots_of(log)
+    assert files is not None
+    older = take_snapshot(log, files, to_seq=4)
+    newer = take_snapshot(log, files)
+    assert min(older.size_bytes, newer.size_bytes) > 300
+    places = [Place(one.records, one.seq) for one in (newer, older)]
+    assert files.places() == places
+    kept = files.read(places[0])
+    files.write(kept)  # once more, by somebody else
+    assert files.read(places[0]) == kept
+    files.keep(places[:1])
+    assert files.places() == places[:1]
+    with pytest.raises(FileNotFoundError):
+        files.read(places[1])
+    assert recover(log).folded == 0

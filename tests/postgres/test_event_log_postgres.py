@@ -1,0 +1,228 @@
+"""What the log in PostgreSQL promises beyond the contract: one living writer, nothing twice."""
+
+import pytest
+from psycopg import sql
+
+from placet.runtime.stores.address_postgres import address_of
+from placet.runtime.stores.event_log_postgres import PostgresEventLog
+from placet.runtime.stores.event_log_rules import NoWorldError
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+from tests.contracts.event_log_contract import append, records_of
+
+SHORT = {"lease_s": 0.1}
+
+
+@pytest.fixture
+def url(postgres):
+    return postgres.url(**SHORT)
+
+
+@pytest.fixture
+def log(url):
+    log = open_event_log(url)
+    yield log
+    log.close()
+
+
+def world_of(url):
+    return address_of(url).world
+
+
+def table(url, name):
+    return sql.Identifier(address_of(url).schema, name)
+
+
+# the fence
+
+
+def test_a_second_writer_is_refused_while_the_first_lives_and_told_who_it_is(log, url):
+    append(log, log.open(), b"a")
+    with pytest.raises(StoreError, match=r"another writer is alive.*'placet writer w\d+' at"):
+        open_event_log(url).open()
+    append(log, 1, b"b")
+
+
+def test_a_writer_that_is_silent_for_long_still_lives(log, url):
+    epoch = log.open()
+    assert log.fence.connection is not None
+    for _ in range(10):
+        log.fence._ended.wait(0.05)  # five leases
+    append(log, epoch, b"a")
+
+
+def test_a_writer_that_gives_no_sign_is_let_go_of(log, url, monkeypatch):
+    monkeypatch.setattr(log.fence, "_give_signs", lambda connection: None)
+    epoch = log.open()
+    heir = open_event_log(url)
+    assert heir.open() == epoch + 1
+    with pytest.raises(StoreError, match="this writer is fenced"):
+        append(log, epoch, b"zombie")
+    heir.close()
+
+
+def test_the_epoch_fences_a_writer_whose_lock_was_let_go(log, url, postgres):
+    """A pooler, or an operator, can take away the lock: an append is refused all the same."""
+    epoch = log.open()
+    assert log.fence.connection is not None
+    log.fence.connection.execute("SELECT pg_advisory_unlock_all()")
+    heir = open_event_log(url)
+    assert heir.open() == epoch + 1
+    with pytest.raises(StoreError, match=r"fenced.*epoch 1.*latest is 2"):
+        append(log, epoch, b"zombie")
+    assert records_of(heir) == []
+    heir.close()
+
+
+def test_an_append_waits_for_who_takes_the_fence(log, url, postgres):
+    """Neither sees the world as it was before the other."""
+    epoch = log.open()
+    with postgres.connect() as other:
+        with other.transaction():
+            other.execute(sql.SQL("UPDATE {} SET epoch = epoch + 1").format(table(url, "meta")))
+            assert log.fence.connection is not None
+            log.fence.connection.execute("SET lock_timeout = 50")
+            with pytest.raises(StoreError, match="another session holds it locked"):
+                append(log, epoch, b"a")
+        log.open()
+    assert records_of(log) == []
+
+
+# what is lost
+
+
+def test_a_lost_connection_stops_the_writer_and_nothing_is_sent_again(log, url, postgres):
+    epoch = log.open()
+    append(log, epoch, b"a")
+    postgres.end_sessions("writer", world_of(url))
+    with pytest.raises(StoreError, match="may be in the log or not"):
+        append(log, epoch, b"b")
+    with pytest.raises(StoreError, match="earlier append failed"):
+        append(log, epoch, b"b")
+    assert log.open() == epoch + 1
+    assert records_of(log) == [b"a"]
+
+
+def test_a_group_whose_answer_was_lost_is_not_doubled(log, url, postgres):
+    """It was kept, and its writer does not know; who recovers finds it, and goes on behind it."""
+    epoch = log.open()
+    group = LogGroup(0, 0, 1, [b"a"])
+    assert log.fence.connection is not None
+    before = log._tail
+    log.append(group, epoch)
+    log._tail = before  # as if the answer had not come
+    with pytest.raises(StoreError, match=r"expected a group from record 1"):
+        log.append(group, epoch)
+    assert log.open() == epoch + 1
+    assert (log.count(), records_of(log)) == (1, [b"a"])
+
+
+def test_a_damaged_row_is_named(log, url, postgres):
+    epoch = log.open()
+    for record in (b"a", b"b", b"c"):
+        append(log, epoch, record)
+    with postgres.connect() as other:
+        flip = (
+            "UPDATE {} SET blob = set_byte(blob, 3, get_byte(blob, 3) # 1) WHERE first_record = 1"
+        )
+        other.execute(sql.SQL(flip).format(table(url, "groups")))
+    with pytest.raises(StoreError, match="group at record 1 fails its checksum"):
+        records_of(log)
+    with postgres.connect() as other:
+        other.execute(sql.SQL("DELETE FROM {} WHERE first_record = 1").format(table(url, "groups")))
+    with pytest.raises(StoreError, match="group at record 1 is missing"):
+        records_of(log)
+    with postgres.connect() as other:
+        other.execute(sql.SQL("DELETE FROM {} WHERE first_record = 0").format(table(url, "groups")))
+    with pytest.raises(
+        StoreError, match="should begin at record 0, and its first group begins at 2"
+    ):
+        records_of(log)
+
+
+# what the server says
+
+
+def test_a_world_that_is_not_there_is_an_error_of_its_own(url):
+    with pytest.raises(NoWorldError, match="no such world"):
+        records_of(open_event_log(url))
+
+
+def test_worlds_of_one_database_do_not_know_each_other(postgres):
+    first, second = (open_event_log(postgres.url()) for _ in range(2))
+    append(first, first.open(), b"a")
+    assert second.open() == 1
+    assert (records_of(first), records_of(second)) == ([b"a"], [])
+    first.close()
+    second.close()
+
+
+def test_what_the_role_may_not_do_is_said(postgres):
+    with postgres.connect() as admin:
+        admin.execute("CREATE ROLE guest LOGIN")
+        admin.execute("REVOKE CREATE ON DATABASE postgres FROM PUBLIC")
+    with pytest.raises(StoreError, match=r"permission was denied.*grant the role CREATE"):
+        open_event_log(postgres.url(user="guest", **SHORT)).open()
+
+
+def test_a_read_only_database_is_said(postgres):
+    url = postgres.url(options="-c default_transaction_read_only=on", **SHORT)
+    with pytest.raises(StoreError, match=r"read-only.*primary"):
+        open_event_log(url).open()
+
+
+@pytest.mark.parametrize(
+    ("options", "came"),
+    [
+        ({"database": "nowhere"}, 'cannot be reached.*"nowhere" does not exist'),
+        ({"user": "nobody-here"}, 'cannot be reached.*"nobody-here" does not exist'),
+        ({"port": 1}, "cannot be reached"),
+    ],
+)
+def test_a_server_that_lets_nobody_in_is_said(postgres, options, came):
+    with pytest.raises(StoreError, match=came):
+        open_event_log(postgres.url(**options)).open()
+
+
+def test_a_schema_of_another_program_is_left_alone(postgres, url):
+    with postgres.connect() as other:
+        other.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address_of(url).schema)))
+        other.execute(sql.SQL("CREATE TABLE {} ()").format(table(url, "theirs")))
+    with pytest.raises(StoreError, match="got the tables theirs"):
+        open_event_log(url).open()
+
+
+def test_a_schema_that_is_empty_is_used(postgres, url, log):
+    """An administrator may make it, so that the role of the world needs no right to."""
+    with postgres.connect() as other:
+        other.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address_of(url).schema)))
+    assert log.open() == 1
+
+
+def test_a_layout_of_another_release_is_refused(postgres, url, log):
+    log.open()
+    log.close()
+    with postgres.connect() as other:
+        other.execute(sql.SQL("UPDATE {} SET layout_version = 9").format(table(url, "meta")))
+    for use in (open_event_log(url).open, open_event_log(url).count):
+        with pytest.raises(StoreError, match=r"expected layout version 1, got \[9\]"):
+            use()
+
+
+def test_a_server_that_is_too_old_is_refused(log, monkeypatch):
+    monkeypatch.setattr("placet.runtime.stores.fence_postgres.SERVER_VERSION_MIN", 99)
+    with pytest.raises(StoreError, match=r"expected PostgreSQL 99 or later, got \d\d; upgrade"):
+        log.open()
+
+
+def test_a_commit_that_waits_for_nothing_says_so(postgres):
+    for level, durability in (("on", "full"), ("local", "local"), ("off", "off")):
+        url = postgres.url(synchronous_commit=level)
+        log = open_event_log(url)
+        log.open()
+        assert log.durability == durability
+        assert isinstance(log, PostgresEventLog)
+        assert log.fence.connection is not None
+        assert log.fence.connection.execute("SHOW synchronous_commit").fetchone() == (level,)
+        log.close()

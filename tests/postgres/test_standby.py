@@ -1,0 +1,213 @@
+"""A standby takes over from a primary that is killed, or that has fallen silent (G2, G18, G19).
+
+The clients remember every answer; whoever takes over must know it, and nothing may be done twice.
+"""
+
+import json
+import signal
+import sys
+from statistics import median
+from threading import Event
+from time import monotonic
+from typing import Final
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.runtime.snapshots.standby import Standby
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.errors import StoreError
+from placet.schemas.record import LogGroup
+from tests.crash import audit
+from tests.crash.clerk import config_of as config_of_clerk
+from tests.crash.load import config_of
+from tests.crash.zygote import Life, Told, Zygote
+from tests.kernel.domains import Lab
+from tests.postgres.server import Server
+
+TAKEOVERS: Final = 50
+TAKEOVER_SECONDS_MAX: Final = 5.0
+LOAD_SECONDS: Final = 0.15
+
+
+def wait_for(life: Life, what: str) -> None:
+    """Wait until a child has told something, or find that it did before."""
+    if all(line["what"] != what for line in life.told):
+        life.wait_for(what)
+
+
+def until_taken(standby: Standby) -> None:
+    """Look until the server has noticed that the writer is gone."""
+    for _ in range(200):
+        if standby.look():
+            return
+        Event().wait(0.01)
+    raise AssertionError("the fence is not free")
+
+
+class Line:
+    """A line of primaries, each the heir of the one before.
+
+    Attributes:
+        told: What all of them told, in order.
+        seconds: From each kill until the heir had opened the world.
+    """
+
+    def __init__(self, zygote: Zygote, url: str, folder) -> None:
+        self._zygote = zygote
+        self._url = url
+        self._folder = folder
+        self._begin: dict[str, int] = {}
+        self._count = 0
+        self.told: list[Told] = []
+        self.seconds: list[float] = []
+        self.primary = self.stand_by()
+        self.let_begin()
+        self.primary.wait_for("answer")
+
+    def stand_by(self) -> Life:
+        self._count += 1
+        heir = self._zygote.fork(
+            "tests.postgres.heir:live",
+            store=self._url,
+            seed=7,
+            begin_file=str(self._begin_file),
+        )
+        wait_for(heir, "standing by")
+        return heir
+
+    @property
+    def _begin_file(self):
+        return self._folder / f"begin-{self._count}"
+
+    def let_begin(self) -> None:
+        draft = self._folder / "draft"
+        draft.write_text(json.dumps(self._begin))
+        draft.rename(self._begin_file)
+
+    def succeed(self) -> None:
+        """Kill the primary under load, and let its heir go on."""
+        heir = self.stand_by()
+        self.primary.listen_for(LOAD_SECONDS)
+        killed_at = monotonic()
+        self.hear(self.primary.kill())
+        wait_for(heir, "opened")
+        self.seconds.append(monotonic() - killed_at)
+        self.primary = heir
+        self.let_begin()
+        heir.wait_for("answer")
+
+    def hear(self, told: list[Told]) -> None:
+        self.told += told
+        for line in told:
+            if line["what"] == "answer":
+                self._begin[line["by"]] = line["n"] + 1
+
+    def complaints(self) -> list[str]:
+        config = config_of(self._url).kernel_config()
+        return audit.audit(self._url, config, self.told)
+
+
+def succeed(zygote: Zygote, url: str, folder, takeovers: int) -> Line:
+    line = Line(zygote, url, folder)
+    for _ in range(takeovers):
+        line.succeed()
+    line.hear(line.primary.kill())
+    return line
+
+
+def test_a_standby_takes_over_and_nothing_that_was_answered_is_lost(postgres, zygote, tmp_path):
+    line = succeed(zygote, postgres.url(), tmp_path, 3)
+    assert line.complaints() == []
+    assert max(line.seconds) < TAKEOVER_SECONDS_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_fifty_takeovers_in_a_row_lose_nothing(postgres, zygote, tmp_path):
+    line = succeed(zygote, postgres.url(), tmp_path, TAKEOVERS)
+    assert line.complaints() == []
+    answers = sum(one["what"] == "answer" for one in line.told)
+    sys.stdout.write(
+        f"{TAKEOVERS} takeovers, {answers} answers; seconds until the heir was open: median "
+        f"{median(line.seconds):.3f}, longest {max(line.seconds):.3f}\n"
+    )
+    assert max(line.seconds) < TAKEOVER_SECONDS_MAX
+
+
+def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, zygote, tmp_path):
+    """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
+    url = postgres.url(lease_s=0.5)
+    zombie = zygote.fork("tests.crash.clerk:live", store=url, name="zombie")
+    wait_for(zombie, "answer")
+    zombie.signal(signal.SIGSTOP)
+    stopped_at = monotonic()
+    begin = tmp_path / "begin"
+    heir = zygote.fork("tests.postgres.heir:live", store=url, seed=7, begin_file=str(begin))
+    wait_for(heir, "opened")
+    seconds = monotonic() - stopped_at
+    zombie.signal(signal.SIGCONT)
+    told = zombie.wait()
+    heir.kill()
+    messages = [line["message"] for line in told if line["what"] == "failed"]
+    assert len(messages) == 1
+    assert "this writer is fenced, it holds epoch 1 and the latest is 2" in messages[0]
+    assert seconds < TAKEOVER_SECONDS_MAX
+    assert audit.audit(url, config_of_clerk(url).kernel_config(), told) == []
+    assert audit.ghosts(url, told) == []
+
+
+def test_a_standby_knows_the_world_before_it_has_the_fence(postgres):
+    url = postgres.url()
+    writer, standby = open_event_log(url), Standby(open_event_log(url))
+    epoch = writer.open()
+    assert not standby.look()
+    assert standby.recovery is not None
+    assert standby.recovery.past.journal.count == 0
+    writer.close()
+    until_taken(standby)
+    assert epoch + 1 == standby.log.open()
+    standby.log.close()
+
+
+async def test_a_standby_folds_what_its_primary_writes(postgres):
+    url = postgres.url()
+    config = OrchestratorConfig(store=url, snapshot_every_seqs=None)
+    standby = Standby(open_event_log(url))
+    async with Orchestrator(Lab(), config) as world:
+        await world.register_agent("ada")
+        assert not standby.look()
+        await world.register_agent("ben")
+        assert not standby.look()
+        assert standby.recovery is not None
+        assert set(standby.recovery.past.ledger.agents) >= {"ada", "ben"}
+        assert standby.recovery.folded == world.records
+    standby.log.close()
+
+
+def test_a_standby_whose_server_goes_away_begins_anew(postgres):
+    with Server(postgres.programs) as server:
+        url = server.url()
+        log = open_event_log(url)
+        epoch = log.open()
+        standby = Standby(open_event_log(url))
+        assert not standby.look()
+        server.stop()
+        assert not standby.look()
+        assert standby.recovery is None
+        assert not standby.look()
+        assert "cannot be reached" in str(standby.failure)
+        server.start()
+        with pytest.raises(StoreError):
+            log.append(LogGroup(0, 0, 1, [b"x"]), epoch)
+        log.close()
+        until_taken(standby)
+        assert standby.failure is None
+        standby.log.close()
+
+
+async def test_a_store_without_a_fence_to_wait_for_has_no_standby(tmp_path):
+    config = OrchestratorConfig(store=f"sqlite:///{tmp_path}/a.db", standby=True)
+    with pytest.raises(StoreError, match=r"cannot stand by.*postgresql://"):
+        async with Orchestrator(Lab(), config):
+            pass

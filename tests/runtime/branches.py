@@ -1,0 +1,64 @@
+"""Worlds to branch off: logs in memory, and a lab whose state does not tell a world's name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from placet.kernel import Kernel, KernelConfig
+from placet.kernel.draft import Draft
+from placet.kernel.replay import folded
+from placet.runtime.history.forking import Branch, Fork, fork
+from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.record import LogGroup, Record, decode_record
+from tests.kernel.domains import Annex, Lab
+
+
+class Branchable(Lab):
+    """A lab that names a letter by its place: the key of an effect has the world's name in it."""
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        name = f"{effect.key.seq}.{effect.key.k}"
+        draft.create("lab.letters", name, {"output": settlement.output})
+
+
+DOMAINS = [Branchable(things=("a", "b"), ceiling=60), Annex()]
+
+
+def log_of(records: Sequence[bytes], per_group: int = 5) -> MemoryEventLog:
+    """Keep records in memory, so many to a group."""
+    log = MemoryEventLog()
+    epoch, seq = log.open(), 0
+    for first in range(0, len(records), per_group):
+        group = tuple(records[first : first + per_group])
+        after = decode_record(group[-1]).seq
+        log.append(LogGroup(first, seq, after, group), epoch)
+        seq = after
+    return log
+
+
+def records_in(store: str) -> list[bytes]:
+    return [data for _, data in open_event_log(store).read()]
+
+
+def last_record(records: Sequence[bytes]) -> Record:
+    return decode_record(records[-1])
+
+
+def branched(
+    records: Sequence[bytes], folder: Path, at: int | None = None, name: str = "f.db", **branch: Any
+) -> Fork:
+    """Fork a log that is in memory, by the domains of these tests."""
+    to = f"sqlite:///{folder / name}?synchronous=off"
+    return fork(log_of(records), to, Branch(**branch), at=at, domains=DOMAINS)
+
+
+def kernel_in(made: Fork, sink: list[bytes] | None = None, **config: Any) -> Kernel:
+    """Open a fork without an event loop."""
+    return Kernel(
+        DOMAINS,
+        KernelConfig(world=made.world, **config),
+        sink=None if sink is None else sink.append,
+        history=folded(records_in(made.store)),
+    )

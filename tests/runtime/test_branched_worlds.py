@@ -1,0 +1,166 @@
+"""A fork that is opened: whose effects are run, by whom; and parts of a world put back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.domains.world import World
+from placet.runtime.executors import DoNotRetry, Live, Simulated
+from placet.runtime.history.forking import Branch
+from placet.runtime.history.redecision import redecide
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.effect import Effect
+from placet.schemas.errors import StoreError, ValidationError
+from placet.schemas.limits import Limits
+from tests.kernel.builders import intent
+from tests.kernel.domains import MAIL
+from tests.runtime.branches import DOMAINS
+
+
+class Outside:
+    """What was asked of the world outside, by whom."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    async def mail(self, effect: Effect) -> str:
+        self.keys.append(str(effect.key))
+        return "sent"
+
+    async def never(self, effect: Effect) -> None:
+        self.keys.append(str(effect.key))
+        await asyncio.Event().wait()
+
+
+async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
+    """Fork a world in which one mail was sent and one is on its way."""
+    config = OrchestratorConfig(
+        store=f"sqlite:///{tmp_path / 'p.db'}",
+        log_level="critical",
+        limits=Limits(shutdown_seconds_max=1),  # its last mail is never done
+    )
+    async with Orchestrator(DOMAINS, config) as parent:
+        await parent.register_executor(MAIL, outside.mail)
+        await parent.register_agent("alice")
+        await parent.submit([intent("Mail", {"count": 1}, "m:0")])
+        await parent.settle()
+        await parent.unregister_executor(MAIL)
+        await parent.register_executor(MAIL, outside.never)
+        await parent.submit([intent("Mail", {"count": 1}, "m:1")])
+        made = await parent.fork(str(tmp_path / "f.db"), Branch(world="fork", effects="simulate"))
+    assert made.open_effects == 1
+    return OrchestratorConfig(store=made.store, world="fork", log_level="critical")
+
+
+async def test_no_executor_comes_to_a_fork_by_accident(tmp_path):
+    config = await forked(tmp_path, Outside())
+    here = Outside()
+    async with Orchestrator(DOMAINS, config) as fork:
+        with pytest.raises(ValueError, match=r"Simulated\(handler\), or, .* Live\(handler\)"):
+            await fork.register_executor(MAIL, here.mail)
+        assert (await fork.submit([intent("Mail", {"count": 1}, "m:2")])).admitted
+    assert here.keys == []
+
+
+async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
+    config = await forked(tmp_path, Outside())
+    here = Outside()
+    async with Orchestrator(DOMAINS, config) as fork:
+        await fork.register_executor(MAIL, Simulated(here.mail))
+        await fork.submit([intent("Mail", {"count": 1}, "m:2")])
+        await fork.settle()
+        assert await fork.effects() == []
+    assert len(here.keys) == 2
+    assert all(key.startswith("fork/") for key in here.keys)
+
+
+async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
+    outside = Outside()
+    config = await forked(tmp_path, outside)
+    here = Outside()
+    async with Orchestrator(DOMAINS, config) as fork:
+        await fork.register_executor(MAIL, Live(here.mail))
+        await fork.submit([intent("Mail", {"count": 1}, "m:2")])
+        await fork.settle()
+        dead = await fork.effects("dead")
+    assert len(here.keys) == 1  # its own
+    assert not set(here.keys) & set(outside.keys)
+    assert [str(one.key) for one in dead if str(one.key) not in here.keys]
+    assert "from which this world was forked" in str(dead[0].why)
+
+
+async def test_the_words_mean_nothing_where_a_world_is_its_own():
+    here = Outside()
+    async with Orchestrator(DOMAINS) as world:
+        await world.register_executor(MAIL, Live(here.mail))
+        await world.register_agent("alice")
+        await world.submit([intent("Mail", {"count": 1}, "m:0")])
+        await world.settle()
+    assert len(here.keys) == 1
+    assert issubclass(DoNotRetry, Exception)
+
+
+# put back
+
+
+async def a_walk(world: Orchestrator) -> int:
+    """Ann walks two steps; gives the seq after the first."""
+    ann = await world.register_agent("ann", position=[0, 0])
+    first = await ann.submit([ann.intent("Move", to=[1, 0])])
+    await ann.submit([ann.intent("Move", to=[2, 0])])
+    assert first.seq is not None
+    return first.seq
+
+
+async def test_an_entity_is_put_back_by_a_new_record(tmp_path):
+    config = OrchestratorConfig(store=f"sqlite:///{tmp_path / 'w.db'}")
+    async with Orchestrator(World(), config) as world:
+        seq = await a_walk(world)
+        before = world.seq
+        assert await world.restore("world.agents/ann", seq) == before + 1
+        assert await world.state("world.agents/ann/position") == [1, 0, 0]
+        assert await world.restore("world.agents/ann", seq) == before + 1  # nothing to do
+        assert await world.restore("world.agents/ann", before) == before + 2  # undone again
+        assert await world.state("world.agents/ann/position") == [2, 0, 0]
+    decided = redecide(open_event_log(config.store))
+    assert decided.verification.is_ok
+    assert decided.undecided == ()
+
+
+async def test_a_collection_is_put_back_with_what_came_and_went():
+    async with Orchestrator(DOMAINS) as world:
+        alice = await world.register_agent("alice")
+        seq, then = world.seq, await world.state("lab.things")
+        await alice.submit([alice.intent("Drop", thing="a")])
+        await alice.submit([alice.intent("Put", thing="b", field="value", value=7)])
+        await alice.submit([alice.intent("Put", thing="c", field="value", value=8)])
+        assert sorted(await world.state("lab.things")) == ["b", "c"]
+        await world.restore("lab.things", seq)
+        assert await world.state("lab.things") == then
+
+
+async def test_what_breaks_an_invariant_is_not_put_back():
+    async with Orchestrator(DOMAINS) as world:
+        alice = await world.register_agent("alice", count=50)
+        seq = world.seq
+        await alice.submit([alice.intent("Add", amount=5)])
+        DOMAINS[0].ceiling, ceiling = 49, DOMAINS[0].ceiling  # type: ignore[attr-defined]  # the lab's
+        try:
+            with pytest.raises(ValidationError, match="more than 49"):
+                await world.restore("lab.counts/alice", seq)
+        finally:
+            DOMAINS[0].ceiling = ceiling  # type: ignore[attr-defined]  # the lab's
+        assert await world.state("lab.counts/alice/count") == 55
+
+
+async def test_only_what_was_can_be_put_back():
+    async with Orchestrator(World()) as world:
+        seq = await a_walk(world)
+        with pytest.raises(ValidationError, match=r"there is nothing at 'world\.agents/bob'"):
+            await world.restore("world.agents/bob", seq)
+        with pytest.raises(ValidationError, match="there is nothing at 'nothing'"):
+            await world.restore("nothing", seq)
+        with pytest.raises(StoreError, match="it ends at seq"):
+            await world.restore("world.agents", 99)

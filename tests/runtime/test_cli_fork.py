@@ -1,0 +1,103 @@
+"""`placet fork`, `diff`, `pack` and `check`, as a person types them."""
+
+import pytest
+
+from tests.runtime.command_line import TOWN
+
+
+@pytest.fixture
+def town(placet):
+    """A run of the town in `town.db`."""
+    assert placet("run", *TOWN).code == 0
+    return placet
+
+
+def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
+    made = town("fork", "town.db", "branch.db", "--at", "60")
+    assert made.code == 0
+    assert "town.db up to seq 60" in made.out
+    assert "parent   town, record" in made.out
+    assert town("verify", "branch.db").code == 0
+    assert "forked from 'town' here" in town("log", "branch.db").out
+    told = town("fork", "town.db", "b2.db", "--at", "60", "--world", "mine", "--json").json()
+    assert (told["world"], told["seq"], told["effects"], told["what_if"]) == (
+        *("mine", 60, "refuse"),
+        None,
+    )
+
+
+def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
+    made = town(
+        *("fork", "town.db", "branch.db", "--at", "40", "--replay", "--drop-agent", "folk_3"),
+        *("--set", "world.agents/folk_4/position=[0,0,0]"),
+    )
+    assert made.code == 0
+    assert "Agents do not react." in made.out
+    assert "folk_4" in made.out
+    assert "admitted -> refused: " in made.out
+    assert "left out" in made.out
+    assert "effects  simulate" in made.out
+    assert town("verify", "branch.db").code == 0
+    forked = town("log", "branch.db", "--from", "40", "--to", "40").out
+    assert "1 entities put, without folk_3" in forked
+    differing = town("diff", "town.db", "branch.db")
+    assert differing.code == 1
+    for word in ("State: ", "Books: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
+        assert word in differing.out
+    told = town("diff", "town.db", "branch.db", "--json").json()
+    assert told["shared_records"] > 0
+    assert {"agent_id", "req_ids", "one", "other"} == set(told["decisions"][0])
+
+
+def test_diff_of_a_world_and_itself_is_nothing(town):
+    same = town("diff", "town.db", "town.db")
+    assert (same.code, "Nothing differs." in same.out) == (0, True)
+    assert town("diff", "town.db", "town.db", "--at", "50", "--path", "world.agents").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--set", "world.agents/folk_4"), "P=JSON"),
+        (("--set", "world.agents/folk_4/x=nope"), "needs JSON after its '='"),
+        (("--set", "world.agents/nobody/x=1"), "no entity world.agents/nobody"),
+        (("--drop-agent", "nobody"), "cannot be dropped"),
+        (("--world", "town"), "a name of its own"),
+        (("--effects", "live"), "effects must be one of"),
+        (("--at", "99999"), "it ends at seq"),
+    ],
+)
+def test_a_fork_that_cannot_be_is_one_line_on_stderr(town, options, said):
+    failed = town("fork", "town.db", "branch.db", *options)
+    assert (failed.code, failed.out) == (1, "")
+    assert said in failed.err
+    assert not (town.folder / "branch.db").exists()
+
+
+def test_pack_makes_one_file_that_check_checks_and_other_commands_read(town):
+    made = town("pack", "town.db", "town.pack", "--json").json()
+    assert made["about"]["world"] == "town"
+    assert made["bytes"] == (town.folder / "town.pack").stat().st_size
+    assert town("pack", "town.db", "late.pack", "--from", "60").code == 0
+    for file in ("town.pack", "late.pack"):
+        checked = town("check", file)
+        assert (checked.code, f"{file} holds" in checked.out) == (0, True)
+        assert town("verify", file).code == 0
+        assert town("log", file).code == 0
+        assert town("diff", "town.db", file).code == 0
+        assert town("replay", file, "--to", "70").code == 0
+    assert town("check", "town.pack", "--json").json()["ok"] is True
+    assert town("fork", "late.pack", "on.db").code == 0
+    assert town("verify", "on.db").code == 0
+
+
+def test_check_finds_what_was_changed(town):
+    town("pack", "town.db", "town.pack")
+    path = town.folder / "town.pack"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    damaged = town("check", "town.pack")
+    assert (damaged.code, "fails its checksum" in damaged.err) == (1, True)
+    other = town("check", "town.db")
+    assert (other.code, "is no pack" in other.err) == (1, True)

@@ -1,0 +1,132 @@
+"""Two worlds compared: what is there, what is in the books, what was decided."""
+
+import pytest
+from hypothesis import given, settings
+
+from placet.runtime.history.decisions import Decision
+from placet.runtime.history.diffing import diff
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.errors import StoreError
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import COUNTS, THINGS
+from tests.kernel.lives import LIVES, live
+from tests.runtime.branches import DOMAINS, branched, log_of
+
+
+@settings(max_examples=10, deadline=None)
+@given(life=LIVES)
+def test_a_world_differs_from_itself_in_nothing(life):
+    """diff(A, A) is empty."""
+    log: list[bytes] = []
+    live(kernel_of(DOMAINS, sink=log), life)
+    found = diff(log_of(log), log_of(log, 3))
+    assert found.is_empty
+    assert found.shared_records == len(log)
+
+
+def two_worlds() -> tuple[list[bytes], list[bytes]]:
+    """The same until bob adds more in one than in the other, and so on."""
+    logs: list[list[bytes]] = [[], []]
+    for log, amount in zip(logs, (10, 55), strict=True):
+        kernel = kernel_of(DOMAINS, sink=log)
+        kernel.decide([add("a:0")])
+        kernel.decide([add("b:0", amount, agent_id="bob"), add("a:1")])
+        kernel.decide([add("b:1", 10, agent_id="bob")])
+        if amount == 10:
+            kernel.decide([intent("Put", {"thing": "c", "field": "x", "value": [1]}, "p")])
+            kernel.decide([intent("Mail", {"count": 1}, "m")])
+            kernel.change_agent("alice", "suspended")
+            kernel.decide({"intents": [add("b:9", agent_id="bob")], "sim_time": 9.0}, 1.0)
+    return logs[0], logs[1]
+
+
+def test_what_differs_is_told_by_path_by_book_and_by_request():
+    one, other = map(log_of, two_worlds())
+    found = diff(one, other)
+    assert not found.is_empty
+    assert found.shared_records == 6
+    assert [difference.as_dict() for difference in found.state] == [
+        {"path": f"{COUNTS}/bob/count", "one": 20, "other": 55},
+        {"path": f"{THINGS}/c", "one": {"made_by": "alice", "x": [1]}},
+    ]
+    books = {difference.path: difference for difference in found.books}
+    assert (books["agents/alice/suspended"].one, books["agents/alice/suspended"].other) == (
+        True,
+        False,
+    )
+    assert sum(path.startswith("outbox/") for path in books) == 1
+    assert sum(path.startswith("schedule/") for path in books) == 1
+    told = {answer.req_ids: (str(answer.one), str(answer.other)) for answer in found.decisions}
+    assert told == {
+        ("b:1",): ("admitted", "refused: invariant_violated"),
+        ("p",): ("admitted", "None"),
+        ("m",): ("admitted", "None"),
+        ("b:9",): ("scheduled", "None"),
+    }
+    back = diff(other, one)
+    assert [d.path for d in back.state] == [d.path for d in found.state]
+    assert {answer.req_ids for answer in back.decisions} == set(told)
+    assert found.as_dict()["decisions"][0] == {
+        "agent_id": "bob",
+        "req_ids": ["b:1"],
+        "one": "admitted",
+        "other": "refused: invariant_violated",
+    }
+
+
+def test_worlds_are_compared_at_a_seq_and_at_a_path():
+    one, other = map(log_of, two_worlds())
+    assert diff(one, other, at=5).is_empty
+    assert [d.path for d in diff(one, other, at=7).state] == [f"{COUNTS}/bob/count"]
+    # What has no seq of its own is of the seq it was decided at.
+    assert [a.req_ids for a in diff(one, other, at=7).decisions] == [("b:1",)]
+    only = diff(one, other, path=f"/{THINGS}/")
+    assert ([d.path for d in only.state], only.books, only.decisions) == ([f"{THINGS}/c"], (), ())
+    assert [d.path for d in diff(one, other, path=f"{COUNTS}/bob").state] == [f"{COUNTS}/bob/count"]
+    assert diff(one, other, path=f"{COUNTS}/bob/other").is_empty
+    assert diff(one, other, path=f"{COUNTS}/bo").is_empty
+    # Of an entity that is on one side only, so is the field that is asked for.
+    (field,) = diff(one, other, path=f"{THINGS}/c/x").state
+    assert field.as_dict() == {"path": f"{THINGS}/c/x", "one": [1]}
+    with pytest.raises(StoreError, match="it ends at seq"):
+        diff(one, other, at=99)
+
+
+def test_a_batch_that_was_put_together_otherwise_is_told_by_request():
+    logs: list[list[bytes]] = [[], []]
+    for log, together in zip(logs, (True, False), strict=True):
+        kernel = kernel_of(DOMAINS, sink=log)
+        batches = [[add("a:0"), add("a:1", 99)]] if together else [[add("a:0")], [add("a:1", 99)]]
+        for batch in batches:
+            kernel.decide(batch)
+    found = diff(*map(log_of, logs))
+    assert [(a.req_ids, str(a.one), str(a.other)) for a in found.decisions] == [
+        (("a:0",), "refused: invariant_violated", "admitted")
+    ]
+
+
+def test_worlds_that_were_never_one_share_nothing():
+    logs: list[list[bytes]] = [[], []]
+    for log, seed in zip(logs, (1, 2), strict=True):
+        kernel_of(DOMAINS, sink=log, seed=seed).decide([add("a:0", seed)])
+    found = diff(*map(log_of, logs))
+    assert found.shared_records == 0
+    assert [d.path for d in found.state] == [f"{COUNTS}/alice/count"]
+    assert found.decisions == ()
+
+
+def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
+    log = two_worlds()[0]
+    made = branched(log, tmp_path, put={f"{COUNTS}/bob/count": 3}, effects="simulate")
+    found = diff(log_of(log), open_event_log(made.store))
+    assert [d.as_dict() for d in found.state] == [
+        {"path": f"{COUNTS}/bob/count", "one": 20, "other": 3}
+    ]
+    assert (found.books, found.decisions, found.shared_records) == ((), (), len(log))
+
+
+def test_a_decision_reads_as_people_say_it():
+    decision = Decision("refused", ("conflict", "lab.x"), (("ann", "r"), ("ann", "s")))
+    assert str(decision) == "refused: conflict, lab.x"
+    assert (decision.agent_ids, decision.req_ids) == (("ann",), ("r", "s"))
+    assert not decision.passes

@@ -1,0 +1,169 @@
+"""Handlers in threads and in processes of their own: real ones, so in real time."""
+
+import asyncio
+import os
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+from placet.runtime.executors import Backoff, DoNotRetry, Effect, EffectKey, InProcess, Settlement
+from placet.runtime.executors.executor_thread import ThreadHandler, ThreadsBusy
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.codec import Json
+from tests.actors.parts import effects_of, open_world, register_executor
+from tests.actors.test_executor import mail, settled
+
+SOON = Backoff(first_s=0.001)
+EFFECT = Effect(EffectKey("world", 1, 0), "mail", {}, "alice")
+
+
+async def outcomes(world: OpenWorld) -> list[tuple[bool, Any]]:
+    await asyncio.wait_for(world.executors.settled(), 20)
+    return [(record.succeeded, record.output) for record in settled(world)]
+
+
+def where_it_runs(effect: Effect) -> Json:
+    return [os.getpid(), threading.get_ident(), str(effect.key), effect.attempt]
+
+
+def end_the_process(effect: Effect) -> Json:
+    if effect.attempt == 1 and effect.payload["number"] == 0:
+        os._exit(7)
+    return "survived"
+
+
+def never_return(effect: Effect) -> Json:
+    time.sleep(600)
+    return None
+
+
+def refuse_for_good(effect: Effect) -> Json:
+    raise DoNotRetry("no such address")
+
+
+async def test_a_plain_function_runs_in_a_thread_and_the_world_goes_on_meanwhile():
+    goes, began = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(effect: Effect) -> Json:
+        loop.call_soon_threadsafe(began.set)
+        assert goes.wait(20)
+        return where_it_runs(effect)
+
+    async with open_world() as world:
+        await register_executor(world, slow, concurrency=1)
+        verdict = await mail(world)
+        await began.wait()
+        assert (await mail(world, 1, "b")).admitted  # the slow one holds up no commit
+        goes.set()
+        (succeeded, (pid, thread, key, attempt)), _ = await outcomes(world)
+        assert (succeeded, pid, attempt) == (True, os.getpid(), 1)
+        assert thread != threading.get_ident()
+        assert key == f"world/{verdict.seq}/0"
+
+
+async def test_what_a_plain_function_gives_to_wait_for_is_waited_for():
+    async def inner(effect: Effect) -> str:
+        return f"later {effect.payload['number']}"
+
+    async with open_world() as world:
+        await register_executor(world, lambda effect: inner(effect))  # noqa: PLW0108  # plain
+        await mail(world)
+        assert await outcomes(world) == [(True, "later 0")]
+
+
+async def test_a_partial_of_an_async_function_runs_in_the_loop():
+    async def inner(_greeting: str, effect: Effect) -> int:
+        return threading.get_ident()
+
+    async with open_world() as world:
+        await register_executor(world, partial(inner, "good day"))
+        await mail(world)
+        assert await outcomes(world) == [(True, threading.get_ident())]
+
+
+async def test_threads_that_do_not_come_back_are_bounded():
+    goes = threading.Event()
+    handler = ThreadHandler(lambda _: goes.wait(20), 1)
+    try:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await handler(EFFECT)
+        with pytest.raises(ThreadsBusy, match="2 calls take too long"):
+            await handler(EFFECT)
+    finally:
+        goes.set()
+    for _ in range(500):
+        if not handler._calls:
+            break
+        await asyncio.sleep(0.01)
+    assert await handler(EFFECT) is True
+
+
+async def test_a_plain_hook_may_resolve_a_doubt():
+    async with open_world() as world:
+        await register_executor(
+            world,
+            InProcess(end_the_process),
+            delivery="at_most_once",
+            on_in_doubt=lambda effect: Settlement(effect.key, False, "it never arrived"),
+        )
+        await mail(world)
+        assert await outcomes(world) == [(False, "it never arrived")]
+
+
+@pytest.mark.slow
+async def test_a_function_runs_in_another_process():
+    async with open_world() as world:
+        await register_executor(world, InProcess(where_it_runs), concurrency=1)
+        await mail(world, 2)
+        (_, (pid, _, first, _)), (_, (again, _, second, _)) = await outcomes(world)
+        assert pid == again != os.getpid()  # it is kept for the next
+        assert first != second
+
+
+async def test_a_process_that_ends_is_a_failed_attempt_of_its_own_effect_only():
+    async with open_world() as world:
+        await register_executor(world, InProcess(end_the_process), backoff=SOON, concurrency=2)
+        await mail(world, 3)
+        assert sorted(await outcomes(world)) == [(True, "survived")] * 3
+        assert world.counters.effect_counts["mail", "retries"] == 1
+
+
+@pytest.mark.slow
+async def test_a_process_that_ends_leaves_what_is_done_at_most_once_in_doubt():
+    async with open_world() as world:
+        await register_executor(world, InProcess(end_the_process), delivery="at_most_once")
+        await mail(world)
+        assert await outcomes(world) == []
+        assert [one.state for one in await effects_of(world).effects()] == ["in_doubt"]
+
+
+async def test_a_process_that_takes_too_long_is_killed():
+    async with open_world() as world:
+        began = time.monotonic()
+        await register_executor(world, InProcess(never_return), attempts_max=1, seconds_max=0.5)
+        await mail(world)
+        why = "the handler took longer than 0.5 s"
+        assert await outcomes(world) == [(False, why)]
+        assert time.monotonic() - began < 15
+
+
+@pytest.mark.slow
+async def test_what_a_handler_says_reaches_the_executor_from_another_process():
+    async with open_world() as world:
+        await register_executor(world, InProcess(refuse_for_good))
+        await mail(world)
+        assert await outcomes(world) == [(False, "DoNotRetry: no such address")]
+
+
+def test_a_key_is_read_as_it_is_printed():
+    key = EffectKey("a world", 17, 3)
+    assert EffectKey.parse(str(key)) == key
+    for text in ("", "a", "a/1", "a/1/", "/1/2", "a/b/1", "a/1/2/3", "a/-1/0"):
+        with pytest.raises(ValueError, match="WORLD/SEQ/K"):
+            EffectKey.parse(text)

@@ -1,0 +1,423 @@
+"""Laws of forks: a branch goes on as its parent would have, and shares nothing with it."""
+
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.actors.ports import EventLog
+from placet.domains.world import World
+from placet.kernel import Kernel
+from placet.kernel.snapshot import dump, world_digest
+from placet.runtime.history.bisection import bisect
+from placet.runtime.history.diffing import diff
+from placet.runtime.history.forking import Branch, fork
+from placet.runtime.history.log_reader import fold
+from placet.runtime.history.redecision import redecide
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.codec import from_canonical
+from placet.schemas.errors import AgentError, StoreError, ValidationError
+from placet.schemas.limits import Limits
+from placet.schemas.record import (
+    Admitted,
+    Branched,
+    Forked,
+    LogGroup,
+    Refused,
+    Scheduled,
+    decode_record,
+    encode_record,
+    record_hash,
+)
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import COUNTS, MAIL, THINGS
+from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
+from tests.runtime.branches import DOMAINS, branched, kernel_in, log_of, records_in
+from tests.runtime.logs import cut_at, files_of, snapshot_at, write_log
+
+EACH_SETTING = pytest.mark.parametrize("setting", ["wide", "tight", "strict"])
+
+
+def settings_of(setting: str) -> dict[str, Any]:
+    chosen = {**SETTINGS[setting], "domain": DOMAINS}
+    return {name: value for name, value in chosen.items() if name != "agents"}
+
+
+def config_of(setting: str) -> dict[str, Any]:
+    chosen = settings_of(setting)
+    del chosen["domain"]
+    chosen["limits"] = Limits(**chosen.get("limits", {}))
+    return chosen
+
+
+def ends_of_groups(records: list[bytes]) -> list[int]:
+    """Seqs at which a batch ended and no group went on."""
+    ends = []
+    decoded = [decode_record(data) for data in records]
+    for record, following in zip(decoded, [*decoded[1:], None], strict=True):
+        is_inside = (
+            isinstance(following, Admitted | Refused | Scheduled)
+            and following.group_seq < record.seq
+        )
+        if not is_inside and (following is None or following.seq > record.seq):
+            ends.append(record.seq)
+    return ends
+
+
+# it goes on as its parent would have
+
+
+@EACH_SETTING
+@pytest.mark.slow
+@settings(max_examples=5, deadline=None)
+@given(life=LIVES)
+@example(life=long_life(1))
+@example(life=long_life(2))
+def test_a_fork_lives_on_as_its_parent_did(setting, life):
+    """fork(parent, at) + the same inputs = the parent: state, books and seq."""
+    places = sorted({0, len(life) // 3, len(life) * 2 // 3})
+    log: list[bytes] = []
+    parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
+    kept = []
+    for place, step in enumerate(life):
+        if place in places:
+            kept.append((place, parent.seq, parent.sim_time, list(log)))
+        live(parent, [step], time_of(life[:place]))
+    with TemporaryDirectory() as folder:
+        for place, seq, sim_time, records in kept:
+            made = branched(records, Path(folder), at=seq, name=f"{place}.db", effects="simulate")
+            child = kernel_in(made, **config_of(setting))
+            assert child.world_digest() == world_digest_of(records)
+            assert child.record_count == len(records) + 1
+            child.decide_group([], sim_time)  # what left no trace may have moved its clock
+            live(child, life[place:], time_of(life[:place]))
+            assert (child.seq, child.digest()) == (parent.seq, parent.digest())
+            assert whole(child) == whole(parent)
+
+
+def whole(kernel: Kernel) -> Any:
+    """State and books; what is scheduled without its chain and number, which are the log's own."""
+    _, state, books = from_canonical(dump(kernel.tree, kernel.ledger))
+    scheduled = [decode_record(data) for data in books["scheduled"]]
+    books["scheduled"] = [msgspec.structs.replace(one, prev=b"", batch_id="") for one in scheduled]
+    return state, books
+
+
+def world_digest_of(records: list[bytes]) -> str:
+    past = fold(log_of(records))
+    return world_digest(past.state, past.ledger).hex()
+
+
+@EACH_SETTING
+@pytest.mark.parametrize("seed", [3, 4])
+def test_what_happened_happens_again_in_a_fork_of_any_seq(setting, seed, tmp_path):
+    """what-if with nothing otherwise = the parent, whatever left no trace in between."""
+    log: list[bytes] = []
+    parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
+    live(parent, long_life(seed, 60))
+    for at in ends_of_groups(log)[2::9]:
+        made = branched(log, tmp_path, at, f"{at}.db", effects="simulate", is_replayed=True)
+        report = made.what_if
+        assert report is not None
+        assert (report.stopped, report.notes) == ("", [])
+        assert report.batches == report.same
+        assert report.changed_otherwise == report.effects_unanswered == 0
+        assert (report.seq, report.digest) == (parent.seq, parent.digest())
+        assert (report.parent_seq, report.parent_digest) == (report.seq, report.digest)
+        assert diff(log_of(log), open_event_log(made.store)).is_empty
+
+
+@EACH_SETTING
+def test_a_fork_is_verified_and_decided_again_from_its_parents_beginning(setting, tmp_path):
+    log: list[bytes] = []
+    parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
+    live(parent, long_life(5, 60))
+    at = ends_of_groups(log)[len(log) // 4]
+    made = branched(
+        log, tmp_path, at, put={f"{THINGS}/new": {"x": 1}}, effects="simulate", is_replayed=True
+    )
+    decided = redecide(open_event_log(made.store), DOMAINS)
+    assert decided.verification.first_divergence is None
+    assert decided.undecided == ()
+    parting = bisect(log_of(log), open_event_log(made.store), DOMAINS)
+    assert (parting.record, parting.seq) == (made.record, at)
+
+
+# it says where it comes from
+
+
+def a_lab(**options: Any) -> list[bytes]:
+    """Alice adds, somebody makes a thing, mail is asked for and is on its way."""
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log, **options)
+    kernel.decide([add("a:0"), add("a:1")])
+    kernel.decide([intent("Put", {"thing": "c", "field": "x", "value": [1, 2]}, "p")])
+    kernel.decide([intent("Mail", {"count": 2}, "m")])
+    kernel.decide({"intents": [add("late", agent_id="bob")], "sim_time": 50.0}, 1.0)
+    return log
+
+
+def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
+    log = a_lab()
+    made = branched(log, tmp_path)
+    records = records_in(made.store)
+    assert records[: len(log)] == log
+    first = decode_record(records[len(log)])
+    assert isinstance(first, Forked)
+    assert first.prev == record_hash(log[-1]) == bytes.fromhex(made.chain)
+    assert (first.parent, first.seq, made.record) == ("world", made.seq, len(log))
+    assert first.world == made.world != "world"
+    header = fold(open_event_log(made.store)).header
+    assert isinstance(header, Branched)
+    assert (header.world, header.branch) == (made.world, ("world", made.seq))
+
+
+def test_two_forks_of_one_place_have_names_of_their_own(tmp_path):
+    log = a_lab()
+    names = {branched(log, tmp_path, name=f"{n}.db").world for n in range(3)}
+    assert len(names) == 3
+    assert branched(log, tmp_path, name="named.db", world="mine").world == "mine"
+    for name in ("world", "", "a/b", "x" * 129):
+        with pytest.raises(ValueError, match="a name of its own"):
+            branched(log, tmp_path, name="no.db", world=name or "\n")
+
+
+def test_a_fork_of_a_fork_is_one(tmp_path):
+    log = a_lab()
+    once = branched(log, tmp_path, name="once.db")
+    twice = branched(records_in(once.store), tmp_path, name="twice.db")
+    assert (once.parent, twice.parent) == ("world", once.world)
+    assert redecide(open_event_log(twice.store), DOMAINS).verification.is_ok
+    before = branched(records_in(twice.store), tmp_path, 3, "before.db", is_replayed=True)
+    assert before.what_if is not None
+    assert "fork it here or later" in before.what_if.stopped
+
+
+# it shares nothing
+
+
+def bytes_of(folder: Path, stem: str) -> dict[str, str]:
+    files = [p for p in folder.rglob("*") if stem in str(p.relative_to(folder)) and p.is_file()]
+    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_no_byte_of_the_parent_changes(tmp_path):
+    log = write_log(tmp_path / "parent.db", a_lab())
+    snapshot_at(log, records_in(log.url), 6)
+    before = bytes_of(tmp_path, "parent")
+    assert len(before) == 2
+    made = fork(
+        log,
+        str(tmp_path / "child.db"),
+        Branch(put={f"{COUNTS}/alice/count": 40}, dropped=["bob"], is_replayed=True),
+        at=6,
+        domains=DOMAINS,
+    )
+    child: list[bytes] = []
+    kernel = kernel_in(made, child)
+    assert kernel.decide([add("more")]).admitted
+    write_log(tmp_path / "child.db", [*records_in(made.store), *child])
+    assert bytes_of(tmp_path, "parent") == before
+    assert fold(log).state.get(COUNTS, "alice", "count") == 2
+
+
+async def test_a_running_world_is_forked_and_goes_on(tmp_path):
+    config = OrchestratorConfig(store=f"sqlite:///{tmp_path / 'town.db'}", world="town")
+    async with Orchestrator(World(), config) as town:
+        ann = await town.register_agent("ann", position=[0, 0])
+        await ann.submit([ann.intent("Move", to=[1, 0])])
+        live_fork = await town.fork(str(tmp_path / "live.db"))
+        beside = fork(open_event_log(config.store), str(tmp_path / "beside.db"))
+        await ann.submit([ann.intent("Move", to=[2, 0])])
+        assert live_fork.seq == beside.seq == town.seq - 1
+        assert await town.state("world.agents/ann/position") == [2, 0, 0]
+    for made in (live_fork, beside):
+        config = OrchestratorConfig(store=made.store, world=made.world)
+        async with Orchestrator(World(), config) as branch:
+            assert await branch.state("world.agents/ann/position") == [1, 0, 0]
+            again = await branch.register_agent("ann")
+            assert (await again.submit([again.intent("Move", to=[9, 9])])).admitted
+        assert redecide(open_event_log(made.store)).verification.is_ok
+
+
+async def test_a_world_in_memory_is_forked_into_a_file(tmp_path):
+    async with Orchestrator(World()) as world:
+        await world.register_agent("ann", position=[3, 0])
+        made = await world.fork(str(tmp_path / "kept.db"), Branch(world="kept"), at=world.seq)
+    assert fold(open_event_log(made.store)).state.exists("world.agents", "ann")
+
+
+def test_an_opened_fork_needs_its_own_name(tmp_path):
+    made = branched(a_lab(), tmp_path)
+    with pytest.raises(StoreError, match="open it with its own"):
+        kernel_in(replace(made, world="world"))
+
+
+# where, and into what
+
+
+def test_a_seq_inside_a_batch_is_refused_and_its_ends_are_named(tmp_path):
+    log = a_lab()
+    with pytest.raises(StoreError, match=r"inside a batch.* are seq 4 and 6"):
+        branched(log, tmp_path, 5)
+    with pytest.raises(StoreError, match=r"it ends at seq \d+"):
+        branched(log, tmp_path, 99)
+    with pytest.raises(StoreError, match="is empty"):
+        branched([], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fork_is_made_where_nothing_is(tmp_path):
+    log = a_lab()
+    made = branched(log, tmp_path)
+    with pytest.raises(StoreError, match="it is there already"):
+        branched(log, tmp_path)
+    (tmp_path / "left.db.snapshots").mkdir()
+    with pytest.raises(StoreError, match="it is there already"):
+        branched(log, tmp_path, name="left.db")
+    with pytest.raises(StoreError, match="no such directory"):
+        branched(log, tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="a log of its own in a file"):
+        fork(log_of(log), "memory://")
+    assert fork(log_of(log), str(tmp_path / "plain")).store.endswith("plain.db")
+    assert made.store.endswith("f.db")
+
+
+def test_a_fork_that_fails_leaves_nothing(tmp_path):
+    log = a_lab()
+    bent = encode_record(msgspec.structs.replace(decode_record(log[4]), now_ns=7))
+    parent = write_log(tmp_path / "parent.db", log)
+    snapshot_at(parent, log, 6)
+    broken = stored_as_it_is(tmp_path / "bent.db", [*log[:4], bent, *log[5:]])
+    files_of(parent).folder.rename(tmp_path / "bent.db.snapshots")
+    there = sorted(tmp_path.iterdir())
+    with pytest.raises(StoreError, match="chain is broken"):
+        fork(broken, str(tmp_path / "child.db"))
+    assert sorted(tmp_path.iterdir()) == there
+
+
+def stored_as_it_is(path: Path, records: list[bytes]) -> EventLog:
+    """Keep records in a file, whether or not they hold together."""
+    log = open_event_log(f"sqlite:///{path}?synchronous=off")
+    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    log.close()
+    return log
+
+
+def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
+    records = a_lab()
+    log = write_log(tmp_path / "parent.db", records)
+    snapshot_at(log, records, 6)
+    snapshot_at(log, records, len(records))
+    cut_at(log, 5)
+    made = fork(log, str(tmp_path / "child.db"), Branch(effects="simulate"))
+    child = open_event_log(made.store)
+    assert child.start() == log.start() != (0, 0)
+    past = fold(child)
+    assert past.state.digest() == fold(log_of(records)).state.digest()
+    assert redecide(child, DOMAINS).verification.is_ok
+    with pytest.raises(StoreError, match="was compacted up to"):
+        fork(log, str(tmp_path / "early.db"), at=3)
+
+
+# what is otherwise
+
+
+def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
+    log = a_lab()
+    made = branched(
+        log,
+        tmp_path,
+        put={
+            f"{COUNTS}/alice/count": 40,
+            f"{THINGS}/a": None,
+            f"{THINGS}/c": {"y": [1, {"z": None}]},
+            f"{THINGS}/new": {},
+        },
+        dropped=["bob"],
+    )
+    past = fold(open_event_log(made.store))
+    state = past.state
+    assert state.get(COUNTS, "alice", "count") == 40
+    stamp = state.collections[COUNTS].entities["alice"]
+    assert (stamp.seq, stamp.by) == (made.seq, "operator")
+    assert not state.exists(THINGS, "a")
+    assert state.entity(THINGS, "c") == {"y": (1, {"z": None})}
+    assert state.exists(THINGS, "new")
+    assert not state.exists(COUNTS, "bob")
+    assert past.ledger.seq == made.seq == decode_record(log[-1]).seq
+    assert list(past.ledger.agents) == ["alice"]
+    assert past.ledger.scheduled == {}  # what bob had there
+    decided = redecide(open_event_log(made.store), DOMAINS)
+    assert decided.verification.first_divergence is None
+    kernel = kernel_in(made)
+    assert kernel.decide([add("x", 15)]).admitted  # 40 + 15
+    assert kernel.decide([add("y", 15)]).codes == ("invariant_violated",)
+
+
+@pytest.mark.parametrize(
+    ("branch", "error", "said"),
+    [
+        ({"put": {f"{COUNTS}/alice/count": 61}}, ValidationError, "more than 60"),
+        ({"put": {f"{COUNTS}/nobody/count": 1}}, ValidationError, "no entity lab.counts/nobody"),
+        ({"put": {f"{THINGS}/z": None}}, ValidationError, "no entity lab.things/z"),
+        ({"put": {f"{THINGS}/a": 3}}, ValidationError, "an object of all its fields"),
+        ({"put": {THINGS: {}}}, ValidationError, "expected collection/entity"),
+        ({"put": {f"{THINGS}/a/x": float("nan")}}, ValidationError, "plain JSON"),
+        ({"put": {f"{THINGS}/a//": 1}}, ValidationError, "all its fields"),
+        ({"dropped": ["nobody"]}, AgentError, "cannot be dropped"),
+        ({"effects": "live"}, ValueError, "effects must be one of"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_no_fork_is_made(branch, error, said, tmp_path):
+    with pytest.raises(error, match=said):
+        branched(a_lab(), tmp_path, **branch)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_false_record_of_what_was_set_is_found(tmp_path):
+    log = a_lab()
+    made = branched(log, tmp_path, put={f"{COUNTS}/alice/count": 40})
+    *_, first = records_in(made.store)
+    record = decode_record(first)
+    assert isinstance(record, Forked)
+    (change,) = record.changes.entities
+    richer = msgspec.structs.replace(change, fields={"count": 50})
+    changes = msgspec.structs.replace(record.changes, entities=[richer])
+    forged = encode_record(msgspec.structs.replace(record, changes=changes))
+    divergence = redecide(log_of([*log, forged]), DOMAINS).verification.first_divergence
+    assert divergence is not None
+    assert divergence["what"] == "lab.counts/alice count"
+    assert "for a fork" in divergence["rule"]
+
+
+def test_where_no_rules_are_at_hand_a_fork_is_folded(tmp_path):
+    made = branched(a_lab(), tmp_path, put={f"{COUNTS}/alice/count": 40}, dropped=["bob"])
+    decided = redecide(open_event_log(made.store), ())
+    assert decided.verification.is_ok
+    assert decided.undecided
+    with pytest.raises(StoreError, match="cannot be decided by the domains given"):
+        branched_by_world(a_lab(), tmp_path)
+
+
+def branched_by_world(log: list[bytes], folder: Path) -> None:
+    fork(log_of(log), str(folder / "w.db"), Branch(dropped=["bob"]), domains=[World()])
+
+
+def test_effects_are_refused_in_a_fork_unless_they_are_to_be_simulated(tmp_path):
+    log = a_lab()
+    refusing = kernel_in(branched(log, tmp_path, name="refuse.db"))
+    assert refusing.decide([intent("Mail", {"count": 1}, "n")]).codes == ("tool_unregistered",)
+    made = branched(log, tmp_path, name="simulate.db", effects="simulate")
+    simulating = kernel_in(made)
+    assert simulating.decide([intent("Mail", {"count": 1}, "n")]).admitted
+    assert made.open_effects == 2
+    keys = {effect.key for effect in simulating.open_effects()}
+    assert {key.world for key in keys} == {made.world}
+    assert MAIL in simulating.ledger.executors

@@ -1,0 +1,219 @@
+"""One file for a whole log: what is packed is what is checked, and nothing in it can be changed."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from placet.runtime.history.diffing import diff
+from placet.runtime.history.explaining import explain
+from placet.runtime.history.log_reader import fold
+from placet.runtime.history.packing import Check, check, pack
+from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.stores.event_log_pack import PackEventLog, pack_at
+from placet.schemas.errors import StoreError
+from placet.schemas.pack import PACK_MAGIC, decode_pack, encode_pack
+from placet.schemas.record import LogGroup, decode_record, encode_record, record_hash
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.lives import live, long_life
+from tests.runtime.branches import DOMAINS, log_of
+from tests.runtime.logs import cut_at, snapshot_at, write_log
+
+
+def a_life(steps: int = 30) -> list[bytes]:
+    log: list[bytes] = []
+    live(kernel_of(DOMAINS, sink=log), long_life(9, steps))
+    return log
+
+
+def packed(log: list[bytes], path: Path, **options: Any) -> PackEventLog:
+    pack(log_of(log), path, **options)
+    return PackEventLog(path)
+
+
+def checked(path: Path) -> Check:
+    return check(PackEventLog(path), DOMAINS)
+
+
+def test_what_is_packed_is_what_is_checked(tmp_path):
+    """Check ∘ pack = the log: records, digest, decisions."""
+    log = a_life()
+    done = pack(log_of(log), tmp_path / "w.pack")
+    found = checked(tmp_path / "w.pack")
+    assert found.is_ok
+    assert (found.false, found.about) == ((), done.about)
+    assert found.redecision.undecided == ()
+    assert found.redecision.batches > 10
+    reader = PackEventLog(tmp_path / "w.pack")
+    assert [data for _, data in reader.read()] == log
+    assert reader.count() == len(log)
+    assert reader.size_bytes() == sum(map(len, log))
+    assert diff(log_of(log), reader).is_empty
+    assert done.size_bytes == (tmp_path / "w.pack").stat().st_size
+    assert found.as_dict()["ok"] is True
+
+
+def test_the_same_log_gives_the_same_bytes_however_it_lies(tmp_path):
+    log = a_life()
+    packed(log, tmp_path / "one.pack")
+    pack(write_log(tmp_path / "two.db", log), tmp_path / "two.pack")
+    pack(PackEventLog(tmp_path / "one.pack"), tmp_path / "three.pack")
+    kinds = {path.read_bytes() for path in tmp_path.glob("*.pack")}
+    assert len(kinds) == 1
+
+
+def test_a_pack_may_begin_later_with_a_snapshot_in_place_of_what_came_before(tmp_path):
+    log = a_life()
+    seqs = [decode_record(data).seq for data in log]
+    at = seqs[len(log) // 2]
+    whole, late = packed(log, tmp_path / "all.pack"), packed(log, tmp_path / "l.pack", from_seq=at)
+    assert late.start().record > 0
+    assert late.count() == whole.count()
+    assert checked(tmp_path / "l.pack").is_ok
+    assert fold(late, at).state.digest() == fold(whole, at).state.digest()
+    assert fold(late).state.digest() == fold(whole).state.digest()
+    assert late.find_seq(at) >= late.start().record
+    assert late.find_seq(10**6) == late.count()
+    with pytest.raises(StoreError, match="was compacted up to"):
+        fold(late, 2)
+    early = packed(log, tmp_path / "early.pack", from_seq=0)
+    assert early.start() == (0, 0)
+
+
+def test_a_compacted_log_is_packed_from_where_it_begins(tmp_path):
+    records = a_life()
+    log = write_log(tmp_path / "w.db", records)
+    for at in (len(records) // 2, len(records)):
+        snapshot_at(log, records, at)
+    cut_at(log, len(records) // 2 - 1)
+    pack(log, tmp_path / "w.pack")
+    assert PackEventLog(tmp_path / "w.pack").start() == log.start()
+    assert checked(tmp_path / "w.pack").is_ok
+    files = snapshots_of(log)
+    assert files is not None
+    for place in files.places():
+        (tmp_path / "w.db.snapshots" / place.name).unlink()
+    with pytest.raises(StoreError, match="no snapshot can be trusted"):
+        pack(log, tmp_path / "none.pack")
+
+
+def test_no_byte_of_a_pack_can_be_changed_unseen(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    kernel.decide([add("a:0")])
+    path = tmp_path / "w.pack"
+    packed(log, path)
+    data = path.read_bytes()
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        with pytest.raises(ValueError, match=r"checksum|does not begin"):
+            decode_pack(bytes(flipped))
+        if place % 100 == 0:
+            path.write_bytes(flipped)
+            with pytest.raises(StoreError, match=r"checksum|does not begin"):
+                checked(path)
+    for cut in (0, 5, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(StoreError, match="cannot read"):
+            checked(path)
+    path.write_bytes(data + b"\0")
+    with pytest.raises(StoreError, match="checksum"):
+        checked(path)
+    path.write_bytes(data)
+    assert checked(path).is_ok
+
+
+def forged(path: Path, **fields: Any) -> None:
+    """Change a pack and give it a new checksum, as whoever means to deceive would."""
+    held = decode_pack(path.read_bytes())
+    path.write_bytes(encode_pack(msgspec.structs.replace(held, **fields)))
+
+
+def test_who_forges_the_checksum_too_is_found_by_chain_by_rule_and_by_word(tmp_path):
+    log = a_life(12)
+    path = tmp_path / "w.pack"
+    packed(log, path)
+    sound = path.read_bytes()
+    for place in range(1, len(log)):  # a record that is left out
+        forged(path, records=[*log[:place], *log[place + 1 :]])
+        assert not checked(path).is_ok
+        path.write_bytes(sound)
+    rich = rechained(log)
+    forged(path, records=rich)
+    found = checked(path)
+    assert not found.is_ok
+    assert found.redecision.verification.first_divergence is not None
+    assert "decided again" in found.redecision.verification.first_divergence["why"]
+    path.write_bytes(sound)
+    about = PackEventLog(path).pack.about
+    for name in about:
+        forged(path, about={**about, name: "false"})
+        assert checked(path).false == (name,)
+        assert not checked(path).is_ok
+        path.write_bytes(sound)
+
+
+def rechained(log: list[bytes]) -> list[bytes]:
+    """Let one batch have been proposed by another, and hash all after it anew."""
+    forgery: list[bytes] = []
+    is_done = False
+    for data in log:
+        record: Any = decode_record(data)
+        if forgery:
+            record = msgspec.structs.replace(record, prev=record_hash(forgery[-1]))
+        entities = getattr(getattr(record, "changes", None), "entities", None)
+        if forgery and entities and not is_done and entities[0].fields:
+            richer = msgspec.structs.replace(entities[0], fields={"count": 59})
+            changes = msgspec.structs.replace(record.changes, entities=[richer, *entities[1:]])
+            record, is_done = msgspec.structs.replace(record, changes=changes), True
+        forgery.append(encode_record(record))
+    assert is_done
+    return forgery
+
+
+def test_a_pack_answers_what_a_store_answers_and_nobody_writes_it(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    kernel.decide([intent("Take", {"amount": 9}, "t")])
+    reader = packed(log, tmp_path / "w.pack")
+    assert explain(reader, "alice", "t", DOMAINS).answer == "refused"
+    reader.close()
+    group = LogGroup(len(log), kernel.seq, kernel.seq, log[:1])
+    for write in (
+        reader.open,
+        lambda: reader.append(group, 1),
+        lambda: reader.compact(1, 1, groups_max=1),
+    ):
+        with pytest.raises(StoreError, match="a pack, which nobody writes"):
+            write()
+    snapshots = snapshots_of(packed(log, tmp_path / "l.pack", from_seq=kernel.seq))
+    assert snapshots is not None
+    (place,) = snapshots.places()
+    assert place == Place(len(log), kernel.seq)
+    with pytest.raises(OSError, match="nobody writes a pack"):
+        snapshots.write(snapshots.read(place))
+    with pytest.raises(OSError, match="nobody writes a pack"):
+        snapshots.keep([])
+
+
+def test_a_pack_is_known_by_its_first_bytes(tmp_path):
+    path = tmp_path / "w.pack"
+    packed(a_life(3), path)
+    assert pack_at(str(path)) is not None
+    found = pack_at(f"pack:///{path}")
+    assert found is not None
+    assert found.url.startswith("pack:///")
+    for text in (str(tmp_path), str(tmp_path / "none"), "a\0b", str(Path(__file__))):
+        assert pack_at(text) is None
+    with pytest.raises(StoreError, match="it is there already"):
+        pack(log_of(a_life(3)), path)
+    with pytest.raises(StoreError, match="cannot pack into"):
+        pack(log_of(a_life(3)), tmp_path / "nowhere" / "w.pack")
+    with pytest.raises(StoreError, match="there is no world"):
+        pack(log_of([]), tmp_path / "empty.pack")
+    forged(path, version=9)
+    with pytest.raises(StoreError, match="pack version 9 is unknown"):
+        PackEventLog(path).count()
+    assert path.read_bytes().startswith(PACK_MAGIC)

@@ -1,0 +1,163 @@
+"""The bundled scenario `rush`, and what a report says of who won against whom."""
+
+import asyncio
+import json
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.runtime.cli.run_report import report_lines
+from placet.runtime.history.log_reader import verify
+from placet.runtime.scenarios import load
+from placet.runtime.scenarios.contests import Contests, Pair, jain, jain_of_a_lottery
+from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.refusal import Refusal, Stage
+from placet.schemas.verdict import Verdict
+from tests.kernel.builders import intent
+
+
+def run(store: str = "memory://", **changed: Any) -> RunReport:
+    overrides = [f"{key.replace('__', '.')}={value}" for key, value in changed.items()]
+    return asyncio.run(ScenarioRunner(load("rush", overrides=overrides), store=store).run())
+
+
+# The scenario
+
+
+def test_a_rush_is_the_same_in_memory_and_on_disk_and_its_log_holds(tmp_path):
+    store = f"sqlite:///{tmp_path}/rush.db"
+    small: dict[str, Any] = {"agents__guest__count": 60, "ticks": 10}
+    reports = [run(**small), run(store, **small), run(**small)]
+    assert len({report.digest for report in reports}) == 1
+    assert len({json.dumps(report.contests.as_dict(60)) for report in reports}) == 1
+    verified = verify(open_event_log(store))
+    assert (verified.is_ok, verified.digest) == (True, reports[0].digest)
+    assert run(seed=2, **small).digest != reports[0].digest
+
+
+@pytest.mark.slow
+def test_two_thousand_want_twenty_things_and_each_thing_is_won_each_time():
+    report = run()
+    scenario = report.scenario
+    assert scenario.agents_count == 2000
+    assert report.contests.wins.total() == 20 * scenario.ticks / 2
+    assert set(report.refusals) == {"domain/conflict"}
+    figures = report.contests.as_dict(2000)
+    assert figures["jain_decided"] > 0.99
+    assert figures["jain_wins"] == pytest.approx(figures["jain_wins_of_a_lottery"], rel=0.15)
+
+
+def test_wins_of_a_rush_are_drawn_among_all_alike():
+    """Chi-square over 40 agents and 400 wins; the seed is fixed, so it is the same every time.
+
+    A gate that favored the lowest name, index or the first to come would be far out of it.
+    """
+    report = run(agents__guest__count=40, objects__prize__count=1, ticks=800)
+    wins = report.contests.wins
+    expected = wins.total() / 40
+    assert wins.total() == 400
+    statistic = sum((wins[f"guest_{n}"] - expected) ** 2 / expected for n in range(1, 41))
+    # Wilson and Hilferty: the cube root of a chi-square over its degrees is about normal.
+    degrees = 39
+    normal = NormalDist(1 - 2 / (9 * degrees), (2 / (9 * degrees)) ** 0.5)
+    assert 0.001 < normal.cdf((statistic / degrees) ** (1 / 3)) < 0.999
+
+
+def test_the_report_for_people_says_who_won_how_evenly_and_who_lost_to_whom():
+    report = run(agents__guest__count=30, objects__prize__count=1, ticks=20)
+    text = "\n".join(report_lines(report, None, ""))
+    assert "what several wanted in the same moment" in text
+    assert "10 times, among 30 who" in text
+    assert "batches decided 0.99" in text or "batches decided 1.000" in text
+    (loser, winner), count = report.contests.top_pairs()[0]
+    assert f"{loser} to {winner} {count} times" in text
+
+
+# The figures
+
+
+def lost(agent_id: str, winner: str, resource: str = "lamp") -> tuple[list[Any], Verdict]:
+    details = {"winner": winner, "resource": resource}
+    refusal = Refusal("conflict", "taken", Stage.DOMAIN, index=0, details=details)
+    return [intent("Grab", agent_id=agent_id)], Verdict("", False, None, 0, 0.0, (refusal,))
+
+
+def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
+    contests = Contests()
+    for _ in range(2):
+        contests.begin_group()
+        for loser in ("bob", "cid", "dan"):
+            contests.count(*lost(loser, "ann"))
+        contests.count(*lost("bob", "dan", "chair"))
+    assert contests.wins == {"ann": 2, "dan": 2}
+    assert contests.entered == {"ann", "bob", "cid", "dan"}
+    assert contests.top_pairs() == [
+        (Pair("bob", "ann"), 2),
+        (Pair("bob", "dan"), 2),
+        (Pair("cid", "ann"), 2),
+    ]
+    assert contests.as_dict(4)["jain_wins"] == 0.5
+
+
+def test_what_is_turned_away_at_the_door_is_not_decided():
+    contests = Contests()
+    refusal = Refusal("queue_full", "full", Stage.DOOR)
+    batch: list[Any] = [intent("Grab", agent_id="ann")]
+    contests.count(batch, Verdict("", False, None, 0, 0.0, (refusal,)))
+    assert not contests.decided
+    contests.count(batch, Verdict("", True, 1, 1, 0.0, ()))
+    assert contests.decided == {"ann": 1}
+
+
+def test_a_run_without_contests_has_figures_all_the_same():
+    figures = Contests().as_dict(0)
+    assert figures["jain_wins"] is figures["jain_decided"] is None
+    assert figures["jain_wins_of_a_lottery"] is None
+    assert figures["lost_to"] == []
+
+
+def test_pairs_are_bounded_and_those_that_are_known_go_on(monkeypatch):
+    monkeypatch.setattr("placet.runtime.scenarios.contests.PAIRS_MAX", 2)
+    contests = Contests()
+    for loser in ("bob", "cid", "dan", "bob"):
+        contests.count(*lost(loser, "ann"))
+    assert contests.pairs == {("bob", "ann"): 2, ("cid", "ann"): 1}
+
+
+@pytest.mark.parametrize(
+    ("parts", "count", "index"),
+    [([3, 3, 3], 3, 1.0), ([5], 4, 0.25), ([1, 1], 4, 0.5), ([], 4, None), ([4, 2], 2, 0.9)],
+)
+def test_the_index_of_parts(parts, count, index):
+    assert jain(parts, count) == (None if index is None else pytest.approx(index))
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=20), st.integers(1, 9))
+def test_the_index_is_between_one_nth_and_one_whatever_the_scale(parts, scale):
+    index = jain(parts, len(parts))
+    assert index is not None
+    assert 1 / len(parts) - 1e-9 <= index <= 1 + 1e-9
+    assert jain([part * scale for part in parts], len(parts)) == pytest.approx(index)
+
+
+def test_a_lottery_comes_nearer_to_one_the_more_is_won():
+    indices = [jain_of_a_lottery(wins, 50) or 0.0 for wins in (1, 10, 100, 1000, 100_000)]
+    assert indices[0] == pytest.approx(1 / 50)
+    assert all(one < other for one, other in pairwise(indices))
+    assert indices[-1] > 0.999
+    assert jain_of_a_lottery(0, 50) is None
+
+
+def test_the_lottery_it_is_compared_with_is_what_drawing_gives():
+    chance, mean = Random(1), 0.0
+    for _ in range(200):
+        wins = Counter(chance.randrange(20) for _ in range(60))
+        mean += (jain(wins.values(), 20) or 0.0) / 200
+    assert mean == pytest.approx(jain_of_a_lottery(60, 20), rel=0.03)

@@ -1,0 +1,236 @@
+"""What if: a parent's own inputs in a fork in which something is otherwise."""
+
+from pathlib import Path
+from typing import Any
+
+from placet.kernel import Kernel, Kind
+from placet.runtime.history.forking import Branch, fork
+from placet.runtime.history.redecision import redecide
+from placet.runtime.history.what_if import WhatIf
+from placet.runtime.stores.event_log_url import open_event_log
+from placet.schemas.config import KernelConfig
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.limits import Limits
+from tests.golden.post import Post, Watchman
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
+from tests.runtime.branches import DOMAINS, branched, log_of
+
+
+def replayed(log: list[bytes], folder: Path, at: int, **branch: Any) -> WhatIf:
+    """Fork, decide the rest again, and check that what came of it holds."""
+    made = branched(log, folder, at, **{"effects": "simulate", "is_replayed": True, **branch})
+    decided = redecide(open_event_log(made.store), DOMAINS)
+    assert decided.verification.first_divergence is None
+    assert made.what_if is not None
+    return made.what_if
+
+
+def told(report: WhatIf) -> list[tuple[str, str]]:
+    return [
+        (str(one.was), "not proposed" if one.now is None else str(one.now))
+        for one in report.changed
+    ]
+
+
+def test_it_is_told_what_would_have_been_refused_and_what_admitted(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    at = kernel.seq
+    kernel.decide([add("a:0", 30)])
+    kernel.decide([add("a:1", 40)])  # 70 is more than 60
+    kernel.decide([intent("Take", {"amount": 30}, "t")])
+    kernel.decide([intent("Clamp", {"amount": 5}, "c")])
+    poorer = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": -20})
+    assert told(poorer) == [
+        ("refused: invariant_violated", "admitted"),
+    ]
+    assert (poorer.admitted_instead, poorer.refused_instead, poorer.same) == (1, 0, 3)
+    assert poorer.changed_otherwise == 2  # what alice has after adding and after taking
+    richer = replayed(log, tmp_path, at, name="r.db", put={f"{COUNTS}/alice/count": 50})
+    assert told(richer) == [("admitted", "refused: invariant_violated")]
+    one = richer.changed[0]
+    assert (one.seq, one.was.req_ids, one.was.agent_ids) == (at, ("a:0",), ("alice",))
+    assert "more than 60" in one.why
+    assert richer.as_dict()["changed"][0]["now"] == "refused: invariant_violated"
+    assert richer.digest == richer.parent_digest  # alice's counter was set in the end
+    assert richer.seq == richer.parent_seq - 1
+
+
+def test_a_view_names_the_same_moment_though_the_fork_counts_otherwise(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log, staleness_threshold=1)
+    at = kernel.seq
+    kernel.decide([add("a:0", 30, context_seq=kernel.seq)])
+    kernel.decide([add("a:1", 1, context_seq=kernel.seq)])
+    kernel.decide([add("b:0", 1, agent_id="bob", context_seq=kernel.seq)])
+    report = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 59})
+    # a:0 is refused, so all later seqs are one less: not from the future, and not stale either.
+    assert told(report) == [("admitted", "refused: invariant_violated")]
+
+
+def test_what_dropped_agents_did_is_left_out(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    at = kernel.seq
+    kernel.decide([add("b:0", agent_id="bob")])
+    kernel.decide([add("a:0"), add("b:1", agent_id="bob")])
+    kernel.change_agent("bob", "suspended")
+    kernel.change_agent("bob", "removed")
+    kernel.register_agent("bob")
+    report = replayed(log, tmp_path, at, dropped=["bob"])
+    assert report.not_proposed == 1
+    assert told(report) == [("admitted", "refused: agent_unknown")]
+    assert report.notes == []
+
+
+def test_outcomes_that_were_recorded_are_those_of_the_same_effects(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    kernel.decide([intent("Mail", {"count": 1}, "before")])
+    at = kernel.seq
+    kernel.decide([add("a:0", 30)])
+    kernel.decide([intent("Mail", {"count": 2}, "m")])
+    for effect in kernel.open_effects():
+        kernel.settle(Settlement(effect.key, succeeded=True, output="sent"))
+    same = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 59})
+    assert (same.refused_instead, same.effects_answered, same.effects_unanswered) == (1, 3, 0)
+    refused = replayed(log, tmp_path, at, name="r.db", effects="refuse")
+    assert told(refused) == [("admitted", "refused: tool_unregistered")]
+    # what was open at the fork has its outcome; what was not asked for has none
+    assert (refused.effects_answered, refused.effects_unanswered) == (1, 2)
+
+
+class Choosy(Lab):
+    """Mails the agent's count, so that another count asks for another mail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def mail(draft: Any, given: Any) -> None:
+            draft.emit(MAIL, {"count": draft.get(COUNTS, given["agent_id"], "count")})
+
+        self.kinds = [*Lab.kinds, Kind("Tell", Amount, mail, effects=(MAIL,))]
+
+
+def test_an_outcome_is_not_taken_for_that_of_another_effect(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(Choosy(), sink=log)
+    at = kernel.seq
+    kernel.decide([intent("Tell", {"amount": 0}, "m")])
+    kernel.settle(Settlement(EffectKey("world", kernel.seq, 0), succeeded=True))
+    branch = Branch(put={f"{COUNTS}/alice/count": 7}, effects="simulate", is_replayed=True)
+    made = fork(log_of(log), str(tmp_path / "f.db"), branch, at=at, domains=[Choosy()])
+    assert made.what_if is not None
+    assert (made.what_if.effects_answered, made.what_if.effects_unanswered) == (0, 1)
+    assert made.what_if.same == 1
+
+
+def test_what_is_scheduled_in_one_world_alone_is_due_there_alone(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    at = kernel.seq
+    kernel.decide({"intents": [add("s:0", agent_id="bob")], "sim_time": 5.0}, 1.0)
+    kernel.decide({"intents": [add("s:1")], "sim_time": 6.0}, 1.0)
+    kernel.tick(7.0)
+    kernel.decide([add("a:0")], 8.0)
+    same = replayed(log, tmp_path, at)
+    assert (same.batches, same.same) == (5, 5)
+    without = replayed(log, tmp_path, at, name="w.db", dropped=["bob"])
+    assert (without.batches, without.same, without.not_proposed) == (3, 3, 2)
+
+
+def test_what_cannot_happen_in_the_fork_is_told_with_what_was_to_come_of_it(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    seen = kernel.seq
+    kernel.decide([add("a:0")])
+    at = kernel.seq
+    look = intent("Look", {"thing": "a"}, "l:0", context_seq=seen)
+    kernel.decide({"intents": [look], "sim_time": 5.0}, 1.0)
+    both = [intent("Look", {"thing": "a"}, "l:1", context_seq=seen), add("a:1", 99)]
+    kernel.decide(both, 2.0)
+    kernel.amend([(THINGS, "b", {"value": 1}, False)], "set right")
+    kernel.decide([], 6.0)
+    kernel.decide([add("a:2")], 6.0)
+    report = replayed(log, tmp_path, at, put={f"{THINGS}/a/value": 5, f"{THINGS}/b": None})
+    assert told(report) == [
+        ("scheduled", "refused: stale_context"),
+        ("refused: invariant_violated", "refused: stale_context"),
+        ("admitted", "not proposed"),
+    ]
+    assert (report.refused_instead, report.otherwise, report.same) == (2, 1, 1)
+    assert "not done again" in report.notes[0]
+    assert "no entity lab.things/b" in report.notes[0]
+
+
+def test_rules_and_settings_that_changed_change_again(tmp_path):
+    log: list[bytes] = []
+    kernel = Kernel(Post(2), KernelConfig(), sink=log.append)
+    kernel.register_agent("ann")
+    kernel.change_executor("mail", 9)
+    at = kernel.seq
+    send = {"to": "ann", "weight": 3}
+    kernel.decide([intent("Send", send, "s:0", agent_id="ann")])
+    tight = KernelConfig(limits=Limits(batch_intents_max=2))
+    kernel = Kernel(Post(), tight, sink=log.append, history=list(log))
+    kernel.decide([intent("Send", {"to": "ann", "grams": 30}, "s:1", agent_id="ann")])
+    kernel.decide([intent("Send", {"to": "nobody", "grams": 30}, "s:2", agent_id="ann")])
+
+    def domains(then: Any) -> list[Post]:
+        return [Post(2 if then.kinds["Send"] == "1" else 3)]
+
+    branch = Branch(effects="simulate", is_replayed=True)
+    made = fork(log_of(log), str(tmp_path / "f.db"), branch, at=at, domains=domains)
+    report = made.what_if
+    assert report is not None
+    assert (report.stopped, report.batches, report.same) == ("", 3, 3)
+    assert report.digest == report.parent_digest
+    assert redecide(open_event_log(made.store), domains).verification.is_ok
+
+    def only_once(then: Any) -> list[Post]:
+        return [Post(2)]
+
+    made = fork(log_of(log), str(tmp_path / "g.db"), branch, at=at, domains=only_once)
+    assert made.what_if is not None
+    assert "cannot be decided by the domains given" in made.what_if.stopped
+    assert made.what_if.batches == 1
+
+
+def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
+    log: list[bytes] = []
+    kernel = Kernel(Post(), KernelConfig(), effect_validator=Watchman(), sink=log.append)
+    kernel.register_agent("ann")
+    at = kernel.seq
+    kernel.change_executor("mail", 9)
+    kernel.decide([intent("Send", {"to": "ann", "grams": 770}, "s:0", agent_id="ann")])
+    branch = Branch(effects="simulate", is_replayed=True)
+    reports = [
+        fork(log_of(log), str(tmp_path / f"{n}.db"), branch, at=at, domains=[Post()], validator=v)
+        for n, v in enumerate([None, Watchman()])
+    ]
+    without, beside = [made.what_if for made in reports]
+    assert without is not None
+    assert beside is not None
+    assert told(without) == [("refused: post.refused", "admitted")]
+    assert "is not asked here" in without.notes[0]
+    assert (beside.same, beside.notes) == (1, [])
+
+
+def test_claims_of_a_group_that_the_fork_cuts_in_two_are_said_to_be_free(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    before = kernel.seq
+    kernel.decide_group(
+        [[intent("Grab", {"thing": "a"}, agent_id=name)] for name in ("alice", "bob")]
+    )
+    report = replayed(log, tmp_path, before + 1)
+    assert report.batches == 0  # the second was refused at that very seq, and is before the fork
+    log.clear()
+    kernel = kernel_of(DOMAINS, sink=log)
+    kernel.decide_group(
+        [[intent("Put", {"thing": name, "field": "x"}, agent_id=name)] for name in ("alice", "bob")]
+    )
+    report = replayed(log, tmp_path, before + 1, name="g.db")
+    assert report.same == 1
+    assert "inside a group" in report.notes[0]
