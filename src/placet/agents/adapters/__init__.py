@@ -1,0 +1,31 @@
+"""The proposers that come with placet, and the way in for anybody else's."""
+
+from inspect import iscoroutinefunction
+
+from placet.agents.adapter import Adapter
+from placet.agents.adapters.calling import Callable
+from placet.agents.adapters.human import Human
+from placet.agents.adapters.replay import Replay
+from placet.agents.adapters.scripted import Scripted
+from placet.agents.adapters.subclassed import Subclassed
+from placet.agents.chat_intent import AgentAdapter
+
+__all__ = ["Callable", "Human", "Replay", "Scripted", "as_adapter"]
+
+
+def as_adapter(given: object) -> Adapter:
+    """Take anything that proposes: an adapter, seed 002's `AgentAdapter`, or a function.
+
+    Raises:
+        TypeError: It is none of these.
+    """
+    if isinstance(given, AgentAdapter):
+        return Subclassed(given)
+    if iscoroutinefunction(getattr(given, "propose", None)) and isinstance(given, Adapter):
+        return given
+    if callable(given):
+        return Callable(given)
+    raise TypeError(
+        "an adapter has `async def propose(context)`, subclasses AgentAdapter, or is a function of "
+        f"a context; got {type(given).__name__}"
+    )

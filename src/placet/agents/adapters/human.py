@@ -1,0 +1,70 @@
+"""A person as a proposer: what is asked waits in a list until somebody answers it."""
+
+from typing import NamedTuple
+
+import anyio
+
+from placet.agents.adapter import Context, Raw
+from placet.agents.adapters.scripted import Answer, raw_of_step
+
+
+class Question(NamedTuple):
+    """What a person is asked.
+
+    Attributes:
+        number: By which it is answered.
+        context: What the person may know.
+    """
+
+    number: int
+    context: Context
+
+
+class Human:
+    """Waits for a person. A person's proposal passes through the same gate as a model's."""
+
+    is_priced = True
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._open: dict[int, tuple[Context, anyio.Event]] = {}
+        self._answers: dict[int, Raw] = {}
+        self._news = anyio.Event()
+
+    @property
+    def questions(self) -> list[Question]:
+        """What waits for an answer, oldest first."""
+        return [Question(number, context) for number, (context, _) in self._open.items()]
+
+    async def asked(self) -> Question:
+        """Wait until something is asked, and give the oldest question."""
+        while not self._open:
+            await self._news.wait()
+        return self.questions[0]
+
+    def answer(
+        self,
+        number: int,
+        step: Answer,
+    ) -> None:
+        """Answer a question: with a plan, a list of `(kind, payload)`, or words as `Raw(text=…)`.
+
+        Raises:
+            KeyError: It does not wait (any more).
+        """
+        context, event = self._open.pop(number)
+        self._answers[number] = raw_of_step(step, context)
+        event.set()
+
+    async def propose(self, context: Context) -> Raw:
+        """Wait for the person."""
+        self._asked += 1
+        number, event = self._asked, anyio.Event()
+        self._open[number] = (context, event)
+        self._news.set()
+        self._news = anyio.Event()
+        try:
+            await event.wait()
+        finally:
+            self._open.pop(number, None)
+        return self._answers.pop(number)

@@ -1,0 +1,67 @@
+"""Answers that were written beforehand: for tests, schedules and demonstrations."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from placet.agents.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.plan import VERSION
+from placet.schemas.codec import Json
+
+Answer: TypeAlias = Raw | str | Mapping[str, Json] | Sequence[tuple[str, Mapping[str, Json]]]
+"""An answer, a plan as text or object, or a list of `(kind, payload)`."""
+Step: TypeAlias = Answer | Exception
+
+
+class Scripted:
+    """Gives its steps one after the other, whatever it is asked.
+
+    Args:
+        steps: Each an answer, a plan as text or object, a list of `(kind, payload)`, or an
+            exception to raise.
+        is_looping: Begin again when the script is over.
+    """
+
+    def __init__(self, steps: Iterable[Step], *, is_looping: bool = False) -> None:
+        self._steps = list(steps)
+        self._is_looping = is_looping
+        self._next: Iterator[Step] = iter(self._steps)
+
+    async def propose(self, context: Context) -> Raw:
+        """Give the next step.
+
+        Raises:
+            PlannerUnavailable: The script is over.
+            Exception: What the script says.
+        """
+        step = next(self._next, None)
+        if step is None and self._is_looping and self._steps:
+            self._next = iter(self._steps)
+            step = next(self._next)
+        if step is None:
+            raise PlannerUnavailable("the script is over")
+        if isinstance(step, Exception):
+            raise step
+        return raw_of_step(step, context)
+
+
+def raw_of_step(
+    step: Answer,
+    context: Context,
+) -> Raw:
+    """Make an answer of what scripts and functions give."""
+    if isinstance(step, Raw):
+        return step
+    if isinstance(step, str | Mapping):
+        return Raw(plan=step if isinstance(step, str) else dict(step))
+    actions = [{"kind": kind, "payload": dict(payload)} for kind, payload in step]
+    return Raw(plan=plan_of(context, actions))
+
+
+def plan_of(context: Context, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:
+    """Make a plan, as text would say it, on the ground of a context."""
+    return {
+        "version": VERSION,
+        "goal": (goal or context.message or "(no message)")[:2000],
+        "base_seq": context.base_seq,
+        "actions": list(actions),
+    }

@@ -1,0 +1,138 @@
+"""The kinds that one agent may propose, with what a planner is told about them.
+
+It is the world's own registry, seen through an agent's permissions: a kind that is not granted does
+not exist for its agent, so that what exists is not leaked.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+from typing_extensions import TypedDict
+
+from placet.kernel.domain import Command, Domain, Kind
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json, to_json
+
+_DOTS: Final = "__"
+_NAMES_LISTED: Final = 40
+
+
+class Catalogue:
+    """What may be proposed.
+
+    Args:
+        domain: A domain, several, or the registry of a world.
+        permitted: Kinds that the agent may use; None is all of them.
+        executors: Kinds of effect that are executed; None is not known, and asked at the gate.
+
+    Attributes:
+        kinds: Visible kinds by name, sorted.
+        guides: What the domains tell a planner, in their order.
+        commands: Sentences that are intents, of the visible kinds.
+    """
+
+    def __init__(
+        self,
+        domain: "Domain | Sequence[Domain] | Registry",
+        permitted: Collection[str] | None = None,
+        executors: Collection[str] | None = None,
+    ) -> None:
+        registry = domain if isinstance(domain, Registry) else Registry(_listed(domain))
+        self._registry = registry
+        self._executors = executors
+        self.kinds: dict[str, Kind] = {
+            name: registry.kinds[name]
+            for name in sorted(registry.kinds)
+            if permitted is None or name in permitted
+        }
+        self.guides = tuple(one.guide for one in registry.domains if one.guide)
+        self.commands: tuple[Command, ...] = tuple(
+            command
+            for one in registry.domains
+            for command in one.commands
+            if command.kind in self.kinds
+        )
+        self._adapters = {name: _boxed(kind) for name, kind in self.kinds.items()}
+        self._schemas: dict[str, Json] | None = None
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self.kinds.values())
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @property
+    def registry(self) -> Registry:
+        """The world's whole registry."""
+        return self._registry
+
+    def unsound(self, kind: str, payload: Json) -> Sequence[ErrorDetails]:
+        """List what is wrong with the payload of a visible kind, by the gate's own measure.
+
+        Raises:
+            Exception: What a payload's own validator raises.
+        """
+        adapter, boxed = self._adapters[kind], {"payload": payload}
+        try:
+            adapter.validate_python(boxed, strict=True)
+        except ValidationError:
+            try:
+                adapter.validate_json(to_json(boxed), strict=True)
+            except ValidationError as error:
+                return error.errors(include_url=False)
+        return ()
+
+    def schemas(self) -> Mapping[str, Json]:
+        """Give the JSON Schema of every visible kind's payload, by name. Made once."""
+        if self._schemas is None:
+            self._schemas = {
+                name: self._registry.payload(name).json_schema() for name in self.kinds
+            }
+        return self._schemas
+
+    def missing_tool(self, kind: Kind) -> str | None:
+        """Name an effect of a kind that nobody executes; None where all are, or nobody knows."""
+        if self._executors is None:
+            return None
+        return next((effect for effect in kind.effects if effect not in self._executors), None)
+
+    def nearest(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Name the visible kinds that are most like `name`, best first."""
+        lowered = {kind.lower(): kind for kind in self.kinds}
+        return tuple(lowered[near] for near in get_close_matches(name.lower(), lowered, count, 0.5))
+
+    def choices(self) -> str:
+        """List the visible kinds for a message, as many as are read."""
+        names = list(self.kinds)
+        listed = ", ".join(names[:_NAMES_LISTED])
+        more = len(names) - _NAMES_LISTED
+        return f"{listed} and {more} more" if more > 0 else listed
+
+
+def wire_name(kind: str) -> str:
+    """Give a kind the name under which model providers and MCP clients know it.
+
+    Kinds never hold `__`, so the names are as different as the kinds: `files.create_file` is
+    `files__create_file`.
+    """
+    return kind.replace(".", _DOTS)
+
+
+def kind_name(wire: str) -> str:
+    """Give the kind of a wire name."""
+    return wire.replace(_DOTS, ".")
+
+
+def _boxed(kind: Kind) -> TypeAdapter[object]:
+    """Compile a kind's payload as part of something strict: so it is in an intent at the gate."""
+    make: Any = TypedDict  # by another name: the fields are known at run time only
+    box = make(f"Payload_of_{kind.name}", {"payload": kind.payload})
+    box.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    return TypeAdapter(box)
+
+
+def _listed(domain: Domain | Sequence[Domain]) -> list[Domain]:
+    return list(domain) if isinstance(domain, Sequence) else [domain]

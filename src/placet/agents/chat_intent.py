@@ -1,0 +1,68 @@
+"""Seed 002's words: what an adapter answers with, and the base class that integrations subclass."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class ChatIntent(BaseModel):
+    """One proposed action, or a question.
+
+    Attributes:
+        type: `action_call`, or `clarification_request`.
+        action_id: Kind of intent.
+        inputs: Its payload.
+        question: What is asked back.
+        confirmed: Read and ignored: nobody confirms a proposal of its own.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["action_call", "clarification_request"]
+    action_id: str | None = None
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    question: str | None = None
+    confirmed: bool = False
+
+
+class ExecutionPlan(BaseModel):
+    """Several proposed actions; all or none of them will be done.
+
+    Attributes:
+        goal: What the user wants.
+        actions: In order.
+        notes: For people.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    goal: str
+    actions: list[ChatIntent]
+    notes: str = ""
+
+
+class AgentAdapter(ABC):
+    """Turns a message into a proposal. Subclasses are accepted wherever an adapter is.
+
+    It is called in a worker thread, under the deadline of the turn.
+    """
+
+    @abstractmethod
+    def message_to_intent_or_plan(
+        self,
+        message: str,
+        history: list[dict[str, Any]],
+        state: dict[str, Any],
+        registry: dict[str, Any],
+        media: dict[str, Any] | None = None,
+    ) -> ChatIntent | ExecutionPlan:
+        """Convert a user message and its context into a structured intent.
+
+        Args:
+            message: Raw text from the user.
+            history: Past turns of the conversation.
+            state: Snapshot of what the agent may see.
+            registry: `{"actions": kinds with schema, risk and cost, "components": state schema}`.
+            media: Data of an image or document.
+        """

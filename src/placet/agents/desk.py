@@ -1,0 +1,351 @@
+"""Where plans become batches: risk, mode, policy, grants, holds, and what came of it.
+
+The one place in the agent layer that submits. It speaks with two voices: the agent's, for what the
+agent proposed, and the clerk's, for what the session records; where both stand in one batch, they
+pass or fail together.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from placet.agents.codes import Code
+from placet.agents.limits import AgentLimits
+from placet.agents.modes import Mode, Policy, Ruling, covers
+from placet.agents.plan import Action, Issue, Plan
+from placet.agents.ports import Handle, World
+from placet.agents.record import Change, Decision, Status
+from placet.agents.views import rows_of
+from placet.domains.session import KINDS
+from placet.kernel.domain import Risk
+from placet.schemas.codec import Json, canonical, thaw, to_json
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import RefusalCode
+from placet.schemas.verdict import Verdict
+
+_HOLD_RETRIES: Final = 5
+
+
+class Decided(NamedTuple):
+    """What became of a plan.
+
+    Attributes:
+        status: All of it was applied, waits for a person, was refused, or its effects failed.
+        issues: Why not.
+        results: For each action.
+        diff: What it changed, or would change.
+        hold_id: Of the hold; empty if none was made.
+    """
+
+    status: Status
+    issues: tuple[Issue, ...] = ()
+    results: tuple[Decision, ...] = ()
+    diff: tuple[Change, ...] = ()
+    hold_id: str = ""
+
+
+class Desk:
+    """Submits the plans of one session.
+
+    Args:
+        world: Decides.
+        session: Name of the session.
+        agent: The proposer's voice.
+        clerk: The session's own.
+        limits: What bounds the agent.
+        policy: A rule of the host's own.
+    """
+
+    def __init__(  # above
+        self,
+        world: World,
+        session: str,
+        agent: Handle,
+        clerk: Handle,
+        limits: AgentLimits,
+        policy: Policy | None,
+    ) -> None:
+        self._world = world
+        self._session = session
+        self._agent = agent
+        self._clerk = clerk
+        self._limits = limits
+        self._policy = policy
+
+    async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> Decided:
+        """Decide a parsed plan: apply it, hold it for a person, or say why not."""
+        risks = await self._world.risks([(one.kind, one.payload) for one in plan.actions])
+        ruling, broken = self._rule(plan, risks, mode)
+        if broken is not None:
+            return _refused(plan, [broken])
+        grants = await self._grants_for(plan, risks, mode)
+        must_hold = ruling.decision == "hold" or None in grants
+        intents = self._intents(plan.actions, plan.base_seq)
+        foreseen = await self._world.submit(intents, dry_run=True)
+        if not foreseen.admitted:
+            return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+        if must_hold:
+            return await self._hold(plan, ruling, foreseen)
+        used = [one for one in grants if one]
+        batch = [*self._uses(used), *intents]
+        verdict = await self._world.submit(batch)
+        return await self._decided(plan, risks, verdict, foreseen, len(used), seconds_left)
+
+    # holding
+
+    async def resolve(
+        self, hold: Mapping[str, Json], hold_id: str, by: str, role: str, *, seconds_left: float
+    ) -> Decided:
+        """Apply what is held, exactly as it was shown; hold it anew if it would do otherwise now.
+
+        Args:
+            hold: As the state has it.
+            hold_id: Its name.
+            by: Who approves.
+            role: Their role.
+            seconds_left: How long to wait for effects.
+        """
+        actions = tuple(Action(**one) for one in hold["actions"])
+        plan = Plan.model_construct(goal=hold["goal"], base_seq=0, actions=actions)
+        for _ in range(_HOLD_RETRIES):
+            now = self._world.seq
+            plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
+            intents = self._intents(actions, now)
+            foreseen = await self._world.submit(intents, dry_run=True)
+            if not foreseen.admitted:
+                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+            if _digest_of_diff(foreseen) != hold["foreseen"]:
+                ruling = Ruling("hold", hold["role"])
+                stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
+                return await self._hold(plan, ruling, foreseen, first=[stale])
+            risks = await self._world.risks([(one.kind, one.payload) for one in actions])
+            resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
+            verdict = await self._world.submit([resolution, *intents])
+            if verdict.admitted or RefusalCode.STALE_CONTEXT not in verdict.codes:
+                return await self._decided(plan, risks, verdict, foreseen, 1, seconds_left)
+        message = f"the world moved {_HOLD_RETRIES} times under the approval; approve it again"
+        return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
+
+    async def may_resolve(
+        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+    ) -> list[Issue]:
+        """Ask the gate whether somebody may decide so about a hold."""
+        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        verdict = await self._world.submit([resolution], dry_run=True)
+        return [Issue.of_refusal(one) for one in verdict.refusals]
+
+    async def close_hold(
+        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+    ) -> list[Issue]:
+        """Record that a person denied a hold, or will propose something else instead."""
+        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        verdict = await self._world.submit([resolution])
+        return [Issue.of_refusal(one) for one in verdict.refusals]
+
+    async def _hold(
+        self, plan: Plan, ruling: Ruling, foreseen: Verdict, first: Sequence[Intent] = ()
+    ) -> Decided:
+        limits = self._limits
+        actions: list[dict[str, Json]] = [one.model_dump() for one in plan.actions]
+        needs = "approve" if ruling.role else "confirm"
+        seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
+        digest = _digest([actions, plan.base_seq, self._agent.agent_id, self._session])
+        hold_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
+        intent = self._clerk.intent(
+            "session.hold",
+            hold=hold_id,
+            session=self._session,
+            proposer=self._agent.agent_id,
+            goal=plan.goal,
+            base_seq=plan.base_seq,
+            actions=actions,
+            needs=needs,
+            role=ruling.role,
+            foreseen=_digest_of_diff(foreseen),
+            digest=digest,
+            seconds=seconds,
+        )
+        verdict = await self._world.submit([*first, intent])
+        if not verdict.admitted:
+            return _refused(plan, [Issue.of_refusal(one) for one in verdict.refusals])
+        code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
+        who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
+        reason = f": {ruling.reason}" if ruling.reason else ""
+        issue = Issue(code=code, message=f"this needs {who}{reason}", at="/actions")
+        results = tuple(
+            Decision(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
+            for index, one in enumerate(plan.actions)
+        )
+        return Decided("held", (issue,), results, _changes(foreseen), hold_id)
+
+    def _resolution(self, hold_id: str, decision: str, by: str, role: str, digest: str) -> Intent:
+        return self._clerk.intent(
+            "session.resolve", hold=hold_id, decision=decision, by=by, role=role, digest=digest
+        )
+
+    # what needs whom
+
+    def _rule(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> tuple[Ruling, Issue | None]:
+        if any(one.kind in KINDS for one in plan.actions):
+            message = "a session's own kinds are nobody's to propose"
+            return Ruling("deny"), Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
+        if self._policy is None:
+            return Ruling(), None
+        try:
+            ruling = self._policy(plan, risks, mode)
+        except Exception as error:  # noqa: BLE001  # a host's rule; what it cannot judge is refused
+            message = f"the policy raised {type(error).__name__}, so nothing was allowed"
+            return Ruling("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
+        if ruling.decision == "deny":
+            message = ruling.reason or "the policy of this world does not allow it"
+            return ruling, Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
+        return ruling, None
+
+    async def _grants_for(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> list[str | None]:
+        """Name for each action the grant that lets it pass; "" needs none, None has none."""
+        if all(risk in mode.applies for risk in risks):
+            return [""] * len(plan.actions)
+        grants = await rows_of(self._world, "session.grants")
+        left = {
+            name: grant["uses"]
+            for name, grant in sorted(grants.items())
+            if grant["proposer"] in {self._agent.agent_id, "*"}
+            and grant["expires"] >= self._world.sim_time
+        }
+        found: list[str | None] = []
+        for action, risk in zip(plan.actions, risks, strict=True):
+            if risk in mode.applies:
+                found.append("")
+                continue
+            grant = next(
+                (
+                    name
+                    for name, uses in left.items()
+                    if uses > 0 and covers(grants[name], action.kind, action.payload)
+                ),
+                None,
+            )
+            if grant is not None:
+                left[grant] -= 1
+            found.append(grant)
+        return found
+
+    def _uses(self, grants: Sequence[str]) -> list[Intent]:
+        return [
+            self._clerk.intent("session.use", grant=name, proposer=self._agent.agent_id, uses=1)
+            for name in grants
+        ]
+
+    def _intents(self, actions: Sequence[Action], base_seq: int) -> list[Intent]:
+        intents = []
+        for action in actions:
+            intent = self._agent.intent(action.kind)
+            intent["payload"] = dict(action.payload)
+            intent["context_seq"] = base_seq
+            intents.append(intent)
+        return intents
+
+    # what came of it
+
+    async def _decided(
+        self,
+        plan: Plan,
+        risks: Sequence[Risk],
+        verdict: Verdict,
+        foreseen: Verdict,
+        ahead: int,
+        seconds_left: float,
+    ) -> Decided:
+        """Sum up; `ahead` intents of the clerk stand before the plan's in the batch."""
+        if not verdict.admitted:
+            return _refused(
+                plan, [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            )
+        results = verdict.results[ahead:]
+        outcomes = await self._world.outcomes(verdict, seconds_max=max(0.0, seconds_left))
+        done = []
+        for index, (action, result, risk) in enumerate(
+            zip(plan.actions, results, risks, strict=True)
+        ):
+            own = [one for one in outcomes if one.seq == result.seq]
+            told = [one.output for one in own if one.succeeded]
+            output = told[-1] if told else thaw(result.output)
+            issues = tuple(
+                _effect_issue(one.succeeded, one.output, index) for one in own if not one.succeeded
+            )
+            shown, is_truncated = self._cut(output)
+            outcome = "failed" if issues else "read" if risk == "read" else "applied"
+            done.append(
+                Decision(
+                    id=_name(action, index),
+                    kind=action.kind,
+                    outcome=outcome,  # type: ignore[arg-type]  # one of the three
+                    seq=result.seq,
+                    output=shown,
+                    is_truncated=is_truncated,
+                    issues=issues,
+                )
+            )
+        is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
+        failed = tuple(issue for one in done for issue in one.issues)
+        diff = _changes(foreseen) if is_exact else ()
+        return Decided("failed" if failed else "applied", failed, tuple(done), diff)
+
+    def _cut(self, output: Json) -> tuple[Json, bool]:
+        if output is None:
+            return None, False
+        text = to_json(output)
+        if len(text) <= self._limits.output_bytes_max:
+            return output, False
+        return text[: self._limits.output_bytes_max].decode("utf-8", "ignore"), True
+
+
+def _refused(plan: Plan, issues: Sequence[Issue]) -> Decided:
+    """Say that nothing of a plan was done: rejected where it is at fault, else skipped."""
+    at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
+    results = tuple(
+        Decision(
+            id=_name(one, index),
+            kind=one.kind,
+            outcome="rejected" if str(index) in at_fault or not at_fault else "skipped",
+            issues=tuple(
+                issue for issue in issues if f"{issue.at}/".startswith(f"/actions/{index}/")
+            ),
+        )
+        for index, one in enumerate(plan.actions)
+    )
+    return Decided("rejected", tuple(issues), results)
+
+
+def _moved(issue: Issue, ahead: int) -> Issue:
+    """Point into the plan where the batch had other intents before it."""
+    parts = issue.at.split("/")
+    if len(parts) < 3 or parts[1] != "actions" or not parts[2].isdecimal():  # noqa: PLR2004
+        return issue
+    index = int(parts[2]) - ahead
+    at = "/".join(["", "actions", str(index), *parts[3:]]) if index >= 0 else "/actions"
+    return issue.model_copy(update={"at": at})
+
+
+def _effect_issue(succeeded: bool | None, output: Json, index: int) -> Issue:
+    at = f"/actions/{index}"
+    if succeeded is None:
+        message = "the work is begun and not done yet; its outcome will be in the log"
+        return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
+    return Issue(code=Code.EFFECT_FAILED, message=str(output)[:2_000], at=at)
+
+
+def _name(action: Action, index: int) -> str:
+    return action.id or str(index)
+
+
+def _changes(foreseen: Verdict) -> tuple[Change, ...]:
+    return tuple(Change.of(one) for one in foreseen.diff)
+
+
+def _digest(value: Json) -> str:
+    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def _digest_of_diff(foreseen: Verdict) -> str:
+    return _digest([[one.path, one.op, one.old, one.new] for one in foreseen.diff])

@@ -1,0 +1,52 @@
+"""What bounds an agent: sizes, counts, tokens, money and time."""
+
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class AgentLimits(BaseModel):
+    """Bounds of one agent's turns; every one can be overridden per agent.
+
+    Attributes:
+        actions_max: Actions in a plan; the mode's own bound applies besides.
+        plan_bytes_max: A plan as text.
+        payload_bytes_max: One action's payload as JSON.
+        output_bytes_max: What of an action's output is shown to the agent.
+        repairs_max: Rounds in which an invalid plan may be mended.
+        attempts_max: Plans that may be submitted; the mode's own bound applies besides.
+        tokens_max: Tokens of a turn, in and out.
+        cost_usd_max: Money of a turn; None sets no limit.
+        on_unknown_price: `deny` a request whose price is not known, or go by `tokens_only`.
+        seconds_max: Time of a turn.
+        context_tokens_max: Size of what the agent is told.
+        tools_max: Tools offered one by one; beyond it, two tools that find and propose.
+        turns_last: Turns of the conversation that the agent is told.
+        results_last: Results that the agent is told.
+        facts_max: Facts that the agent is told.
+        confirm_seconds_max: How long a hold waits for a confirmation.
+        approve_seconds_max: How long a hold waits for an approval.
+        line_bytes_max: One line of the transcript.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    actions_max: int = Field(default=32, ge=1)
+    plan_bytes_max: int = Field(default=256 * 1024, ge=1)
+    payload_bytes_max: int = Field(default=64 * 1024, ge=1)
+    output_bytes_max: int = Field(default=4 * 1024, ge=1)
+    repairs_max: int = Field(default=2, ge=0)
+    attempts_max: int = Field(default=3, ge=1)
+    tokens_max: int = Field(default=50_000, ge=1)
+    cost_usd_max: Decimal | None = Field(default=Decimal("1.00"), ge=0)
+    on_unknown_price: Literal["deny", "tokens_only"] = "deny"
+    seconds_max: float = Field(default=120.0, gt=0)
+    context_tokens_max: int = Field(default=16_000, ge=1)
+    tools_max: int = Field(default=48, ge=3)
+    turns_last: int = Field(default=12, ge=0)
+    results_last: int = Field(default=8, ge=0)
+    facts_max: int = Field(default=64, ge=0)
+    confirm_seconds_max: float = Field(default=300.0, gt=0)
+    approve_seconds_max: float = Field(default=86_400.0, gt=0)
+    line_bytes_max: int = Field(default=4 * 1024, ge=1)

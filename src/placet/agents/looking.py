@@ -1,0 +1,85 @@
+"""Builds what a proposer is given, afresh for each request of a turn."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from placet.agents.adapter import Context, Media
+from placet.agents.catalogue import Catalogue
+from placet.agents.context import build
+from placet.agents.limits import AgentLimits
+from placet.agents.ports import Handle
+from placet.agents.turn import Counters
+from placet.agents.views import changes_between, facts_in, plain_view
+from placet.schemas.codec import Json
+
+
+class Looker:
+    """Sees for one agent, and remembers what it saw last.
+
+    Args:
+        agent: Whose eyes.
+        limits: How much is told.
+    """
+
+    def __init__(self, agent: Handle, limits: AgentLimits) -> None:
+        self._agent = agent
+        self._limits = limits
+        self._seen: dict[str, Json] | None = None
+
+    def begin(
+        self,
+        message: str,
+        catalogue: Catalogue,
+        past: Sequence[Mapping[str, Json]],
+        media: Sequence[Media],
+    ) -> Callable[[Counters], Awaitable[Context]]:
+        """Begin a turn: give what builds the context of each of its requests."""
+        limits, before = self._limits, self._seen
+        history = _history(past)
+        results = [result for turn in past for result in turn["results"]]
+
+        async def look(counters: Counters) -> Context:
+            view = await self._agent.refresh_view()
+            self._seen = state = plain_view(view)
+            diffs, facts = changes_between(before, state), facts_in(state)
+            repairs = tuple(counters.repairing)
+            used = counters.usage.input_tokens + counters.usage.output_tokens
+            left = limits.tokens_max - used
+            text = build(
+                domain=catalogue,
+                state=state,
+                diffs=diffs,
+                turns=history,
+                results=results,
+                facts=facts[-limits.facts_max :] if limits.facts_max else (),
+                issues=repairs[-1].issues if repairs else (),
+                budget={"tokens": left, "seconds": round(counters.seconds_left)},
+                last_turns=limits.turns_last,
+                last_results=limits.results_last,
+                tokens_max=limits.context_tokens_max,
+            )
+            return Context(
+                message=message,
+                text=text,
+                base_seq=view.view_seq,
+                catalogue=catalogue,
+                state=state,
+                history=history,
+                results=results,
+                facts=facts,
+                diffs=diffs,
+                media=media,
+                repairs=repairs,
+                tokens_left=left,
+                seconds_left=counters.seconds_left,
+            )
+
+        return look
+
+
+def _history(turns: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Give the conversation as two lines for each turn."""
+    lines: list[dict[str, Json]] = []
+    for turn in turns:
+        lines.append({"role": "user", "text": turn["message"]})
+        lines.append({"role": "agent", "outcome": turn["outcome"], "text": turn["text"]})
+    return lines

@@ -1,0 +1,64 @@
+"""A turn that is begun and not ended."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from placet.agents.clerk import Clerk
+from placet.agents.desk import Decided
+from placet.agents.record import Attempt, Route, Spent, Turn
+from placet.agents.turn import End
+
+
+class Spoken(Protocol):
+    """What a turn says of its session."""
+
+    @property
+    def name(self) -> str:
+        """Of the session."""
+
+    @property
+    def agent_id(self) -> str:
+        """Whose proposals it is about."""
+
+    @property
+    def mode(self) -> str:
+        """How much the agent may do by itself."""
+
+
+class OpenTurn:
+    """A turn that is begun."""
+
+    __slots__ = ("_clerk", "_route", "_session", "message", "number")
+
+    def __init__(
+        self, session: Spoken, clerk: Clerk, number: int, message: str, way: Route
+    ) -> None:
+        self._session = session
+        self._clerk = clerk
+        self.number = number
+        self.message = message
+        self._route = way
+
+    async def end(
+        self, end: End, attempts: Sequence[Attempt] = (), spent: Spent | None = None
+    ) -> Turn:
+        """Record how the turn ended, and give it."""
+        session = self._session
+        decided = end.decided or Decided("rejected")
+        await self._clerk.end(self.number, end, decided.results, decided.hold_id)
+        return Turn(
+            id=f"{session.name}/{self.number}",
+            session=session.name,
+            agent=session.agent_id,
+            route=self._route,
+            mode=session.mode,
+            outcome=end.outcome,
+            stop=str(end.stop),
+            message=end.message,
+            choices=end.choices,
+            attempts=tuple(attempts),
+            results=decided.results,
+            diff=decided.diff,
+            hold_id=decided.hold_id,
+            usage=spent or Spent(),
+        )

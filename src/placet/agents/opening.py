@@ -1,0 +1,119 @@
+"""How a session comes to a world: it is given one, or one is opened for it."""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from placet.agents.clerk import CLERK
+from placet.agents.model_calls import ModelCalls
+from placet.agents.ports import Handle, World
+from placet.domains.session import KINDS, Sessions
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.facade import Orchestrator
+from placet.runtime.plugins import find_domain
+
+
+class WorldWanted(NamedTuple):
+    """In which world to talk.
+
+    Attributes:
+        world: An open one; None opens one.
+        domain: Of the world that is opened: a name, one, several, or None for the default.
+        store: Where its log lies.
+    """
+
+    world: World | None
+    domain: str | Domain | Sequence[Domain] | None
+    store: str
+
+
+class Opened(Protocol):
+    """What an opening needs of the session that it opens."""
+
+    closing: AsyncExitStack
+
+    async def tidy(self) -> None:
+        """End what a process that died has left running."""
+
+    async def close(self) -> None:
+        """Close what was opened for it."""
+
+
+S = TypeVar("S", bound=Opened)
+
+
+class Opening(Generic[S]):
+    """A session that is being opened: await it, or enter it.
+
+    Args:
+        wanted: In which world.
+        agent: In whose name the adapter proposes.
+        permissions: Kinds that the agent may use; None is all but the session's own.
+        start: Makes the session of an open world and its two voices.
+    """
+
+    def __init__(
+        self,
+        wanted: WorldWanted,
+        agent: str,
+        permissions: Iterable[str] | None,
+        start: Callable[[World, Handle, Handle, ModelCalls], S],
+    ) -> None:
+        self._wanted = wanted
+        self._agent = agent
+        self._permissions = permissions
+        self._start = start
+        self._session: S | None = None
+
+    def __await__(self) -> Generator[object, None, S]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> S:
+        self._session = await self._open()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _open(self) -> S:
+        async with AsyncExitStack() as closing:
+            world = self._wanted.world
+            if world is None:
+                opened = await closing.enter_async_context(_made(self._wanted))
+                world = opened
+            if not world.registry.kinds.keys() >= KINDS:
+                raise ValueError(
+                    "this world has no domain 'session'; open it with placet.domains.session."
+                    "Sessions() beside its own, so that what is said is in its log"
+                )
+            permitted = self._permissions
+            if permitted is None:
+                permitted = world.registry.kinds
+            agent = await world.register_agent(self._agent, permissions=set(permitted) - KINDS)
+            voice = await world.register_agent(CLERK, permissions=KINDS)
+            session = self._start(world, agent, voice, await ModelCalls.of(world))
+            await session.tidy()
+            session.closing = closing.pop_all()
+        return session
+
+
+def _made(wanted: WorldWanted) -> Orchestrator:
+    """Make a world of a domain and of the domain `session`.
+
+    Raises:
+        DomainNotFound: There is no domain of this name.
+    """
+    domain = wanted.domain
+    given = find_domain(domain or "world")() if isinstance(domain, str | None) else domain
+    domains = list(given) if isinstance(given, Sequence) else [given]
+    if not any(isinstance(one, Sessions) for one in domains):
+        domains.append(Sessions())
+    return Orchestrator(domains, OrchestratorConfig(store=wanted.store))

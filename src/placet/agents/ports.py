@@ -1,0 +1,91 @@
+"""What the layer of agents needs of an open world; `placet.Orchestrator` is one."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from placet.kernel.domain import Risk
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+
+class Outcome(Protocol):
+    """What came of one effect; see `placet.runtime.proposals.Outcome`."""
+
+    @property
+    def seq(self) -> int:
+        """Of the intent that asked for it."""
+
+    @property
+    def succeeded(self) -> bool | None:
+        """None while it is not settled."""
+
+    @property
+    def output(self) -> Json:
+        """What its executor returned, or why it gave up."""
+
+
+class Handle(Protocol):
+    """One agent's way into the world."""
+
+    @property
+    def agent_id(self) -> str:
+        """Whose it is."""
+
+    def intent(self, kind: str, /, **payload: Json) -> Intent:
+        """Make an intent of a payload."""
+
+    async def refresh_view(self) -> View:
+        """Look."""
+
+
+class World(Protocol):
+    """An open world."""
+
+    @property
+    def registry(self) -> Registry:
+        """Its kinds and domains."""
+
+    @property
+    def seq(self) -> int:
+        """Its durable sequence number."""
+
+    @property
+    def sim_time(self) -> float:
+        """Its simulated time, seconds."""
+
+    async def register_agent(
+        self, agent_id: str, *, permissions: Iterable[str] | None = None
+    ) -> Handle:
+        """Register an agent, or find it."""
+
+    async def register_executor(
+        self,
+        kind: str,
+        handler: Callable[[Effect], Awaitable[Json]],
+        *,
+        delivery: Literal["at_most_once"],
+        on_in_doubt: Callable[[Effect], Awaitable[Settlement]],
+    ) -> None:
+        """Say who carries out effects of a kind."""
+
+    async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
+        """Decide a batch."""
+
+    async def state(self, path: str = "") -> Json:
+        """Read a part of the state."""
+
+    async def permitted(self, agent_id: str) -> frozenset[str] | None:
+        """Name the kinds that an agent may use; None is all."""
+
+    async def executed(self) -> frozenset[str]:
+        """Name the kinds of effect that have an executor."""
+
+    async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
+        """Judge the risk of each `(kind, payload)` at the present state."""
+
+    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
+        """Wait for the effects of an admitted batch."""

@@ -1,0 +1,62 @@
+"""A view as the agent layer shows it: plain JSON, without the session's own entries."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from placet.agents.ports import World
+from placet.schemas.codec import Json, thaw
+from placet.schemas.view import View
+
+_OWN: Final = "session."
+_MEMORY: Final = "memory."
+
+
+async def rows_of(world: World, collection: str) -> dict[str, Json]:
+    """Copy a collection; empty where nothing was put there yet."""
+    try:
+        rows: dict[str, Json] = await world.state(collection)
+    except KeyError:
+        return {}
+    return rows
+
+
+def plain_view(view: View) -> dict[str, Json]:
+    """Copy what an agent may see. O(what it may see)."""
+    return {
+        name: {entity: thaw(dict(fields)) for entity, fields in sorted(rows.items())}
+        for name, rows in sorted(view.state.items())
+        if not name.startswith(_OWN)
+    }
+
+
+def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
+    """Compare two views, field by field; nothing where there is no earlier one."""
+    if old is None:
+        return []
+    changes: list[Json] = []
+    for collection in sorted(old.keys() | new.keys()):
+        before, after = old.get(collection, {}), new.get(collection, {})
+        for entity in sorted(before.keys() | after.keys()):
+            path = f"{collection}/{entity}"
+            one, other = before.get(entity), after.get(entity)
+            if one is None or other is None:
+                changes.append({"path": path, "old": one, "new": other})
+                continue
+            changes += [
+                {"path": f"{path}/{name}", "old": one.get(name), "new": other.get(name)}
+                for name in sorted(one.keys() | other.keys())
+                if one.get(name) != other.get(name)
+            ]
+    return changes
+
+
+def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """List what the domain `memory` was told to remember, oldest first, with its seq."""
+    facts = [
+        fields
+        for collection, rows in view.items()
+        if collection.startswith(_MEMORY)
+        for fields in rows.values()
+        if "key" in fields and "value" in fields
+    ]
+    return sorted(facts, key=lambda fact: (fact.get("seq", 0), fact["key"]))

@@ -1,0 +1,10 @@
+"""Conversations with agents as part of a world: turns, model calls, holds and grants, in the log.
+
+Agents are never permitted these kinds; the session that speaks for them proposes them. So what a
+person confirmed is confirmed once, by whom the log says, and exactly what was shown.
+"""
+
+from placet.domains.session.domain import Sessions
+from placet.domains.session.vocabulary import KINDS, PROPOSE
+
+__all__ = ["KINDS", "PROPOSE", "Sessions"]

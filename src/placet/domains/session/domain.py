@@ -1,0 +1,244 @@
+"""The domain of conversations: what a turn, a hold and a grant may do, and in which state."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from placet.domains.session.vocabulary import (
+    GRANTS,
+    HOLDS,
+    PROPOSE,
+    SESSIONS,
+    TURNS,
+    AskPayload,
+    EndPayload,
+    GrantPayload,
+    HoldPayload,
+    ResolvePayload,
+    TurnPayload,
+    UsePayload,
+)
+from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.kernel.state import State
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.intent import Intent
+
+_ENDS: Final[Mapping[str, str]] = {
+    "approve": "approved",
+    "deny": "denied",
+    "edit": "edited",
+    "stale": "stale",
+}
+
+
+class Sessions(Domain):
+    """Conversations.
+
+    Args:
+        turns_kept: Of each session in the state; the log has all of them.
+        holds_kept: Of each session.
+        grants_kept: Of the world.
+    """
+
+    name = "session"
+    version = "1"
+
+    def __init__(
+        self, *, turns_kept: int = 64, holds_kept: int = 64, grants_kept: int = 1_024
+    ) -> None:
+        self._turns_kept = turns_kept
+        self._holds_kept = holds_kept
+        self._grants_kept = grants_kept
+        self.kinds = (
+            Kind("session.turn", TurnPayload, self._turn, summary="A turn begins."),
+            Kind("session.ask", AskPayload, _ask, effects=(PROPOSE,), summary="Ask a proposer."),
+            Kind("session.end", EndPayload, _end, summary="A turn ends."),
+            Kind("session.hold", HoldPayload, self._hold, summary="A plan waits for a person."),
+            Kind("session.resolve", ResolvePayload, _resolve, summary="A person decides."),
+            Kind("session.grant", GrantPayload, self._grant, summary="A person permits ahead."),
+            Kind("session.use", UsePayload, _use, summary="A grant is used."),
+        )
+
+    def settings(self) -> Mapping[str, Json]:
+        """Give the keywords that make it again."""
+        return {
+            "turns_kept": self._turns_kept,
+            "holds_kept": self._holds_kept,
+            "grants_kept": self._grants_kept,
+        }
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        """Count what a proposer's answer cost."""
+        if effect.kind != PROPOSE:
+            return
+        turn = _turn_id(effect.payload)
+        used = settlement.output.get("usage") if isinstance(settlement.output, Mapping) else None
+        if not draft.exists(TURNS, turn) or not used:
+            return
+        requests, tokens_in, tokens_out, _ = used
+        draft.put(TURNS, turn, "requests", draft.get(TURNS, turn, "requests") + requests)
+        draft.put(TURNS, turn, "tokens", draft.get(TURNS, turn, "tokens") + tokens_in + tokens_out)
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Show an agent its own sessions, turns and holds, and nobody's grants."""
+        if ref.entity is None:
+            return True
+        if ref.collection == HOLDS:
+            return bool(state.get(HOLDS, ref.entity, "proposer") == agent_id)
+        if ref.collection in {SESSIONS, TURNS}:
+            return bool(state.get(ref.collection, ref.entity, "agent") == agent_id)
+        return False
+
+    def _turn(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload: Mapping[str, Json] = intent["payload"]
+        session, number = payload["session"], payload["turn"]
+        if not draft.exists(SESSIONS, session):
+            draft.create(SESSIONS, session, {"agent": payload["agent"], "turns": 0, "holds": ()})
+        begun = draft.get(SESSIONS, session, "turns")
+        if number != begun + 1:
+            return refuse(
+                "turn_out_of_order",
+                f"session {session!r} has {begun} turns, expected {begun + 1}, got {number}; open "
+                "the session again to go on",
+                at="/turn",
+            )
+        draft.put(SESSIONS, session, "turns", number)
+        draft.put(SESSIONS, session, "agent", payload["agent"])
+        draft.create(
+            TURNS,
+            _turn_id(payload),
+            {
+                "agent": payload["agent"],
+                "mode": payload["mode"],
+                "route": payload["route"],
+                "message": payload["message"],
+                "outcome": "running",
+                "stop": "",
+                "text": "",
+                "results": (),
+                "requests": 0,
+                "tokens": 0,
+            },
+        )
+        _forget(draft, TURNS, f"{session}/{number - self._turns_kept:06d}")
+        return None
+
+    def _hold(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload: Mapping[str, Json] = intent["payload"]
+        hold, session = payload["hold"], payload["session"]
+        if draft.exists(HOLDS, hold):
+            return refuse("hold_exists", f"there is a hold {hold!r} already", at="/hold")
+        if not draft.exists(SESSIONS, session):
+            return refuse("session_unknown", f"there is no session {session!r}", at="/session")
+        fields = {name: payload[name] for name in payload if name not in {"hold", "seconds"}}
+        expires = draft.sim_time + payload["seconds"]
+        draft.create(HOLDS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
+        held = (*draft.get(SESSIONS, session, "holds"), hold)
+        for old in held[: -self._holds_kept]:
+            _forget(draft, HOLDS, old)
+        draft.put(SESSIONS, session, "holds", held[-self._holds_kept :])
+        return None
+
+    def _grant(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
+        payload: Mapping[str, Json] = intent["payload"]
+        grant = payload["grant"]
+        if draft.exists(GRANTS, grant):
+            return refuse("grant_exists", f"there is a grant {grant!r} already", at="/grant")
+        if payload["by"] == payload["proposer"]:
+            return refuse("grant_own", "nobody permits anything to themselves", at="/by")
+        live = list(draft.ids(GRANTS))
+        if len(live) >= self._grants_kept:
+            over = [one for one in live if _is_over(draft, one)]
+            if not over:
+                return refuse(
+                    "grants_full", f"at most {self._grants_kept} grants may be open; let some end"
+                )
+            for one in over:
+                draft.delete(GRANTS, one)
+        fields = {name: payload[name] for name in payload if name not in {"grant", "seconds"}}
+        draft.create(GRANTS, grant, {**fields, "expires": draft.sim_time + payload["seconds"]})
+        return None
+
+
+def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    payload: Mapping[str, Json] = intent["payload"]
+    if draft.get(TURNS, _turn_id(payload), "outcome") != "running":
+        return refuse("turn_unknown", f"turn {_turn_id(payload)} is not running", at="/turn")
+    names = ("session", "turn", "attempt")
+    draft.emit(PROPOSE, {name: payload[name] for name in names})
+    return None
+
+
+def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    payload: Mapping[str, Json] = intent["payload"]
+    turn = _turn_id(payload)
+    if draft.get(TURNS, turn, "outcome") != "running":
+        return refuse("turn_unknown", f"turn {turn} is not running", at="/turn")
+    for name in ("outcome", "stop", "text", "results"):
+        draft.put(TURNS, turn, name, payload[name])
+    return None
+
+
+def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    payload: Mapping[str, Json] = intent["payload"]
+    hold = draft.entity(HOLDS, payload["hold"])
+    if hold is None:
+        return refuse("hold_unknown", f"there is no hold {payload['hold']!r}", at="/hold")
+    if hold["state"] != "open":
+        message = f"hold {payload['hold']!r} is {hold['state']} already; a hold is resolved once"
+        return refuse("hold_resolved", message, at="/hold")
+    if payload["by"] == hold["proposer"]:
+        return refuse(
+            "hold_own", "who proposed it does not resolve it; ask somebody else", at="/by"
+        )
+    is_denial = payload["decision"] in {"deny", "stale"}
+    if draft.sim_time > hold["expires"] and not is_denial:
+        return refuse("hold_expired", f"hold {payload['hold']!r} is expired; propose it again")
+    if hold["role"] and payload["role"] != hold["role"] and not is_denial:
+        message = (
+            f"this needs the role {hold['role']!r}, {payload['by']!r} came with {payload['role']!r}"
+        )
+        return refuse("role_missing", message, at="/role")
+    if payload["digest"] != hold["digest"]:
+        return refuse(
+            "hold_changed", "what was shown is not what is held; look again", at="/digest"
+        )
+    draft.put(HOLDS, payload["hold"], "state", _ENDS[payload["decision"]])
+    draft.put(HOLDS, payload["hold"], "by", payload["by"])
+    return None
+
+
+def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    payload: Mapping[str, Json] = intent["payload"]
+    grant = draft.entity(GRANTS, payload["grant"])
+    if grant is None or grant["proposer"] not in {payload["proposer"], "*"}:
+        return refuse(
+            "grant_unknown", f"there is no grant {payload['grant']!r} for it", at="/grant"
+        )
+    left = grant["uses"] - payload["uses"]
+    if left < 0 or draft.sim_time > grant["expires"]:
+        return refuse("grant_over", f"grant {payload['grant']!r} is used up or over", at="/grant")
+    draft.put(GRANTS, payload["grant"], "uses", left)
+    return None
+
+
+def _turn_id(payload: Mapping[str, Json]) -> str:
+    return f"{payload['session']}/{payload['turn']:06d}"
+
+
+def _forget(draft: Draft, collection: str, entity: str) -> None:
+    if draft.exists(collection, entity):
+        draft.delete(collection, entity)
+
+
+def _is_over(draft: Draft, grant: str) -> bool:
+    fields: Mapping[str, Json] = draft.entity(GRANTS, grant) or {}
+    return bool(fields["uses"] == 0 or draft.sim_time > fields["expires"])
+
+
+def open_holds(holds: Mapping[str, Mapping[str, Json]], now: float) -> Iterable[str]:
+    """Name the holds that somebody may still resolve, sorted."""
+    return sorted(
+        name for name, hold in holds.items() if hold["state"] == "open" and now <= hold["expires"]
+    )

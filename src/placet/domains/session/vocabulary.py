@@ -1,0 +1,115 @@
+"""The words of a conversation: payloads of its kinds, its collections and codes."""
+
+from typing import Annotated, Final, Literal, NotRequired
+
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict
+
+SESSIONS: Final = "session.sessions"
+TURNS: Final = "session.turns"
+HOLDS: Final = "session.holds"
+GRANTS: Final = "session.grants"
+
+PROPOSE: Final = "session.propose"
+"""The effect by which a proposer is asked; its answer is in the log, and is not asked for again."""
+
+Name = Annotated[str, Field(min_length=1, max_length=128)]
+Text = Annotated[str, Field(max_length=32_000)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class TurnPayload(TypedDict):
+    """A turn begins."""
+
+    session: Name
+    turn: Count
+    agent: Name
+    mode: Name
+    route: Literal["command", "agent", "person"]
+    message: Text
+
+
+class AskPayload(TypedDict):
+    """A proposer is asked. `digest` is of the context it is given."""
+
+    session: Name
+    turn: Count
+    attempt: Count
+    adapter: Name
+    digest: Annotated[str, Field(max_length=64)]
+
+
+class EndPayload(TypedDict):
+    """A turn ends."""
+
+    session: Name
+    turn: Count
+    outcome: Name
+    stop: Name
+    text: Text
+    results: Annotated[list[dict[str, JsonValue]], Field(max_length=64)]
+    hold: NotRequired[Annotated[str, Field(max_length=128)]]
+
+
+class HoldPayload(TypedDict):
+    """A plan waits for a person.
+
+    `digest` is over the actions, the proposer, and the seq at which they were judged; `foreseen`
+    is over what they would have changed then.
+    """
+
+    hold: Name
+    session: Name
+    proposer: Name
+    goal: Annotated[str, Field(max_length=2_000)]
+    base_seq: Count
+    actions: Annotated[list[dict[str, JsonValue]], Field(min_length=1, max_length=512)]
+    needs: Literal["confirm", "approve"]
+    foreseen: Annotated[str, Field(max_length=64)]
+    role: Annotated[str, Field(max_length=64)]
+    digest: Annotated[str, Field(min_length=16, max_length=64)]
+    seconds: Annotated[float, Field(gt=0, le=10_000_000)]
+
+
+class ResolvePayload(TypedDict):
+    """A person decides about a hold. There is no room for other content."""
+
+    hold: Name
+    decision: Literal["approve", "deny", "edit", "stale"]
+    by: Name
+    role: Annotated[str, Field(max_length=64)]
+    digest: Annotated[str, Field(max_length=64)]
+
+
+class GrantPayload(TypedDict):
+    """A person permits some kinds in advance, so many times, until then."""
+
+    grant: Name
+    proposer: Name
+    kinds: Annotated[str, Field(min_length=1, max_length=128)]
+    equals: dict[str, JsonValue]
+    uses: Annotated[int, Field(ge=1, le=1_000_000)]
+    seconds: Annotated[float, Field(gt=0, le=1e9)]
+    by: Name
+
+
+class UsePayload(TypedDict):
+    """A grant is used up by so many."""
+
+    grant: Name
+    proposer: Name
+    uses: Annotated[int, Field(ge=1, le=512)]
+
+
+KINDS: Final = frozenset(
+    {
+        "session.turn",
+        "session.ask",
+        "session.end",
+        "session.hold",
+        "session.resolve",
+        "session.grant",
+        "session.use",
+    }
+)
+"""What no agent is permitted."""

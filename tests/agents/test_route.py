@@ -1,0 +1,71 @@
+"""Laws of routing: a command is matched as a whole, and never becomes a prompt."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.agents.route import Commanded, route
+from placet.kernel.domain import Command
+
+COMMANDS = (
+    Command("run program", "program.simulate", lambda _: {"function": "main", "inputs": {}}),
+    Command(r"analy[sz]e (?P<path>\S+)", "files.analyze_text", lambda m: {"path": m["path"]}),
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "payload"),
+    [
+        ("run program", "program.simulate", {"function": "main", "inputs": {}}),
+        ("  RUN Program\n", "program.simulate", {"function": "main", "inputs": {}}),
+        ("analyze a.txt", "files.analyze_text", {"path": "a.txt"}),
+        ("/Move to=[1,2]", "Move", {"to": [1, 2]}),
+        ("/Speak text='hello big world' n=1.5", "Speak", {"text": "hello big world", "n": 1.5}),
+        ('/Speak text="true"', "Speak", {"text": True}),
+        ("/files.create_file filename=a content=", "files.create_file",
+         {"filename": "a", "content": ""}),
+    ],
+)  # fmt: skip
+def test_a_command_is_read(message: str, kind: str, payload: dict[str, object]) -> None:
+    assert route(message, COMMANDS) == Commanded(kind, payload)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "please run program",
+        "run program now",
+        "run  program",
+        "prune the list and run program.",
+        "analyze a.txt and b.txt",
+        "what does /Move do?",
+        "/ Move",
+        "//Move",
+        "",
+    ],
+)
+def test_what_only_resembles_a_command_goes_to_the_agent(message: str) -> None:
+    assert route(message, COMMANDS) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("/Move to", "expected key=value, got 'to'"),
+        ("/Move =1", "expected key=value, got '=1'"),
+        ("/Move to='[1,2]", "the command cannot be read: No closing quotation"),
+        ("/Move to=1 to=2", "'to' is given twice"),
+    ],
+)
+def test_a_command_with_an_error_stays_a_command(message: str, error: str) -> None:
+    read = route(message, COMMANDS)
+    assert read is not None
+    assert read.error == error
+
+
+@given(st.text())
+def test_no_message_makes_it_raise(message: str) -> None:
+    read = route(message, COMMANDS)
+    assert read is None or read.plan(message, 0)["actions"][0]["kind"] == read.kind[:64]
+    slash = route(f"/x{message}", COMMANDS)
+    assert slash is None or slash.kind.startswith("x")

@@ -1,0 +1,448 @@
+"""A conversation end to end: what is said, proposed, held, resolved - and what the log keeps."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from typing_extensions import TypedDict
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.agents import AgentLimits, Context, Human, Raw, Replay, Scripted, Session, Turn
+from placet.agents.contract import Call
+from placet.agents.modes import Mode, Ruling
+from placet.agents.plan import Plan
+from placet.domains.session import KINDS, Sessions
+from placet.domains.world import World
+from placet.kernel import Domain, Draft, Kind
+from placet.kernel.domain import Risk, RuleRefusal, refuse
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+
+pytestmark = pytest.mark.anyio
+
+Steps = Sequence[Any]
+
+
+class Amount(TypedDict):
+    amount: int
+
+
+class Nothing(TypedDict):
+    pass
+
+
+class Till(Domain):
+    """Money in a till: small and large sums, a look inside, and a way to fail."""
+
+    name = "till"
+    version = "1"
+
+    def __init__(self) -> None:
+        self.kinds = (
+            Kind("till.put", Amount, _put, risk_of=_risk),
+            Kind("till.empty", Nothing, _empty, risk="high"),
+            Kind("till.look", Nothing, _look, risk="read"),
+        )
+
+    def on_open(self, draft: Draft) -> None:
+        draft.create("till.box", "box", {"sum": 0})
+
+
+def _put(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    amount = intent["payload"]["amount"]
+    if amount < 0:
+        return refuse("negative", f"amount must be 0 or more, got {amount}", at="/amount")
+    draft.put("till.box", "box", "sum", draft.get("till.box", "box", "sum") + amount)
+    return None
+
+
+def _empty(draft: Draft, _intent: Intent) -> None:
+    draft.put("till.box", "box", "sum", 0)
+
+
+def _look(draft: Draft, _intent: Intent) -> None:
+    draft.answer(draft.get("till.box", "box", "sum"))
+
+
+def _risk(payload: Mapping[str, Json], _state: object) -> Risk:
+    return "medium" if payload["amount"] >= 100 else "low"
+
+
+def put(amount: int) -> tuple[str, dict[str, int]]:
+    return ("till.put", {"amount": amount})
+
+
+LOOK: tuple[str, dict[str, int]] = ("till.look", {})
+EMPTY: tuple[str, dict[str, int]] = ("till.empty", {})
+
+
+@asynccontextmanager
+async def talk(*steps: Any, **options: Any) -> AsyncIterator[Session]:
+    """Talk with a script about a till."""
+    adapter = options.pop("adapter", Scripted(steps))
+    async with Session.open(domain=Till(), adapter=adapter, **options) as session:
+        yield session
+
+
+async def total(session: Session) -> int:
+    found: int = await session.world.state("till.box/box/sum")
+    return found
+
+
+def told(turn: Turn) -> list[tuple[str, Any]]:
+    return [(one.outcome, one.output) for one in turn.results]
+
+
+async def test_a_plan_is_applied_and_tells_what_it_did() -> None:
+    async with talk([put(5), LOOK]) as session:
+        turn = await session.say("put five in")
+        assert (turn.outcome, turn.stop, turn.route) == ("applied", "completed", "agent")
+        assert told(turn) == [("applied", None), ("read", 5)]
+        assert [(one.path, one.old, one.new) for one in turn.diff] == [("till.box/box/sum", 0, 5)]
+        assert await total(session) == 5
+
+
+async def test_a_plan_is_all_or_nothing_and_the_next_try_starts_clean() -> None:
+    async with talk([put(5), put(-1)], [put(7)]) as session:
+        turn = await session.say("go")
+        assert [one.status for one in turn.attempts] == ["rejected", "applied"]
+        assert [issue.code for issue in turn.attempts[0].issues] == ["till.negative"]
+        assert turn.attempts[0].issues[0].at == "/actions/1/payload/amount"
+        assert await total(session) == 7
+
+
+async def test_what_the_proposer_did_wrong_is_told_to_it() -> None:
+    seen: list[Context] = []
+
+    async def adapter(context: Context) -> Any:
+        seen.append(context)
+        return "{" if len(seen) == 1 else [put(1)]
+
+    async with talk(adapter=adapter) as session:
+        assert (await session.say("go")).outcome == "applied"
+    assert seen[0].repairs == ()
+    [repair] = seen[1].repairs
+    assert (repair.raw.plan, repair.issues[0].code) == ("{", "json_invalid")
+    assert "<issues>" in seen[1].text
+    assert "<issues>" not in seen[0].text
+
+
+@pytest.mark.parametrize(
+    ("steps", "mode", "limits", "outcome", "stop", "attempts"),
+    [
+        (["{", "[", "(", "x"], "autonomous", {}, "failed", "repair_exhausted", 3),
+        (["{", "{", [put(1)]], "autonomous", {}, "failed", "repair_no_progress", 2),
+        ([[put(-n)] for n in range(1, 9)], "autonomous", {}, "failed", "attempts_exhausted", 3),
+        ([[put(-n)] for n in range(1, 9)], "assisted", {}, "failed", "attempts_exhausted", 2),
+        ([[put(-1)], [put(-1)], [put(1)]], "autonomous", {}, "failed", "repair_no_progress", 2),
+        ([[put(1)]], "autonomous", {"tokens_max": 10}, "failed", "tokens_exhausted", 0),
+        ([[put(1)]], "autonomous", {"context_tokens_max": 10}, "failed", "context_too_large", 0),
+        ([Raw(text="I did it.")], "autonomous", {}, "said", "said", 1),
+        ([Raw(text="no", refused=True)], "autonomous", {}, "refused", "planner_refused", 1),
+        ([ConnectionError("secret")], "autonomous", {}, "failed", "planner_unavailable", 0),
+        ([], "autonomous", {}, "failed", "planner_unavailable", 0),
+        ([Raw(calls=(Call("ask_clarification", '{"question": "how much?"}'),))],
+         "autonomous", {}, "clarify", "clarification_needed", 1),
+        ([Raw(calls=(Call("stop", '{"code": "unsafe_goal", "message": "no"}'),))],
+         "autonomous", {}, "refused", "unsafe_goal", 1),
+        ([[put(1), put(2)], [put(1)]], "interactive", {}, "held", "confirmation_required", 2),
+    ],
+)  # fmt: skip
+async def test_how_a_turn_ends(
+    steps: Steps, mode: Any, limits: dict[str, Any], outcome: str, stop: str, attempts: int
+) -> None:
+    async with talk(*steps, mode=mode, limits=AgentLimits(**limits)) as session:
+        turn = await session.say("go")
+        assert (turn.outcome, turn.stop, len(turn.attempts)) == (outcome, stop, attempts)
+        assert "secret" not in repr(turn)
+        assert await total(session) == 0
+
+
+async def test_without_a_planner_it_says_so_and_commands_still_work() -> None:
+    async with talk(adapter=None) as session:
+        assert (await session.say("put it in")).stop == "planner_unconfigured"
+        turn = await session.say("/till.put amount=3")
+        assert (turn.route, turn.outcome) == ("command", "applied")
+        assert (await session.say("/till.putt amount=3")).stop == "kind_unknown"
+        assert (await session.say("/till.put amount")).stop == "envelope_invalid"
+        assert await total(session) == 3
+
+
+# money and time
+
+
+class Priced(Scripted):
+    """A script that costs."""
+
+    def __init__(self, steps: Steps, cost: Any, is_priced: bool = True) -> None:
+        super().__init__(steps)
+        self._cost = cost
+        self.is_priced = is_priced
+
+    async def propose(self, context: Context) -> Raw:
+        raw = await super().propose(context)
+        return raw._replace(usage=raw.usage._replace(requests=1, cost_usd=self._cost))
+
+
+async def test_money_is_checked_before_each_request() -> None:
+    from decimal import Decimal
+
+    dear = Priced(["{", "[", [put(1)]], Decimal("0.6"))
+    async with talk(adapter=dear) as session:
+        turn = await session.say("go")
+        assert (turn.stop, turn.usage.requests, turn.usage.cost_usd) == (
+            "cost_exhausted",
+            2,
+            Decimal("1.2"),
+        )
+
+
+async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
+    unpriced = Priced([[put(1)]], None, is_priced=False)
+    async with talk(adapter=unpriced) as session:
+        assert (await session.say("go")).stop == "cost_unknown"
+        free = AgentLimits(on_unknown_price="tokens_only")
+        session.limits = free
+    async with talk(adapter=unpriced, limits=free) as session:
+        assert (await session.say("go")).outcome == "applied"
+
+
+async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
+    async def hang(_context: Context) -> Any:
+        await anyio.sleep_forever()
+
+    async with talk(adapter=hang, limits=AgentLimits(seconds_max=0.05)) as session:
+        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert (await session.say("/till.put amount=1")).outcome == "applied", "the world goes on"
+
+
+# holds
+
+
+async def held(session: Session) -> Turn:
+    turn = await session.say("empty it")
+    assert (turn.outcome, turn.stop) == ("held", "confirmation_required")
+    return turn
+
+
+async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
+    async with talk([put(9)], [EMPTY], mode="autonomous") as session:
+        await session.say("put")
+        turn = await held(session)
+        assert [(one.old, one.new) for one in turn.diff] == [(9, 0)]
+        assert await total(session) == 9
+        done = await session.resolve(turn.hold_id, "approve", "ann")
+        assert (done.outcome, done.route) == ("applied", "person")
+        assert await total(session) == 0
+        again = await session.resolve(turn.hold_id, "approve", "ann")
+        assert (again.outcome, again.stop) == ("refused", "denied")
+        [hold] = await session.holds()
+        assert (hold.state, hold.by) == ("approved", "ann")
+
+
+@pytest.mark.parametrize(
+    ("by", "decision", "says"),
+    [
+        ("agent", "approve", "who proposed it does not resolve it"),
+        ("agent", "deny", "who proposed it does not resolve it"),
+        ("ann", "deny", "deny by ann"),
+    ],
+)
+async def test_who_may_resolve_a_hold(by: str, decision: Any, says: str) -> None:
+    async with talk([EMPTY]) as session:
+        turn = await held(session)
+        ended = await session.resolve(turn.hold_id, decision, by)
+        assert (ended.outcome, ended.stop) == ("refused", "denied")
+        assert says in ended.message
+        assert (await session.resolve("nothing", "approve", "ann")).stop == "denied"
+
+
+async def test_a_hold_expires() -> None:
+    async with talk([EMPTY], limits=AgentLimits(confirm_seconds_max=0.05)) as session:
+        turn = await held(session)
+        await anyio.sleep(0.06)
+        assert [hold.state for hold in await session.holds()] == ["expired"]
+        ended = await session.resolve(turn.hold_id, "approve", "ann")
+        assert "expired" in ended.message
+
+
+async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> None:
+    async with talk([EMPTY], mode="autonomous") as session:
+        await session.say("/till.put amount=5")
+        turn = await held(session)
+        await session.say("/till.put amount=6")
+        moved = await session.resolve(turn.hold_id, "approve", "ann")
+        assert moved.outcome == "held"
+        assert moved.hold_id != turn.hold_id
+        assert [(one.old, one.new) for one in moved.diff] == [(11, 0)]
+        assert [hold.state for hold in await session.holds()] == ["stale", "open"]
+        assert (await session.resolve(moved.hold_id, "approve", "ann")).outcome == "applied"
+
+
+async def test_a_person_may_do_something_else_instead() -> None:
+    async with talk([put(500)]) as session:
+        turn = await session.say("put 500")
+        edited = await session.edit(turn.hold_id, [put(50)], "ann")
+        assert (edited.outcome, edited.route) == ("applied", "person")
+        assert await total(session) == 50
+        assert [hold.state for hold in await session.holds()] == ["edited"]
+
+
+async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
+    def policy(plan: Plan, _risks: Sequence[Risk], _mode: Mode) -> Ruling:
+        amount = plan.actions[0].payload.get("amount")
+        if amount == 3:
+            raise ZeroDivisionError
+        rulings: dict[Any, Ruling] = {
+            1: Ruling("hold", role="cashier", reason="cash"),
+            2: Ruling("deny"),
+        }
+        return rulings.get(amount, Ruling())
+
+    async with talk([put(1)], [put(2)], [put(3)], [put(4)], policy=policy) as session:
+        turn = await session.say("one")
+        assert (turn.outcome, turn.stop) == ("held", "approval_required")
+        without = await session.resolve(turn.hold_id, "approve", "ann")
+        assert "needs the role 'cashier'" in without.message
+        done = await session.resolve(turn.hold_id, "approve", "ann", role="cashier")
+        assert done.outcome == "applied"
+        assert [(await session.say("x")).stop for _ in range(2)] == [
+            "policy_denied",
+            "policy_error",
+        ]
+        assert (await session.say("four")).outcome == "applied"
+        assert await total(session) == 5
+
+
+async def test_grants_let_pass_so_many_of_a_kind() -> None:
+    async with talk([EMPTY], [EMPTY, EMPTY], [EMPTY], [put(100)], mode="autonomous") as session:
+        await session.grant("till.empty", by="ann", uses=2)
+        assert (await session.say("1")).outcome == "applied"
+        assert (await session.say("2")).outcome == "held", "one use is left, two are needed"
+        assert (await session.say("3")).outcome == "applied"
+        with pytest.raises(PermissionError, match="nobody permits"):
+            await session.grant("till.*", by="agent")
+
+
+async def test_a_grant_may_bind_values() -> None:
+    async with talk([put(100)], [put(200)], mode="assisted") as session:
+        await session.grant("till.*", by="ann", equals={"amount": 100}, uses=9)
+        assert (await session.say("1")).outcome == "applied"
+        assert (await session.say("2")).outcome == "held"
+
+
+# what nobody can smuggle
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_the_sessions_own_kinds_are_nobodys_to_propose(kind: str) -> None:
+    async with talk([(kind, {})], [(kind, {"by": "ann"})], [put(1)]) as session:
+        turn = await session.say("go")
+        assert [one.issues[0].code for one in turn.attempts[:2]] == ["kind_unknown"] * 2
+        assert "session." not in turn.attempts[0].issues[0].message.partition("Choose")[2]
+
+
+async def test_no_field_of_a_proposal_confirms_it() -> None:
+    confirmed = {
+        "version": "placet.plan/1",
+        "goal": "g",
+        "base_seq": 0,
+        "actions": [{"kind": "till.empty", "payload": {}}],
+    }
+    smuggled = [
+        {**confirmed, "confirmed": True},
+        {**confirmed, "actions": [{"kind": "till.empty", "payload": {"confirmed": True}}]},
+        {**confirmed, "actions": [{"kind": "till.empty", "payload": {}, "mode": "autonomous"}]},
+    ]
+    async with talk(*smuggled, mode="autonomous", limits=AgentLimits(repairs_max=9)) as session:
+        turn = await session.say("go")
+        assert [one.status for one in turn.attempts] == ["invalid"] * 3
+
+
+# the log
+
+
+async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'till.db'}"
+    async with talk([put(5)], [EMPTY], store=store, session="desk") as session:
+        await session.say("put five")
+        hold = (await session.say("empty")).hold_id
+    seen: list[Context] = []
+
+    def look(context: Context) -> Any:
+        seen.append(context)
+        return [put(1)]
+
+    async with talk(adapter=look, store=store, session="desk") as session:
+        assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
+        turn = await session.say("and one more")
+        assert turn.id == "desk/4"
+        assert await total(session) == 1
+    assert [line["text"] for line in seen[0].history if line["role"] == "user"] == [
+        "put five",
+        "empty",
+        f"approve {hold}, by ann",
+    ]
+    assert [one["outcome"] for one in seen[0].results] == ["applied", "held", "applied"]
+
+
+async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> None:
+    said = ["one", "two", "three"]
+    asked = 0
+
+    def model(context: Context) -> Any:
+        nonlocal asked
+        asked += 1
+        return "{" if asked == 2 else [put(asked)]
+
+    async with talk(adapter=model) as session:
+        for message in said:
+            await session.say(message)
+        world = session.world
+        assert isinstance(world, Orchestrator)
+        digest = await world.digest()
+        replay = await Replay.of(world.events(since=0), world.seq, "main")
+    assert asked == 4
+    async with talk(adapter=replay) as session:
+        for message in said:
+            await session.say(message)
+        assert isinstance(session.world, Orchestrator)
+        assert await session.world.digest() == digest
+    assert asked == 4
+
+
+async def test_a_world_without_the_domain_session_is_refused() -> None:
+    async with Orchestrator(World(), OrchestratorConfig()) as world:
+        with pytest.raises(ValueError, match="has no domain 'session'"):
+            await Session.open(world=world)
+
+
+async def test_two_sessions_talk_in_one_world() -> None:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        one = await Session.open(world=world, session="a", adapter=Scripted([[put(1)]]))
+        two = await Session.open(
+            world=world, session="b", agent="other", adapter=Scripted([[put(2)]])
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(one.say, "go")
+            group.start_soon(two.say, "go")
+        assert await world.state("till.box/box/sum") == 3
+        assert [len(await one.turns()), len(await two.turns())] == [1, 1]
+
+
+async def test_a_person_may_be_the_proposer() -> None:
+    human = Human()
+    async with talk(adapter=human) as session, anyio.create_task_group() as group:
+        turns: list[Turn] = []
+
+        async def say() -> None:
+            turns.append(await session.say("what now?"))
+
+        group.start_soon(say)
+        question = await human.asked()
+        assert question.context.message == "what now?"
+        human.answer(question.number, [put(3)])
+    assert turns[0].outcome == "applied"

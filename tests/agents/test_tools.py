@@ -1,0 +1,79 @@
+"""Kinds as a provider's tools, a tool call as seed 002's intent, and the strict parser of it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.agents import ChatIntent
+from placet.agents.tools import definitions, is_wire_name, parse_intent, to_intent
+from placet.domains.design import Design
+from placet.domains.world import World
+
+
+def test_each_kind_is_a_tool_and_two_propose_nothing() -> None:
+    tools = definitions(domain=Design())
+    assert [tool.name for tool in tools[-2:]] == ["ask_clarification", "stop"]
+    assert "design__set" in {tool.name for tool in tools}
+    assert all(is_wire_name(tool.name) for tool in tools)
+    assert tools == definitions(domain=Design()), "the list is the same, for a prompt cache"
+
+
+def test_a_tool_selection_is_wrapped_into_an_intent() -> None:
+    intent = to_intent("Move", {"to": [1, 2]}, domain=World())
+    assert intent == ChatIntent(type="action_call", action_id="Move", inputs={"to": [1, 2]})
+    asked = to_intent("ask_clarification", '{"question": "Which counter?"}', domain=World())
+    assert asked == ChatIntent(type="clarification_request", question="Which counter?")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("Moove", "{}", "'Moove' does not exist. Choose from: Custom, Interact, Move, Speak."),
+        ("Speak", "{}", "payload of Speak/text: field required"),
+        ("Speak", "{", "expected one JSON object"),
+    ],
+)
+def test_what_was_not_offered_is_an_error_prompt(name: str, arguments: str, says: str) -> None:
+    with pytest.raises(ValueError, match=r".") as raised:
+        to_intent(name, arguments, domain=World())
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("not json", "The intent is no valid JSON"),
+        ("[]", "The intent is not valid"),
+        ({"type": "action_call", "action_id": "Fly", "inputs": {}}, "'Fly' does not exist"),
+        ({"type": "action_call"}, "An action_call needs an action_id"),
+        ({"type": "clarification_request", "question": " "}, "needs a question"),
+        ({"type": "action_call", "action_id": "Move", "role": "admin"}, "/role"),
+    ],
+)
+def test_a_structured_intent_is_read_strictly(text: Any, says: str) -> None:
+    given_text = text if isinstance(text, str) else json.dumps(text)
+    answer = parse_intent(given_text, domain=World())
+    assert isinstance(answer, str)
+    assert says in answer
+
+
+def test_the_seeds_two_examples_are_read() -> None:
+    call = parse_intent(
+        '{"type": "action_call", "action_id": "Move", "inputs": {"to": [4, 2]}, "confirmed": true}',
+        domain=World(),
+    )
+    assert isinstance(call, ChatIntent)
+    assert (call.action_id, call.confirmed) == ("Move", True)
+    asked = parse_intent(
+        '{"type": "clarification_request", "question": "Which counter do you mean?"}',
+        domain=World(),
+    )
+    assert isinstance(asked, ChatIntent)
+
+
+@given(st.text() | st.binary() | st.dictionaries(st.text(), st.text()))
+def test_nothing_makes_the_strict_parser_raise(text: object) -> None:
+    assert isinstance(parse_intent(text, domain=World()), str | ChatIntent)
