@@ -55,6 +55,17 @@ async def test_who_is_turned_away_and_tries_again_at_once_lets_others_have_their
         assert iterations() - before >= 20
 
 
+@in_virtual_time
+async def test_tickets_that_are_decided_are_awaited_without_a_turn_between_them():
+    async with world_of() as world:
+        alice = await world.register_agent("alice")
+        tickets = [alice.post([add(f"r{n}")]) for n in range(20)]
+        assert (await tickets[-1]).admitted
+        before = iterations()
+        assert all([(await ticket).admitted for ticket in tickets])
+        assert iterations() - before <= 1
+
+
 # Opening and closing
 
 

@@ -143,9 +143,9 @@ class SheddingQueue(BatchQueue):
         needed = lowest + self._lost_at.get(submitter, self._groups)
         if (
             needed < PRIORITY_MAX
-            and _claims_more(raw, needed, self._intents_max)
-            and needed < self._cap_of(submitter)
             and self._may_lose(lowest, submitter)
+            and needed < self._cap_of(submitter)
+            and _claims_more(raw, needed, self._intents_max)  # it may look at every intent
         ):
             return None
         if submitter not in self._lost_at:

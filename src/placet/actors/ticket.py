@@ -10,10 +10,11 @@ from placet.schemas.verdict import Verdict
 class Ticket(Awaitable[Verdict]):
     """Stands for the verdict of a batch that was posted. Await it, as often as you like."""
 
-    __slots__ = ("_future",)
+    __slots__ = ("_future", "_is_turned_away")
 
     def __init__(self, future: "asyncio.Future[Verdict]") -> None:
         self._future = future
+        self._is_turned_away = future.done()
 
     def done(self) -> bool:
         """Tell whether the verdict is there."""
@@ -38,6 +39,6 @@ class Ticket(Awaitable[Verdict]):
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Verdict]:
-        if self._future.done():  # who posts and awaits in a loop lets others have a turn
+        if self._is_turned_away:  # who posts and awaits in a loop lets others have a turn
             yield from asyncio.sleep(0).__await__()
         return (yield from asyncio.shield(self._future).__await__())
