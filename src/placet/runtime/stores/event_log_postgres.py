@@ -21,7 +21,6 @@ from psycopg.rows import TupleRow
 
 from placet.runtime.stores.address_postgres import PostgresAddress
 from placet.runtime.stores.event_log_rules import (
-    overtaken,
     require_epoch,
     require_follows,
     require_writer,
@@ -29,7 +28,7 @@ from placet.runtime.stores.event_log_rules import (
 from placet.runtime.stores.faults_postgres import is_lost, postgres_faults
 from placet.runtime.stores.fence_postgres import Fence, connect
 from placet.runtime.stores.log_layout_postgres import Layout
-from placet.runtime.stores.log_rows import Row, Tail, damaged, records_of, row_of
+from placet.runtime.stores.log_rows import Row, Tail, damaged, read_rows, row_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 
@@ -139,20 +138,7 @@ class PostgresEventLog:
         with self._reading() as connection:
             start = layout.start_of(connection)
             place = max(start.record, layout.holder_of_record(connection, from_record))
-        is_begun = False
-        while rows := self._page(place):
-            if rows[0][0] > place and (start := self.start()).record > place:
-                if is_begun:
-                    raise overtaken(self.url, place, start)
-                place = start.record
-                continue
-            is_begun = True
-            for row in rows:
-                records = records_of(row, place, self.url)
-                for ordinal, record in enumerate(records, place):
-                    if ordinal >= from_record:
-                        yield ordinal, record
-                place += len(records)
+        yield from read_rows(self._page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
         """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).

@@ -9,6 +9,7 @@ and hold no lock while their caller looks at what they gave.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -16,14 +17,13 @@ from urllib.parse import quote
 
 from placet.runtime.stores import log_layout_sqlite as layout
 from placet.runtime.stores.event_log_rules import (
-    overtaken,
     require_epoch,
     require_follows,
     require_writer,
 )
 from placet.runtime.stores.faults_sqlite import sqlite_faults
 from placet.runtime.stores.log_file_sqlite import leave_wal
-from placet.runtime.stores.log_rows import Row, Tail, records_of
+from placet.runtime.stores.log_rows import Row, Tail, read_rows
 from placet.runtime.stores.wal_sqlite import damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
@@ -141,20 +141,8 @@ class SqliteEventLog:
         """
         with closing(self._connect_reader()) as connection:
             place = self._place_of(connection, from_record)
-            is_begun = False
-            while rows := self._page(connection, place):
-                if rows[0][0] > place and (start := self.start()).record > place:
-                    if is_begun:
-                        raise overtaken(self.url, place, start)
-                    place = start.record
-                    continue
-                is_begun = True
-                for row in rows:
-                    records = records_of(row, place, self.url)
-                    for ordinal, record in enumerate(records, place):
-                        if ordinal >= from_record:
-                            yield ordinal, record
-                    place += len(records)
+            page = partial(self._page, connection)
+            yield from read_rows(page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
         """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).

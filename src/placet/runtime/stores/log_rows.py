@@ -5,14 +5,15 @@ the last; the checksum binds that one too, and tells a damaged row from a missin
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
 
+from placet.runtime.stores.event_log_rules import overtaken
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.record import LogGroup, LogStart
 
 _HEAD: Final = struct.Struct(">5q")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -57,6 +58,41 @@ def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
     if head[0] != place or head[1] != len(records):
         raise damaged(store, place, f"is missing; the next one begins at record {head[0]}")
     return records
+
+
+def read_rows(
+    page: Callable[[int], Sequence[Row]],
+    place: int,
+    start: Callable[[], LogStart],
+    from_record: int,
+    store: str,
+) -> Iterator[tuple[int, bytes]]:
+    """Give `(ordinal, record)` page by page, also what is appended meanwhile.
+
+    Args:
+        page: Gives the rows from a record on, as many as are held at once.
+        place: First record of the row that holds `from_record`.
+        start: Says where the log begins by now: another may compact it while it is read.
+        from_record: The first to give.
+        store: For messages.
+
+    Raises:
+        StoreError: A row is damaged, or what comes next was compacted away under the reader.
+    """
+    is_begun = False
+    while rows := page(place):
+        if rows[0][0] > place and (begins := start()).record > place:
+            if is_begun:
+                raise overtaken(store, place, begins)
+            place = begins.record
+            continue
+        is_begun = True
+        for row in rows:
+            records = records_of(row, place, store)
+            for ordinal, record in enumerate(records, place):
+                if ordinal >= from_record:
+                    yield ordinal, record
+            place += len(records)
 
 
 def damaged(store: str, place: int, how: str) -> StoreError:
