@@ -5,7 +5,7 @@
 W3 twice in one run: 100 agents, batches of 10, 4 outstanding each, answered when durable; SQLite at
 synchronous=FULL and PostgreSQL at synchronous_commit=on take turns, memory beside them. Without
 --url a server of its own is started on a socket, with its data in the same folder as the SQLite
-file and 32 MB of shared buffers; PLACET_POSTGRES_BIN names the folder of its programs.
+file and 32 MB of shared buffers; TEST_POSTGRES_BIN names the folder of its programs.
 
 It does not show: a network between world and server, synchronous standbys of the server, other
 worlds on it.
@@ -57,7 +57,7 @@ def own_server(stack: ExitStack, folder: Path) -> str:
 
     programs = binaries()
     if programs is None:
-        raise SystemExit("no PostgreSQL on this machine: give --url, or set PLACET_POSTGRES_BIN")
+        raise SystemExit("no PostgreSQL on this machine: give --url, or set TEST_POSTGRES_BIN")
     server = stack.enter_context(Server(programs, {"full_page_writes": "on"}, room=folder))
     return server.url("w3")
 

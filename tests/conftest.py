@@ -10,7 +10,7 @@ def postgres():
 
     programs = binaries()
     if programs is None:
-        reason = "no PostgreSQL on this machine: install it, or set PLACET_POSTGRES_BIN"
+        reason = "no PostgreSQL on this machine: install it, or set TEST_POSTGRES_BIN"
         if is_required():
             pytest.fail(reason)
         pytest.skip(reason)

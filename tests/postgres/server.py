@@ -1,7 +1,7 @@
 """A real PostgreSQL server of the tests' own: in a temporary folder, on a socket in it, no port.
 
-`PLACET_POSTGRES_BIN` names the folder of the binaries; else the newest that Debian has installed,
-or those on PATH. Where there are none the tests skip; with `PLACET_POSTGRES_REQUIRED=1`, which
+`TEST_POSTGRES_BIN` names the folder of the binaries; else the newest that Debian has installed,
+or those on PATH. Where there are none the tests skip; with `TEST_POSTGRES_REQUIRED=1`, which
 `.ci/run` sets, they fail.
 """
 
@@ -38,7 +38,7 @@ _SETTINGS: Final = {
 
 def binaries() -> Path | None:
     """Say where the server's programs are."""
-    named = os.environ.get("PLACET_POSTGRES_BIN")
+    named = os.environ.get("TEST_POSTGRES_BIN")
     folders = [Path(named)] if named else []
     installed = Path("/usr/lib/postgresql").glob("*/bin")
     folders += sorted(installed, key=lambda path: int(re.sub(r"\D", "", path.parent.name)))[::-1]
@@ -48,7 +48,7 @@ def binaries() -> Path | None:
 
 
 def is_required() -> bool:
-    return os.environ.get("PLACET_POSTGRES_REQUIRED") == "1"
+    return os.environ.get("TEST_POSTGRES_REQUIRED") == "1"
 
 
 class Server:

@@ -14,7 +14,7 @@ from tests.postgres.server import Server
 if TYPE_CHECKING:
     from tests.crash.zygote import Told
 
-KILLS: Final = int(os.environ.get("PLACET_POSTGRES_KILLS", "40"))
+KILLS: Final = int(os.environ.get("TEST_POSTGRES_KILLS", "40"))
 SERVER_CRASHES: Final = 5
 LOAD_SECONDS: Final = 0.3
 
