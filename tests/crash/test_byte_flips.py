@@ -154,7 +154,7 @@ def records_unchecked(row: log_rows.Row, place: int, store: str) -> Sequence[byt
 def test_flips_find_records_that_are_read_unchecked(records, folder, monkeypatch):
     """The control: the chain binds every record but the last."""
     monkeypatch.setattr(layout, "records_of", records_unchecked)
-    monkeypatch.setattr(event_log_sqlite, "records_of", records_unchecked)
+    monkeypatch.setattr(log_rows, "records_of", records_unchecked)
     left = leave(folder / "made.db", records[:12], is_clean=True)
     assert flipped_database(left, folder, shown_by_reading, step=5).silent
 
