@@ -1,13 +1,11 @@
 """A conversation end to end: what is said, proposed, held, resolved - and what the log keeps."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Human, Raw, Replay, Scripted, Session, Turn
@@ -16,84 +14,12 @@ from placet.agents.modes import Mode, Ruling
 from placet.agents.plan import Plan
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
-from placet.kernel import Domain, Draft, Kind
-from placet.kernel.domain import Risk, RuleRefusal, refuse
-from placet.schemas.codec import Json
-from placet.schemas.intent import Intent
+from placet.kernel.domain import Risk
+from tests.agents.till import EMPTY, LOOK, Till, put, talk, told, total
 
 pytestmark = pytest.mark.anyio
 
 Steps = Sequence[Any]
-
-
-class Amount(TypedDict):
-    amount: int
-
-
-class Nothing(TypedDict):
-    pass
-
-
-class Till(Domain):
-    """Money in a till: small and large sums, a look inside, and a way to fail."""
-
-    name = "till"
-    version = "1"
-
-    def __init__(self) -> None:
-        self.kinds = (
-            Kind("till.put", Amount, _put, risk_of=_risk),
-            Kind("till.empty", Nothing, _empty, risk="high"),
-            Kind("till.look", Nothing, _look, risk="read"),
-        )
-
-    def on_open(self, draft: Draft) -> None:
-        draft.create("till.box", "box", {"sum": 0})
-
-
-def _put(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    amount = intent["payload"]["amount"]
-    if amount < 0:
-        return refuse("negative", f"amount must be 0 or more, got {amount}", at="/amount")
-    draft.put("till.box", "box", "sum", draft.get("till.box", "box", "sum") + amount)
-    return None
-
-
-def _empty(draft: Draft, _intent: Intent) -> None:
-    draft.put("till.box", "box", "sum", 0)
-
-
-def _look(draft: Draft, _intent: Intent) -> None:
-    draft.answer(draft.get("till.box", "box", "sum"))
-
-
-def _risk(payload: Mapping[str, Json], _state: object) -> Risk:
-    return "medium" if payload["amount"] >= 100 else "low"
-
-
-def put(amount: int) -> tuple[str, dict[str, int]]:
-    return ("till.put", {"amount": amount})
-
-
-LOOK: tuple[str, dict[str, int]] = ("till.look", {})
-EMPTY: tuple[str, dict[str, int]] = ("till.empty", {})
-
-
-@asynccontextmanager
-async def talk(*steps: Any, **options: Any) -> AsyncIterator[Session]:
-    """Talk with a script about a till."""
-    adapter = options.pop("adapter", Scripted(steps))
-    async with Session.open(domain=Till(), adapter=adapter, **options) as session:
-        yield session
-
-
-async def total(session: Session) -> int:
-    found: int = await session.world.state("till.box/box/sum")
-    return found
-
-
-def told(turn: Turn) -> list[tuple[str, Any]]:
-    return [(one.outcome, one.output) for one in turn.results]
 
 
 async def test_a_plan_is_applied_and_tells_what_it_did() -> None:
@@ -204,8 +130,7 @@ async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
     unpriced = Priced([[put(1)]], None, is_priced=False)
     async with talk(adapter=unpriced) as session:
         assert (await session.say("go")).stop == "cost_unknown"
-        free = AgentLimits(on_unknown_price="tokens_only")
-        session.limits = free
+    free = AgentLimits(on_unknown_price="tokens_only")
     async with talk(adapter=unpriced, limits=free) as session:
         assert (await session.say("go")).outcome == "applied"
 

@@ -11,7 +11,18 @@ ROOT = Path(__file__).parents[2]
 
 # What a user of the library does not pay for: the terminal, and every extra.
 NOT_WITH_THE_LIBRARY = frozenset(
-    {"fastapi", "hypothesis", "numpy", "pettingzoo", "psycopg", "pytest", "ray", "rich", "typer"}
+    {
+        "dbos",
+        "fastapi",
+        "hypothesis",
+        "numpy",
+        "pettingzoo",
+        "psycopg",
+        "pytest",
+        "ray",
+        "rich",
+        "typer",
+    }
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from placet.kernel import Domain, Kind, refuse
+from placet.kernel import Domain, Kernel, KernelConfig, Kind, refuse
 from placet.kernel.domain import Ref
 from placet.kernel.gate.domain_rules import RefusalRaised
 from placet.kernel.registry import Registry
@@ -385,3 +385,31 @@ def test_a_plain_domain_hears_of_settlements_without_harm():
     kernel = kernel_of([Lab(), Annex()])
     kernel.decide(intent("Mail", {"count": 1}))
     assert kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))
+
+
+def test_an_agent_that_is_a_domains_own_comes_and_goes_for_that_domain_only():
+    heard = []
+
+    class Town(Domain):
+        version = "1"
+
+        def __init__(self, name):
+            self.name = name
+            self.kinds = (Kind(f"{name}.go", dict[str, int], lambda *_: None),)
+
+        def on_register(self, draft, agent_id, placing):
+            heard.append((self.name, "comes", agent_id))
+
+        def on_remove(self, draft, agent_id):
+            heard.append((self.name, "goes", agent_id))
+
+    kernel = Kernel([Town("mill"), Town("inn")], KernelConfig())
+    for agent_id in ("mill.clerk", "barn.clerk", "mill", "ann"):
+        kernel.register_agent(agent_id)
+    kernel.change_agent("mill.clerk", "removed")
+    both = [
+        (name, "comes", agent_id)
+        for agent_id in ("barn.clerk", "mill", "ann")
+        for name in ("mill", "inn")
+    ]
+    assert heard == [("mill", "comes", "mill.clerk"), *both, ("mill", "goes", "mill.clerk")]

@@ -128,7 +128,7 @@ class Executor:
             group.start_soon(self._report)
             while not self._is_closed:
                 self._bring_back()
-                while self._waiting and self._running < self.terms.concurrency:
+                for _ in range(min(len(self._waiting), self.terms.concurrency - self._running)):
                     self._running += 1
                     group.start_soon(self._work)
                 self._wake = anyio.Event()

@@ -4,12 +4,17 @@ A proposal is parsed strictly, passed through the one gate, and answered with wh
 field of it grants anything. See `docs/agents.md`.
 """
 
+from typing import TYPE_CHECKING
+
 from placet.agents.adapter import Adapter, Context, Raw, Usage
 from placet.agents.adapters import Callable, Human, Replay, Scripted
 from placet.agents.chat_intent import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.limits import AgentLimits
 from placet.agents.record import Hold, Turn
 from placet.agents.session import Session
+
+if TYPE_CHECKING:
+    from placet.agents.adapters.llm import Llm, Prices
 
 __all__ = [
     "Adapter",
@@ -21,6 +26,8 @@ __all__ = [
     "ExecutionPlan",
     "Hold",
     "Human",
+    "Llm",
+    "Prices",
     "Raw",
     "Replay",
     "Scripted",
@@ -28,3 +35,12 @@ __all__ = [
     "Turn",
     "Usage",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load what speaks with models when it is asked for: it needs the extra `llm`."""
+    if name in {"Llm", "Prices"}:
+        from placet.agents.adapters import llm  # noqa: PLC0415  # the extra
+
+        return getattr(llm, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -49,6 +49,7 @@ class Raw(NamedTuple):
         model: Which model answered, for the record.
         response: The adapter's own account of the answer, plain JSON, to repair it by.
         refused: The planner would not answer (a content filter); `text` says why.
+        unread: An issue, as code and message, where the answer could not be kept in the log.
     """
 
     calls: Sequence[Call] = ()
@@ -58,6 +59,7 @@ class Raw(NamedTuple):
     model: str = ""
     response: Json = None
     refused: bool = False
+    unread: tuple[str, str] | None = None
 
 
 class Repair(NamedTuple):
@@ -103,6 +105,7 @@ class Context(NamedTuple):
         repairs: What this turn's earlier answers lacked, oldest first.
         tokens_left: Of the turn's budget.
         seconds_left: Of the turn's time.
+        tools_max: Kinds that are offered to a model one by one; beyond it, it searches.
     """
 
     message: str
@@ -118,6 +121,7 @@ class Context(NamedTuple):
     repairs: Sequence[Repair] = ()
     tokens_left: int = 50_000
     seconds_left: float = 120.0
+    tools_max: int = 48
 
 
 @runtime_checkable
@@ -134,3 +138,7 @@ class Adapter(Protocol):
 
 class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
     """A proposer cannot be reached. The text names the kind of failure, never keys or bodies."""
+
+
+class PlannerTimedOut(PlannerUnavailable):
+    """A proposer did not answer within the turn's time."""

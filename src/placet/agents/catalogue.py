@@ -16,6 +16,13 @@ from placet.kernel.domain import Command, Domain, Kind
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, to_json
 
+ASK: Final = "ask_clarification"
+STOP: Final = "stop"
+"""The two tools that every proposer has besides the kinds."""
+
+RESERVED: Final = frozenset({ASK, STOP, "find_kinds", "propose"})
+"""Wire names that no kind can have; the last two stand for the kinds where these are many."""
+
 _DOTS: Final = "__"
 _NAMES_LISTED: Final = 40
 
@@ -32,6 +39,9 @@ class Catalogue:
         kinds: Visible kinds by name, sorted.
         guides: What the domains tell a planner, in their order.
         commands: Sentences that are intents, of the visible kinds.
+
+    Raises:
+        ValueError: A visible kind has the name of a tool that every proposer has.
     """
 
     def __init__(
@@ -48,7 +58,16 @@ class Catalogue:
             for name in sorted(registry.kinds)
             if permitted is None or name in permitted
         }
-        self.guides = tuple(one.guide for one in registry.domains if one.guide)
+        shadowed = sorted(RESERVED & self.kinds.keys())
+        if shadowed:
+            raise ValueError(
+                f"a proposer's own tool is called {shadowed[0]!r}, so a kind of that name could "
+                "never be meant; do not permit it, or call it otherwise"
+            )
+        known = {registry.domain_of[name].name for name in self.kinds}
+        self.guides = tuple(
+            one.guide for one in registry.domains if one.guide and one.name in known
+        )
         self.commands: tuple[Command, ...] = tuple(
             command
             for one in registry.domains

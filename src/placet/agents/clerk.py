@@ -6,14 +6,18 @@ from typing import Final
 from placet.agents.ports import Handle, World
 from placet.agents.record import Decision, Hold, Route
 from placet.agents.turn import End
-from placet.agents.views import rows_of
-from placet.schemas.codec import Json
+from placet.agents.views import cut
+from placet.domains.session import turn_id
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
 
-CLERK: Final = "session.clerk"
-"""The agent in whose name sessions record; it is permitted nothing else."""
-
-_TEXT_CHARS_MAX: Final = 8_000
+_TEXT_BYTES_MAX: Final = 8_000
+_RESULTS_BYTES_MAX: Final = 40_000
+"""With it, the end of a turn stays below what a payload may have."""
+_RESULTS_MAX: Final = 64
+_TRIES: Final = 3
+_TURNS_READ: Final = 64
 
 
 class Clerk:
@@ -36,37 +40,48 @@ class Clerk:
         """Record that a turn begins, and give its number.
 
         Raises:
-            RuntimeError: Another session of the same name has gone on in between.
+            SessionError: It cannot be recorded.
         """
-        session = (await rows_of(self._world, "session.sessions")).get(self._session, {"turns": 0})
-        number: int = session["turns"] + 1
-        intent = self._voice.intent(
-            "session.turn",
-            session=self._session,
-            turn=number,
-            agent=self._agent_id,
-            mode=mode,
-            route=route,
-            message=message,
-        )
-        verdict = await self._world.submit([intent])
-        if not verdict.admitted:
-            raise RuntimeError(f"the turn could not begin: {verdict.refusals[0].message}")
-        return number
+        tries = 0
+        while True:
+            intent = self._voice.intent(
+                "session.turn",
+                session=self._session,
+                turn=await self._count() + 1,
+                agent=self._agent_id,
+                mode=mode,
+                route=route,
+                message=message,
+            )
+            verdict = await self._world.submit([intent])
+            if verdict.admitted:
+                number: int = intent["payload"]["turn"]
+                return number
+            tries += 1
+            if tries == _TRIES or "session.turn_out_of_order" not in verdict.codes:
+                message = f"the turn could not begin: {verdict.refusals[0].message}"
+                raise SessionError(message, verdict=verdict)
 
     async def end(self, turn: int, end: End, results: Sequence[Decision], hold_id: str) -> None:
-        """Record how a turn ended."""
+        """Record how a turn ended.
+
+        Raises:
+            SessionError: It cannot be recorded.
+        """
         intent = self._voice.intent(
             "session.end",
             session=self._session,
             turn=turn,
             outcome=end.outcome,
             stop=str(end.stop),
-            text=end.message[:_TEXT_CHARS_MAX],
-            results=[one.told() for one in results],
+            text=cut(end.message, _TEXT_BYTES_MAX),
+            results=_kept(results),
             hold=hold_id,
         )
-        await self._world.submit([intent])
+        verdict = await self._world.submit([intent])
+        if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
+            message = f"the end of the turn is not recorded: {verdict.refusals[0].message}"
+            raise SessionError(message, verdict=verdict)
 
     def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
         """Make the intent by which a proposer is asked."""
@@ -103,28 +118,73 @@ class Clerk:
             raise PermissionError(verdict.refusals[0].message)
         return name
 
+    async def hold(self, name: str) -> dict[str, Json] | None:
+        """Find a hold of this session and its proposer; another's is not there."""
+        held = (await self._world.entities("session.holds", [name])).get(name)
+        own = (self._session, self._agent_id)
+        return held if held and (held["session"], held["proposer"]) == own else None
+
     async def holds(self) -> list[Hold]:
         """List the holds of this session, oldest first; what is past its time says `expired`."""
         found = []
-        for name, held in (await rows_of(self._world, "session.holds")).items():
-            if held["session"] == self._session:
-                fields = {key: held[key] for key in Hold.model_fields if key in held}
-                if held["state"] == "open" and self._world.sim_time > held["expires"]:
-                    fields["state"] = "expired"
-                found.append(Hold(id=name, **fields))
-        return sorted(found, key=lambda hold: (hold.base_seq, hold.id))
+        names = (await self._row())["holds"]
+        for name, held in (await self._world.entities("session.holds", names)).items():
+            fields = {key: held[key] for key in Hold.model_fields if key in held}
+            if held["state"] == "open" and self._world.sim_time > held["expires"]:
+                fields["state"] = "expired"
+            found.append(Hold(id=name, **fields))
+        return found
 
-    async def turns(self) -> list[dict[str, Json]]:
-        """List what the state keeps of this session's turns, oldest first."""
-        rows = await rows_of(self._world, "session.turns")
-        return [rows[name] for name in sorted(rows) if name.rpartition("/")[0] == self._session]
+    async def turns(self, count: int | None = None) -> list[dict[str, Json]]:
+        """List what the state keeps of this session's turns, oldest first.
+
+        Args:
+            count: Of the last ones; None is all.
+        """
+        return list((await self._numbered(count)).values())
 
     async def running(self) -> list[int]:
         """Give the numbers of turns that are begun and not ended."""
-        rows = await rows_of(self._world, "session.turns")
-        parts = [(name.rpartition("/"), row["outcome"]) for name, row in sorted(rows.items())]
-        return [
-            int(number)
-            for (session, _, number), outcome in parts
-            if session == self._session and outcome == "running"
-        ]
+        turns = await self._numbered(None)
+        return [number for number, row in turns.items() if row["outcome"] == "running"]
+
+    async def _numbered(self, count: int | None) -> dict[int, dict[str, Json]]:
+        """Read turns by their numbers, the last first, until one is kept no more."""
+        last = await self._count()
+        found: dict[int, dict[str, Json]] = {}
+        while last > 0 and (count is None or len(found) < count):
+            number = max(0, last - (_TURNS_READ if count is None else count))
+            names = {turn_id(self._session, n): n for n in range(number + 1, last + 1)}
+            rows = await self._world.entities("session.turns", list(names))
+            found.update({names[name]: row for name, row in rows.items()})
+            if len(rows) < len(names):
+                break
+            last = number
+        return dict(sorted(found.items()))
+
+    async def _count(self) -> int:
+        count: int = (await self._row())["turns"]
+        return count
+
+    async def _row(self) -> dict[str, Json]:
+        rows = await self._world.entities("session.sessions", [self._session])
+        return rows.get(self._session, {"turns": 0, "holds": []})
+
+
+class SessionError(PlacetError):
+    """What a session is about to record is refused; `verdict` says why."""
+
+
+def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
+    """Give what the log keeps of results: all of them, and of their outputs as much as fits."""
+    left, kept = _RESULTS_BYTES_MAX, []
+    for one in results[:_RESULTS_MAX]:
+        told = one.told()
+        size = len(to_json(told))
+        if size > left and "output" in told:
+            told["output"] = None
+            told["is_truncated"] = True
+            size = len(to_json(told))
+        left -= size
+        kept.append(told)
+    return kept

@@ -169,6 +169,8 @@ def facts_of(code: str) -> CodeFacts:
     """Tell what follows from any code: of this layer, of the gate, or of a domain."""
     if code in Code.__members__.values():
         return TABLE[Code(code)]
+    if code.startswith("session."):  # of what is recorded, which is not the proposer's to mend
+        return CodeFacts("gate", False, 409, "The session cannot record it.")
     if "." in code:
         return CodeFacts("domain", True, 422, "The rules of this world do not allow it.")
     try:

@@ -51,10 +51,12 @@ class ContextText(str):
 
     Attributes:
         report: How much of each section was kept, by its name, in order.
+        parts: The sections, each with its tags, by name, in order.
     """
 
-    __slots__ = ("report",)
+    __slots__ = ("parts", "report")
     report: Mapping[str, Kept]
+    parts: Mapping[str, str]
 
 
 class Section(NamedTuple):
@@ -87,6 +89,7 @@ def build(
     last_turns: int = 12,
     last_results: int = 8,
     tokens_max: int = 16_000,
+    tools_max: int = 48,
 ) -> ContextText:
     """Build the context of one request. Pure: the same inputs give the same text.
 
@@ -103,6 +106,7 @@ def build(
         last_turns: How many turns are told.
         last_results: How many results are told.
         tokens_max: Bound of the whole, estimated.
+        tools_max: Kinds beyond which their payloads are not told, for they are searched.
 
     Raises:
         ContextTooLarge: Rules, kinds, view and message alone are too long.
@@ -113,7 +117,7 @@ def build(
     sections = [
         Section("rules", RULES),
         Section("guides", catalogue.guides),
-        Section("kinds", _kinds(catalogue)),
+        Section("kinds", _kinds(catalogue, len(catalogue) <= tools_max)),
         Section("facts", _lines(facts), "newest", 4),
         Section("view", _lines([] if state is None else [state])),
         Section("changes", _lines(diffs), "newest", 1),
@@ -131,8 +135,8 @@ def tokens_of(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def _kinds(catalogue: Catalogue) -> list[str]:
-    schemas = catalogue.schemas()
+def _kinds(catalogue: Catalogue, with_payloads: bool) -> list[str]:
+    schemas = catalogue.schemas() if with_payloads else {}
     return [
         _line(
             {
@@ -140,7 +144,7 @@ def _kinds(catalogue: Catalogue) -> list[str]:
                 "summary": kind.summary,
                 "risk": kind.risk,
                 "cost": kind.cost,
-                "payload": schemas[kind.name],
+                **({"payload": schemas[kind.name]} if with_payloads else {}),
             }
         )
         for kind in catalogue
@@ -166,16 +170,17 @@ def _fitted(sections: Sequence[Section], tokens_max: int) -> ContextText:
             f"rules, kinds, view and message need about {total} tokens, at most {tokens_max} fit; "
             "show the agent less, or permit it fewer kinds"
         )
-    parts = []
+    parts = {}
     report = {}
     for section in sections:
         lines = section.lines[dropped[section.name] :]
         kept_tokens = sum(sizes[section.name][dropped[section.name] :])
         report[section.name] = Kept(len(lines), len(section.lines), kept_tokens)
         if lines:
-            parts.append(f"<{section.name}>\n" + "\n".join(lines) + f"\n</{section.name}>")
-    text = ContextText("\n".join(parts))
+            parts[section.name] = "\n".join([f"<{section.name}>", *lines, f"</{section.name}>"])
+    text = ContextText("\n".join(parts.values()))
     text.report = report
+    text.parts = parts
     return text
 
 

@@ -5,13 +5,15 @@ kind, tool, size, payload. All issues of a layer are collected, so that one repa
 Nothing that comes in makes this raise.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from placet.agents.catalogue import Catalogue, kind_name, wire_name
+from placet.agents.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
 from placet.agents.codes import Code
 from placet.agents.limits import AgentLimits
 from placet.agents.plan import VERSION, Action, Issue, Plan, Stop
@@ -20,13 +22,23 @@ from placet.kernel.gate.plain import NotPlain, complaint, pointer, shown, to_pla
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, canonical, from_json
 
-__all__ = ["VERSION", "Action", "Call", "Issue", "Plan", "Stop", "parse", "parse_calls"]
+__all__ = [
+    "ASK",
+    "STOP",
+    "VERSION",
+    "Action",
+    "Call",
+    "Issue",
+    "Plan",
+    "Stop",
+    "parse",
+    "parse_calls",
+]
 
 Vocabulary: TypeAlias = Catalogue | Registry | Domain | Sequence[Domain]
 
-ASK: Final = "ask_clarification"
-STOP: Final = "stop"
-"""The two tools that every proposer has besides the kinds."""
+ISSUES_MAX: Final = 32
+"""As many are told at once; who mends these is told of more."""
 
 _DEPTH_MAX: Final = 32
 _LIMITS: Final = AgentLimits()
@@ -68,7 +80,7 @@ def parse(
     value, issues = _decode(text, limits)
     if issues:
         return None, issues
-    issues = _check_version(value)
+    issues = _check_version(value) or _check_count(value.get("actions"), limits.actions_max)
     if issues:
         return None, issues
     try:
@@ -76,7 +88,7 @@ def parse(
     except ValidationError as error:
         return None, [
             Issue(code=Code.ENVELOPE_INVALID, message=complaint(detail), at=pointer(detail["loc"]))
-            for detail in error.errors(include_url=False)
+            for detail in islice(error.errors(include_url=False), ISSUES_MAX)
         ]
     return _judged(plan, _catalogue(domain), limits, actions_max)
 
@@ -103,29 +115,52 @@ def parse_calls(
     Returns:
         As `parse`; issues point at `/actions/<number of the call>`.
     """
+    size = sum(len(str(one.arguments)) for one in calls)
+    if size > limits.plan_bytes_max:
+        return None, [_too_large(size, limits)]
     issues: list[Issue] = []
-    stop: Stop | None = None
+    stops: list[Stop] = []
     actions: list[Action] = []
+    places: list[str] = []
     for index, call in enumerate(calls):
         at = f"/actions/{index}"
-        value, found = _decode(call.arguments or "{}", limits)
-        if not found and not isinstance(value, dict):
-            message = f"the arguments of a call are one JSON object, got {shown(value)}"
-            found = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
+        value, found = _arguments(call, at, limits)
         if found:
-            issues += [one.model_copy(update={"at": f"{at}/payload{one.at}"}) for one in found]
+            issues += found
         elif call.name in {ASK, STOP}:
             stop, found = _stop_of(call.name, value, at)
             issues += found
+            stops += [] if stop is None else [stop]
         else:
             actions.append(Action.model_construct(kind=kind_name(call.name), payload=value))
+            places.append(at)
+    if len(stops) > 1:
+        message = f"a plan stops for one reason, got {len(stops)}; leave the others out"
+        issues.append(Issue(code=Code.STOP_CONFLICT, message=message, at="/stop"))
     if issues:
-        return None, issues
+        return None, issues[:ISSUES_MAX]
     text = goal.strip()[:2000] or "(no message)"
     plan = Plan.model_construct(
-        version=VERSION, goal=text, base_seq=base_seq, actions=tuple(actions), stop=stop
+        version=VERSION,
+        goal=text,
+        base_seq=base_seq,
+        actions=tuple(actions),
+        stop=stops[0] if stops else None,
     )
-    return _judged(plan, _catalogue(domain), limits, actions_max)
+    return _judged(plan, _catalogue(domain), limits, actions_max, places)
+
+
+def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Issue]]:
+    """Read the arguments of one call."""
+    name: object = call.name  # a recording or a careless adapter may hold anything
+    if not isinstance(name, str):
+        message = f"the name of a tool is text, got {shown(name)}"
+        return None, [Issue(code=Code.ENVELOPE_INVALID, message=message, at=f"{at}/kind")]
+    value, found = _decode(call.arguments or "{}", limits)
+    if not found and not isinstance(value, dict):
+        message = f"the arguments of a call are one JSON object, got {shown(value)}"
+        found = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
+    return value, [one.model_copy(update={"at": f"{at}/payload{one.at}"}) for one in found]
 
 
 def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:
@@ -163,12 +198,20 @@ def _check_version(value: Json) -> list[Issue]:
 
 
 def _judged(
-    plan: Plan, catalogue: Catalogue, limits: AgentLimits, actions_max: int | None
+    plan: Plan,
+    catalogue: Catalogue,
+    limits: AgentLimits,
+    actions_max: int | None,
+    places: Sequence[str] | None = None,
 ) -> tuple[Plan | None, list[Issue]]:
+    """Judge what the catalogue decides. Of too many actions only so many are looked at."""
     issues = _check_counts(plan, limits, actions_max)
-    for index, action in enumerate(plan.actions):
-        issues += _check_action(action, f"/actions/{index}", catalogue, limits)
-    return (None, issues) if issues else (plan, issues)
+    for index, action in enumerate(plan.actions[: limits.actions_max]):
+        if len(issues) >= ISSUES_MAX:
+            break
+        at = f"/actions/{index}" if places is None else places[index]
+        issues += _check_action(action, at, catalogue, limits)
+    return (None, issues[:ISSUES_MAX]) if issues else (plan, issues)
 
 
 def _check_counts(plan: Plan, limits: AgentLimits, actions_max: int | None) -> list[Issue]:
@@ -183,14 +226,19 @@ def _check_counts(plan: Plan, limits: AgentLimits, actions_max: int | None) -> l
         message = "a plan has actions or a stop, got both; leave one out"
         issues.append(Issue(code=Code.STOP_CONFLICT, message=message, at="/stop"))
     most = limits.actions_max if actions_max is None else min(limits.actions_max, actions_max)
-    if len(plan.actions) > most:
-        message = f"at most {most} actions may stand in one plan here, got {len(plan.actions)}"
-        issues.append(Issue(code=Code.ACTIONS_TOO_MANY, message=message, at="/actions"))
-    named = [action.id for action in plan.actions if action.id]
-    for name in dict.fromkeys(one for one in named if named.count(one) > 1):
-        message = f"the action id {name!r} stands {named.count(name)} times; each needs its own"
+    issues += _check_count(plan.actions, most)
+    named = Counter(action.id for action in plan.actions if action.id)
+    for name, count in islice(((name, n) for name, n in named.items() if n > 1), ISSUES_MAX):
+        message = f"the action id {name!r} stands {count} times; each needs its own"
         issues.append(Issue(code=Code.ACTION_ID_DUPLICATE, message=message, at="/actions"))
     return issues
+
+
+def _check_count(actions: object, most: int) -> list[Issue]:
+    if not isinstance(actions, list | tuple) or len(actions) <= most:
+        return []
+    message = f"at most {most} actions may stand in one plan here, got {len(actions)}"
+    return [Issue(code=Code.ACTIONS_TOO_MANY, message=message, at="/actions")]
 
 
 def _check_action(
@@ -214,7 +262,7 @@ def _check_action(
     if size > limits.payload_bytes_max:
         message = f"the payload has {size} bytes, at most {limits.payload_bytes_max} are allowed"
         return [Issue(code=Code.PAYLOAD_TOO_LARGE, message=message, at=f"{at}/payload")]
-    return [_payload_issue(kind.name, at, detail) for detail in details]
+    return [_payload_issue(kind.name, at, detail) for detail in details[:ISSUES_MAX]]
 
 
 def _payload_issue(kind: str, at: str, detail: ErrorDetails) -> Issue:

@@ -7,15 +7,14 @@ pass or fail together.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from placet.agents.codes import Code
 from placet.agents.limits import AgentLimits
-from placet.agents.modes import Mode, Policy, Ruling, covers
+from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
-from placet.agents.ports import Handle, World
+from placet.agents.ports import Handle, Outcome, World
 from placet.agents.record import Change, Decision, Status
-from placet.agents.views import rows_of
 from placet.domains.session import KINDS
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, canonical, thaw, to_json
@@ -23,7 +22,8 @@ from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
 
-_HOLD_RETRIES: Final = 5
+_RETRIES: Final = 5
+_MOVED: Final = "session.world_moved"
 
 
 class Decided(NamedTuple):
@@ -74,22 +74,23 @@ class Desk:
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> Decided:
         """Decide a parsed plan: apply it, hold it for a person, or say why not."""
-        risks = await self._world.risks([(one.kind, one.payload) for one in plan.actions])
-        ruling, broken = self._rule(plan, risks, mode)
-        if broken is not None:
-            return _refused(plan, [broken])
-        grants = await self._grants_for(plan, risks, mode)
-        must_hold = ruling.decision == "hold" or None in grants
-        intents = self._intents(plan.actions, plan.base_seq)
-        foreseen = await self._world.submit(intents, dry_run=True)
-        if not foreseen.admitted:
-            return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-        if must_hold:
-            return await self._hold(plan, ruling, foreseen)
-        used = [one for one in grants if one]
-        batch = [*self._uses(used), *intents]
-        verdict = await self._world.submit(batch)
-        return await self._decided(plan, risks, verdict, foreseen, len(used), seconds_left)
+        for _ in range(_RETRIES):
+            intents = self._intents(plan.actions, plan.base_seq)
+            foreseen = await self._world.submit(intents, dry_run=True)
+            risks = await self._world.risks([(one.kind, one.payload) for one in plan.actions])
+            ruling, broken = self._rule(plan, risks, mode)
+            if broken is not None:
+                return _refused(plan, [broken])
+            if not foreseen.admitted:
+                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+            grants = await self._grants_for(plan, risks, mode)
+            if ruling.decision == "hold" or None in grants:
+                return await self._hold(plan, ruling, foreseen)
+            ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
+            verdict = await self._world.submit([*ahead, *intents])
+            if _MOVED not in verdict.codes:
+                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+        return self._overtaken(plan)
 
     # holding
 
@@ -107,7 +108,7 @@ class Desk:
         """
         actions = tuple(Action(**one) for one in hold["actions"])
         plan = Plan.model_construct(goal=hold["goal"], base_seq=0, actions=actions)
-        for _ in range(_HOLD_RETRIES):
+        for _ in range(_RETRIES):
             now = self._world.seq
             plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
@@ -120,11 +121,11 @@ class Desk:
                 return await self._hold(plan, ruling, foreseen, first=[stale])
             risks = await self._world.risks([(one.kind, one.payload) for one in actions])
             resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
-            verdict = await self._world.submit([resolution, *intents])
-            if verdict.admitted or RefusalCode.STALE_CONTEXT not in verdict.codes:
-                return await self._decided(plan, risks, verdict, foreseen, 1, seconds_left)
-        message = f"the world moved {_HOLD_RETRIES} times under the approval; approve it again"
-        return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
+            ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
+            verdict = await self._world.submit([*ahead, *intents])
+            if not {_MOVED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
+                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+        return self._overtaken(plan)
 
     async def may_resolve(
         self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
@@ -192,10 +193,11 @@ class Desk:
         if self._policy is None:
             return Ruling(), None
         try:
-            ruling = self._policy(plan, risks, mode)
+            ruling: object = self._policy(plan, risks, mode)
         except Exception as error:  # noqa: BLE001  # a host's rule; what it cannot judge is refused
-            message = f"the policy raised {type(error).__name__}, so nothing was allowed"
-            return Ruling("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
+            return _broken_policy(f"raised {type(error).__name__}")
+        if not isinstance(ruling, Ruling) or ruling.decision not in RULINGS:
+            return _broken_policy("gave no ruling")
         if ruling.decision == "deny":
             message = ruling.reason or "the policy of this world does not allow it"
             return ruling, Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
@@ -205,7 +207,7 @@ class Desk:
         """Name for each action the grant that lets it pass; "" needs none, None has none."""
         if all(risk in mode.applies for risk in risks):
             return [""] * len(plan.actions)
-        grants = await rows_of(self._world, "session.grants")
+        grants = await self._world.entities("session.grants")
         left = {
             name: grant["uses"]
             for name, grant in sorted(grants.items())
@@ -245,6 +247,28 @@ class Desk:
             intents.append(intent)
         return intents
 
+    def _guard(
+        self, plan: Plan, foreseen: Verdict, judged_by: Literal["risk", "footprint"]
+    ) -> list[Intent]:
+        """Give what makes the batch void if the world has moved since it was foreseen.
+
+        Needed where something was judged by the state, and no footprint says by what of it: the
+        risk of a payload, and the effect of a kind that declares none.
+        """
+        kinds = [self._world.registry.kinds[one.kind] for one in plan.actions]
+        if judged_by == "risk":
+            is_needed = any(kind.risk_of is not None for kind in kinds)
+        else:
+            is_needed = any(kind.reads is None and kind.reads_own is None for kind in kinds)
+        if not is_needed:
+            return []
+        seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
+        return [self._clerk.intent("session.guard", seq=seq)]
+
+    def _overtaken(self, plan: Plan) -> Decided:
+        message = f"the world moved {_RETRIES} times while this was decided; propose it again"
+        return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
+
     # what came of it
 
     async def _decided(
@@ -270,9 +294,7 @@ class Desk:
             own = [one for one in outcomes if one.seq == result.seq]
             told = [one.output for one in own if one.succeeded]
             output = told[-1] if told else thaw(result.output)
-            issues = tuple(
-                _effect_issue(one.succeeded, one.output, index) for one in own if not one.succeeded
-            )
+            issues = tuple(_effect_issue(one, index) for one in own if not one.succeeded)
             shown, is_truncated = self._cut(output)
             outcome = "failed" if issues else "read" if risk == "read" else "applied"
             done.append(
@@ -327,12 +349,20 @@ def _moved(issue: Issue, ahead: int) -> Issue:
     return issue.model_copy(update={"at": at})
 
 
-def _effect_issue(succeeded: bool | None, output: Json, index: int) -> Issue:
+def _effect_issue(outcome: Outcome, index: int) -> Issue:
     at = f"/actions/{index}"
-    if succeeded is None:
-        message = "the work is begun and not done yet; its outcome will be in the log"
-        return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
-    return Issue(code=Code.EFFECT_FAILED, message=str(output)[:2_000], at=at)
+    if outcome.succeeded is not None:
+        return Issue(code=Code.EFFECT_FAILED, message=str(outcome.output)[:2_000], at=at)
+    if outcome.is_in_doubt:
+        message = "the work was begun, and nobody knows if it was done; it is not tried again"
+        return Issue(code=Code.EFFECT_IN_DOUBT, message=message, at=at)
+    message = "the work is begun and not done yet; its outcome will be in the log"
+    return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
+
+
+def _broken_policy(what: str) -> tuple[Ruling, Issue]:
+    message = f"the policy {what}, so nothing was allowed"
+    return Ruling("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
 
 
 def _name(action: Action, index: int) -> str:

@@ -1,9 +1,12 @@
 """What bounds an agent: sizes, counts, tokens, money and time."""
 
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+MESSAGE_BYTES_MAX: Final = 32_000
+"""What may be said in one turn; the log keeps it."""
 
 
 class AgentLimits(BaseModel):

@@ -8,7 +8,7 @@ from placet.agents.context import build
 from placet.agents.limits import AgentLimits
 from placet.agents.ports import Handle
 from placet.agents.turn import Counters
-from placet.agents.views import changes_between, facts_in, plain_view
+from placet.agents.views import changes_between, cut, facts_in, plain_view
 from placet.schemas.codec import Json
 
 
@@ -34,7 +34,7 @@ class Looker:
     ) -> Callable[[Counters], Awaitable[Context]]:
         """Begin a turn: give what builds the context of each of its requests."""
         limits, before = self._limits, self._seen
-        history = _history(past)
+        history = _history(past, limits.line_bytes_max)
         results = [result for turn in past for result in turn["results"]]
 
         async def look(counters: Counters) -> Context:
@@ -56,6 +56,7 @@ class Looker:
                 last_turns=limits.turns_last,
                 last_results=limits.results_last,
                 tokens_max=limits.context_tokens_max,
+                tools_max=limits.tools_max,
             )
             return Context(
                 message=message,
@@ -71,15 +72,17 @@ class Looker:
                 repairs=repairs,
                 tokens_left=left,
                 seconds_left=counters.seconds_left,
+                tools_max=limits.tools_max,
             )
 
         return look
 
 
-def _history(turns: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
-    """Give the conversation as two lines for each turn."""
+def _history(turns: Sequence[Mapping[str, Json]], bytes_max: int) -> list[dict[str, Json]]:
+    """Give the conversation as two lines for each turn, none of them too long."""
     lines: list[dict[str, Json]] = []
     for turn in turns:
-        lines.append({"role": "user", "text": turn["message"]})
-        lines.append({"role": "agent", "outcome": turn["outcome"], "text": turn["text"]})
+        said, answer = cut(turn["message"], bytes_max), cut(turn["text"], bytes_max)
+        lines.append({"role": "user", "text": said})
+        lines.append({"role": "agent", "outcome": turn["outcome"], "text": answer})
     return lines

@@ -6,29 +6,53 @@ process died before the answer came is not repeated either; its turn ends, and t
 
 import hashlib
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import anyio
 
-from placet.agents.adapter import Adapter, Context, PlannerUnavailable, Raw, Usage
+from placet.agents.adapter import (
+    Adapter,
+    Context,
+    PlannerTimedOut,
+    PlannerUnavailable,
+    Raw,
+    Usage,
+)
+from placet.agents.codes import Code
 from placet.agents.contract import Call
 from placet.agents.ports import World
 from placet.domains.session import PROPOSE
-from placet.schemas.codec import Json
+from placet.kernel.gate.plain import TooLarge, to_plain
+from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
+from placet.schemas.refusal import STAGE_OF, Stage
 
-_TEXT_CHARS_MAX: Final = 300_000
+_Key: TypeAlias = tuple[str, int, int]
+
+_TEXT_CHARS_MAX: Final = 32_000
+_NAME_CHARS_MAX: Final = 200
+_DEPTH_MAX: Final = 48
+_ANSWER_BYTES_MAX: Final = 60 * 1024
+"""The log keeps no larger outcome of an effect than 64 KiB."""
+_CALLS_MAX: Final = 1_024
+_SECONDS_MAX: Final = 7 * 86_400.0
+"""A turn has bounds of its own; these are for a world's worth of turns."""
 _SETTLE_SECONDS: Final = 5.0
 """Besides the proposer's own time: for the answer to become durable."""
 
 
 class ModelCalls:
-    """The calls of one world that wait for an answer."""
+    """The calls of one world that wait for an answer.
+
+    Attributes:
+        turns: The turns of this process that are not ended, `(session, turn)`.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, int, int], tuple[Adapter, Context]] = {}
+        self._waiting: dict[_Key, tuple[Adapter, Context, anyio.CancelScope]] = {}
+        self.turns: set[tuple[str, int]] = set()
 
     @classmethod
     async def of(cls, world: World) -> "ModelCalls":
@@ -37,7 +61,12 @@ class ModelCalls:
         if calls is None:
             calls = _OF_WORLDS[world] = cls()
             await world.register_executor(
-                PROPOSE, calls._run, delivery="at_most_once", on_in_doubt=_given_up
+                PROPOSE,
+                calls._run,
+                delivery="at_most_once",
+                concurrency=_CALLS_MAX,
+                seconds_max=_SECONDS_MAX,
+                on_in_doubt=_given_up,
             )
         return calls
 
@@ -50,6 +79,8 @@ class ModelCalls:
     ) -> Raw:
         """Have a proposer asked, and give its answer once it is durable.
 
+        Who is cancelled while it waits stops the proposer too.
+
         Args:
             world: Where it is recorded.
             ask: The intent `session.ask`, made.
@@ -58,43 +89,48 @@ class ModelCalls:
 
         Raises:
             PlannerUnavailable: It could not be reached, or not in time.
+            BudgetExceeded: The world's quota of calls is used up.
         """
         payload = ask["payload"]
         key = (payload["session"], payload["turn"], payload["attempt"])
-        self._waiting[key] = (adapter, context)
+        asking = anyio.CancelScope()
+        self._waiting[key] = (adapter, context, asking)
         try:
             verdict = await world.submit([ask])
             if not verdict.admitted:
-                raise PlannerUnavailable(verdict.refusals[0].message)
+                refusal = verdict.refusals[0]
+                is_spent = STAGE_OF.get(refusal.code) is Stage.QUOTA
+                raise (BudgetExceeded if is_spent else PlannerUnavailable)(refusal.message)
             outcomes = await world.outcomes(
                 verdict, seconds_max=context.seconds_left + _SETTLE_SECONDS
             )
         finally:
             self._waiting.pop(key, None)
+            asking.cancel()
         if not outcomes or outcomes[0].succeeded is None:
-            raise PlannerUnavailable("it did not answer in time")
-        output = outcomes[0].output
-        if not outcomes[0].succeeded:
-            raise PlannerUnavailable(str(output))
-        if "unavailable" in output:
-            raise PlannerUnavailable(output["unavailable"])
-        return raw_of(output)
+            raise PlannerTimedOut("it did not answer in time")
+        return raw_of(outcomes[0].output, outcomes[0].succeeded)
 
     async def _run(self, effect: Effect) -> Json:
         payload = effect.payload
         waiting = self._waiting.get((payload["session"], payload["turn"], payload["attempt"]))
         if waiting is None:
             return {"unavailable": "the process that asked is gone"}
-        adapter, context = waiting
+        adapter, context, asking = waiting
         try:
-            with anyio.fail_after(context.seconds_left):
+            with asking, anyio.fail_after(context.seconds_left):
                 return json_of(await adapter.propose(context))
         except PlannerUnavailable as error:
-            return {"unavailable": str(error)}
+            return {"unavailable": str(error), "timed_out": isinstance(error, PlannerTimedOut)}
         except TimeoutError:
-            return {"unavailable": "TimeoutError"}
+            return {"unavailable": "it did not answer in time", "timed_out": True}
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
             return {"unavailable": type(error).__name__}
+        return {"unavailable": "the turn was stopped"}
+
+
+class BudgetExceeded(Exception):  # noqa: N818  # says what became of the budget
+    """The world's quota of model calls is used up."""
 
 
 async def _given_up(effect: Effect) -> Settlement:
@@ -106,23 +142,69 @@ _OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
 
 
 def json_of(raw: Raw) -> Json:
-    """Write an answer as the log keeps it."""
+    """Write an answer as the log keeps it; what it cannot keep, it says instead."""
     usage = raw.usage
     cost = None if usage.cost_usd is None else str(usage.cost_usd)
-    return {
+    whole = {
         "calls": [list(call) for call in raw.calls],
-        "plan": raw.plan,
-        "text": raw.text[:_TEXT_CHARS_MAX],
+        "plan": _well_formed(raw.plan),
+        "text": _well_formed(raw.text[:_TEXT_CHARS_MAX]),
         "usage": [usage.requests, usage.input_tokens, usage.output_tokens, cost],
         "model": raw.model,
         "response": raw.response,
         "refused": raw.refused,
     }
+    unread = _unread(whole)
+    if unread is not None and whole["response"] is not None:
+        whole["response"] = None  # the proposer's own account goes first
+        unread = _unread(whole)
+    if unread is None:
+        return whole
+    return {
+        "calls": [],
+        "plan": None,
+        "text": "",
+        "usage": whole["usage"],
+        "model": str(raw.model)[:_NAME_CHARS_MAX],
+        "response": None,
+        "refused": raw.refused,
+        "unread": unread,
+    }
 
 
-def raw_of(output: Json) -> Raw:
-    """Read an answer as the log keeps it."""
+def _unread(answer: Json) -> list[str] | None:
+    """Say why the log cannot keep an answer; None if it can."""
+    try:
+        to_plain(answer, _DEPTH_MAX, _ANSWER_BYTES_MAX)
+        size = len(to_json(answer))
+    except TooLarge:
+        size = _ANSWER_BYTES_MAX + 1
+    except (ValueError, TypeError) as error:
+        return [Code.JSON_INVALID, f"an answer is made of plain JSON values: {error}"[:500]]
+    if size <= _ANSWER_BYTES_MAX:
+        return None
+    message = f"the answer is larger than {_ANSWER_BYTES_MAX} bytes; propose less"
+    return [Code.PLAN_TOO_LARGE, message]
+
+
+def _well_formed(text: Json) -> Json:
+    """Take from a text what is no Unicode: half of a pair stands for nothing."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+def raw_of(output: Json, succeeded: bool = True) -> Raw:
+    """Read an answer as the log keeps it.
+
+    Raises:
+        PlannerUnavailable: There was none.
+    """
+    if not succeeded:
+        raise PlannerUnavailable(str(output))
+    if "unavailable" in output:
+        kind = PlannerTimedOut if output.get("timed_out") else PlannerUnavailable
+        raise kind(output["unavailable"])
     requests, tokens_in, tokens_out, cost = output["usage"]
+    unread = output.get("unread")
     return Raw(
         calls=tuple(Call(*call) for call in output["calls"]),
         plan=output["plan"],
@@ -131,10 +213,13 @@ def raw_of(output: Json) -> Raw:
         model=output["model"],
         response=output["response"],
         refused=output["refused"],
+        unread=None if unread is None else (unread[0], unread[1]),
     )
 
 
 def digest_of(context: Context) -> str:
     """Name a context by its content, for the record of the call."""
-    told = "\x00".join([context.text, context.message, str(context.base_seq), str(context.repairs)])
+    media = [f"{one.sha256} {one.mime}" for one in context.media]
+    parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]
+    told = "\x00".join(parts)
     return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()

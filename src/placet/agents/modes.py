@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from placet.agents.plan import Plan
 from placet.kernel.domain import Risk
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, canonical
 
 ModeName = Literal["interactive", "assisted", "autonomous"]
 
@@ -48,6 +48,8 @@ class Ruling(NamedTuple):
     reason: str = ""
 
 
+RULINGS: Final = frozenset({"allow", "hold", "deny"})
+
 Policy: TypeAlias = Callable[[Plan, Sequence[Risk], Mode], Ruling]
 """A rule of the host's own about whole plans. It can only be stricter than the mode; raising is a
 refusal."""
@@ -68,8 +70,6 @@ def mode_of(name: str) -> Mode:
 def covers(grant: Mapping[str, Json], kind: str, payload: Mapping[str, Json]) -> bool:
     """Tell whether a grant is for such an action; its uses and time are judged by the gate."""
     return fnmatchcase(kind, grant["kinds"]) and all(
-        payload.get(name, _NOTHING) == value for name, value in grant["equals"].items()
+        name in payload and canonical(payload[name]) == canonical(value)  # for True is no 1
+        for name, value in grant["equals"].items()
     )
-
-
-_NOTHING: Final = object()

@@ -20,24 +20,21 @@ class Spoken(Protocol):
     def agent_id(self) -> str:
         """Whose proposals it is about."""
 
-    @property
-    def mode(self) -> str:
-        """How much the agent may do by itself."""
-
 
 class OpenTurn:
     """A turn that is begun."""
 
-    __slots__ = ("_clerk", "_route", "_session", "message", "number")
+    __slots__ = ("_clerk", "_mode", "_route", "_session", "message", "number")
 
     def __init__(
-        self, session: Spoken, clerk: Clerk, number: int, message: str, way: Route
+        self, session: Spoken, clerk: Clerk, number: int, message: str, way: Route, mode: str
     ) -> None:
         self._session = session
         self._clerk = clerk
         self.number = number
         self.message = message
         self._route = way
+        self._mode = mode
 
     async def end(
         self, end: End, attempts: Sequence[Attempt] = (), spent: Spent | None = None
@@ -51,7 +48,7 @@ class OpenTurn:
             session=session.name,
             agent=session.agent_id,
             route=self._route,
-            mode=session.mode,
+            mode=self._mode,
             outcome=end.outcome,
             stop=str(end.stop),
             message=end.message,

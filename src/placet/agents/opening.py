@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from placet.agents.clerk import CLERK
 from placet.agents.model_calls import ModelCalls
 from placet.agents.ports import Handle, World
-from placet.domains.session import KINDS, Sessions
+from placet.domains.session import CLERK, KINDS, Sessions
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
@@ -94,15 +93,22 @@ class Opening(Generic[S]):
                     "this world has no domain 'session'; open it with placet.domains.session."
                     "Sessions() beside its own, so that what is said is in its log"
                 )
-            permitted = self._permissions
-            if permitted is None:
-                permitted = world.registry.kinds
-            agent = await world.register_agent(self._agent, permissions=set(permitted) - KINDS)
+            if self._agent == CLERK:
+                raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
+            agent = await self._registered(world)
             voice = await world.register_agent(CLERK, permissions=KINDS)
             session = self._start(world, agent, voice, await ModelCalls.of(world))
             await session.tidy()
             session.closing = closing.pop_all()
         return session
+
+    async def _registered(self, world: World) -> Handle:
+        """Register the agent, or find it; who is known keeps what it may, unless one says."""
+        permitted = self._permissions
+        if permitted is None and await world.is_registered(self._agent):
+            return await world.register_agent(self._agent)
+        kinds = world.registry.kinds if permitted is None else permitted
+        return await world.register_agent(self._agent, permissions=set(kinds) - KINDS)
 
 
 def _made(wanted: WorldWanted) -> Orchestrator:

@@ -27,6 +27,10 @@ class Outcome(Protocol):
     def output(self) -> Json:
         """What its executor returned, or why it gave up."""
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Nobody can tell whether it was done."""
+
 
 class Handle(Protocol):
     """One agent's way into the world."""
@@ -68,6 +72,8 @@ class World(Protocol):
         handler: Callable[[Effect], Awaitable[Json]],
         *,
         delivery: Literal["at_most_once"],
+        concurrency: int,
+        seconds_max: float,
         on_in_doubt: Callable[[Effect], Awaitable[Settlement]],
     ) -> None:
         """Say who carries out effects of a kind."""
@@ -77,6 +83,14 @@ class World(Protocol):
 
     async def state(self, path: str = "") -> Json:
         """Read a part of the state."""
+
+    async def entities(
+        self, collection: str, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Copy entities of a collection that are there."""
+
+    async def is_registered(self, agent_id: str) -> bool:
+        """Tell whether there is an agent of this name."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Name the kinds that an agent may use; None is all."""

@@ -9,33 +9,33 @@ Turns, model calls, holds and grants are entries of the world's own log: a sessi
 by its name, and what was asked once is not asked again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from placet.agents.adapter import Adapter, Context, Media, Raw
 from placet.agents.adapters import as_adapter
-from placet.agents.adapters.subclassed import plan_of_answer
+from placet.agents.adapters.subclassed import confirms, plan_of_answer
 from placet.agents.catalogue import Catalogue
 from placet.agents.chat_intent import ChatIntent, ExecutionPlan
 from placet.agents.clerk import Clerk
 from placet.agents.codes import TABLE, Code
 from placet.agents.contract import parse
 from placet.agents.desk import Desk
-from placet.agents.limits import AgentLimits
+from placet.agents.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.looking import Looker
 from placet.agents.model_calls import ModelCalls, digest_of
-from placet.agents.modes import Mode, ModeName, Policy, mode_of
+from placet.agents.modes import ModeName, Policy, mode_of
 from placet.agents.open_turn import OpenTurn
-from placet.agents.plan import VERSION, Issue, Plan
 from placet.agents.ports import Handle, World
-from placet.agents.record import Attempt, Hold, Route, Spent, Turn
+from placet.agents.record import Route, Spent, Turn
+from placet.agents.resolving import Resolving
 from placet.agents.route import Commanded, route
-from placet.agents.turn import End, Proposing, end_of, end_of_stop
-from placet.agents.views import plain_view, rows_of
+from placet.agents.turn import End, Proposing
+from placet.agents.views import cut, plain_view
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
@@ -44,19 +44,16 @@ if TYPE_CHECKING:
     from placet.agents.opening import Opening
     from placet.kernel.domain import Domain
 
-_MESSAGE_CHARS_MAX: Final = 32_000
-_BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
-"""What a person does by their own hand needs nobody's word."""
+_END_SECONDS: Final = 5.0
 
 
-class Session:
+class Session(Resolving):
     """One conversation. Open it with `Session.open`; one turn is held at a time.
 
     Attributes:
         name: Of the session, in the log.
         world: Where it takes place.
         mode: How much the agent may do by itself; set it to change it.
-        limits: What bounds the agent.
         closing: Closes what was opened for it.
     """
 
@@ -75,7 +72,7 @@ class Session:
     ) -> None:
         self.name = name
         self.world = world
-        self.limits = limits
+        self._limits = limits
         self._mode = mode_of(mode)
         self._agent = agent
         self._calls = calls
@@ -84,6 +81,8 @@ class Session:
         self._desk = Desk(world, name, agent, voice, limits, policy)
         self._looker = Looker(agent, limits)
         self._one_at_a_time = anyio.Lock()
+        self._proposing: Proposing | None = None
+        self._catalogues: dict[object, Catalogue] = {}
         self.closing = AsyncExitStack()
 
     @classmethod
@@ -144,8 +143,22 @@ class Session:
     async def tidy(self) -> None:
         """End what a process that died has left running; `open` does it."""
         for number in await self._clerk.running():
-            text = "the process ended before the turn did; say it again"
-            await self._clerk.end(number, End("failed", Code.INTERNAL, text), (), "")
+            if (self.name, number) not in self._calls.turns:
+                text = "the process ended before the turn did; say it again"
+                await self._clerk.end(number, End("failed", Code.INTERNAL, text), (), "")
+
+    def stop(self) -> None:
+        """Stop the turn that is held, if one is: what is being asked is left, and nothing applied.
+
+        A plan that is being submitted already is decided, and the turn then says so.
+        """
+        if self._proposing is not None:
+            self._proposing.stop()
+
+    @property
+    def limits(self) -> AgentLimits:
+        """What bounds the agent."""
+        return self._limits
 
     @property
     def mode(self) -> str:
@@ -179,18 +192,18 @@ class Session:
         chosen = self._adapter if adapter is None else as_adapter(adapter)
         async with self._one_at_a_time:
             catalogue = await self._catalogue()
-            command = route(message, catalogue.commands)
-            way: Route = "agent" if command is None else "command"
-            turn = await self._begin(message, way)
-            if len(message) > _MESSAGE_CHARS_MAX:
-                text = f"a message has at most {_MESSAGE_CHARS_MAX} characters, got {len(message)}"
-                return await turn.end(End("failed", Code.CONTEXT_TOO_LARGE, text))
-            if command is not None:
-                return await self._obey(turn, command, catalogue)
-            if chosen is None:
-                text = TABLE[Code.PLANNER_UNCONFIGURED].text
-                return await turn.end(End("failed", Code.PLANNER_UNCONFIGURED, text))
-            return await self._let_propose(turn, chosen, catalogue, media)
+            is_long = len(message.encode("utf-8", "replace")) > MESSAGE_BYTES_MAX
+            command = None if is_long else route(message, catalogue.commands)
+            async with self._turn(message, "agent" if command is None else "command") as turn:
+                if is_long:
+                    text = f"a message has at most {MESSAGE_BYTES_MAX} bytes; say it in less"
+                    return await turn.end(End("failed", Code.CONTEXT_TOO_LARGE, text))
+                if command is not None:
+                    return await self._obey(turn, command, catalogue)
+                if chosen is None:
+                    text = TABLE[Code.PLANNER_UNCONFIGURED].text
+                    return await turn.end(End("failed", Code.PLANNER_UNCONFIGURED, text))
+                return await self._let_propose(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
         """Hand over what an adapter of one's own has made of a message.
@@ -201,117 +214,17 @@ class Session:
         async with self._one_at_a_time:
             catalogue = await self._catalogue()
             said = intent.question if isinstance(intent, ChatIntent) else intent.goal
-            turn = await self._begin(said or "(handed over)", "agent")
-            context = Context(said or "(handed over)", "", self.world.seq, catalogue)
-            plan, issues = parse(
-                plan_of_answer(intent, context),
-                domain=catalogue,
-                limits=self.limits,
-                actions_max=self._mode.actions_max,
-            )
-            return await self._carry_out(turn, plan, issues)
-
-    async def resolve(
-        self,
-        hold_id: str,
-        decision: Literal["approve", "deny", "edit"],
-        by: str,
-        *,
-        role: str = "",
-    ) -> Turn:
-        """Decide about what waits for a person. There is no way to hand in other content here.
-
-        Args:
-            hold_id: What waits.
-            decision: Apply it; refuse it; or refuse it because something else will be proposed.
-            by: Who decides; never the proposer.
-            role: Their role, as the host knows it.
-
-        Returns:
-            What came of it. Where the world moved so that the plan would now do something else,
-            it is `held` again, under a new name.
-
-        Raises:
-            ValueError: The decision is none of these.
-            ClosedError, StoreError: The world is closed, or has failed.
-        """
-        if decision not in {"approve", "deny", "edit"}:
-            raise ValueError(f"a decision is approve, deny or edit, got {decision!r}")
-        async with self._one_at_a_time:
-            turn = await self._begin(f"{decision} {hold_id}, by {by}", "person")
-            held = (await rows_of(self.world, "session.holds")).get(hold_id)
-            if held is None:
-                issue = Issue(code="session.hold_unknown", message=f"there is no hold {hold_id!r}")
-                return await turn.end(_denied(issue))
-            issues = await self._desk.may_resolve(held, hold_id, decision, by, role)
-            if issues:
-                return await turn.end(_denied(issues[0]))
-            if decision != "approve":
-                issues = await self._desk.close_hold(held, hold_id, decision, by, role)
-                text = issues[0].message if issues else f"{decision} by {by}"
-                return await turn.end(End("refused", Code.DENIED, text))
-            decided = await self._desk.resolve(
-                held, hold_id, by, role, seconds_left=self.limits.seconds_max
-            )
-            return await turn.end(end_of(decided))
-
-    async def edit(
-        self, hold_id: str, actions: Sequence[tuple[str, Mapping[str, Json]]], by: str
-    ) -> Turn:
-        """Refuse what waits, and do something else instead, by a person's own hand.
-
-        Args:
-            hold_id: What waits.
-            actions: Kinds and payloads, for which the person answers.
-            by: Who it is.
-
-        Raises:
-            ClosedError, StoreError: The world is closed, or has failed.
-        """
-        closed = await self.resolve(hold_id, "edit", by)
-        if closed.stop != Code.DENIED or closed.message != f"edit by {by}":
-            return closed
-        async with self._one_at_a_time:
-            catalogue = await self._catalogue()
-            turn = await self._begin(f"instead of {hold_id}, by {by}", "person")
-            proposal = {
-                "version": VERSION,
-                "goal": turn.message,
-                "base_seq": self.world.seq,
-                "actions": [{"kind": kind, "payload": dict(it)} for kind, it in actions],
-            }
-            plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
-            return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
-
-    async def grant(
-        self,
-        kinds: str,
-        *,
-        by: str,
-        uses: int = 1,
-        seconds: float = 3_600.0,
-        equals: Mapping[str, Json] | None = None,
-    ) -> str:
-        """Permit the agent some kinds ahead, so that they are not held.
-
-        Args:
-            kinds: A kind, or a pattern such as `files.*`.
-            by: Who permits it; never the proposer.
-            uses: How many actions.
-            seconds: For how long, simulated.
-            equals: Payload fields that must have these values.
-
-        Returns:
-            Name of the grant.
-
-        Raises:
-            PermissionError: The gate refused it.
-        """
-        return await self._clerk.grant(kinds, equals or {}, uses, seconds, by)
-
-    async def holds(self) -> list[Hold]:
-        """List the holds of this session, newest last; what is past its time says `expired`."""
-        return await self._clerk.holds()
+            said = said or "(handed over)"
+            told = f"{said} (confirmed: ignored)" if confirms(intent) else said
+            context = Context(said, "", self.world.seq, catalogue)
+            async with self._turn(told, "agent") as turn:
+                plan, issues = parse(
+                    plan_of_answer(intent, context),
+                    domain=catalogue,
+                    limits=self.limits,
+                    actions_max=self._mode.actions_max,
+                )
+                return await self._carry_out(turn, plan, issues)
 
     async def turns(self) -> list[dict[str, Json]]:
         """List what the state keeps of this session's turns, oldest first."""
@@ -331,37 +244,17 @@ class Session:
         )
         return await self._carry_out(turn, plan, issues)
 
-    async def _carry_out(
-        self, turn: OpenTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
-    ) -> Turn:
-        """Submit a plan that nobody will mend."""
-        if plan is None:
-            attempt = Attempt(n=1, status="invalid", issues=tuple(issues))
-            return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])
-        if plan.stop is not None:
-            return await turn.end(end_of_stop(plan.stop), [Attempt(n=1, status="stop")])
-        decided = await self._desk.submit(
-            plan, mode or self._mode, seconds_left=self.limits.seconds_max
-        )
-        attempt = Attempt(
-            n=1,
-            status=decided.status,
-            actions=tuple(one.kind for one in plan.actions),
-            issues=decided.issues,
-        )
-        return await turn.end(end_of(decided), [attempt])
-
     async def _let_propose(
         self, turn: OpenTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
-        past = (await self._clerk.turns())[:-1]
+        past = (await self._clerk.turns(self._limits.turns_last + 1))[:-1]
 
         async def ask(number: int, context: Context) -> Raw:
             name, digest = type(adapter).__name__, digest_of(context)
             intent = self._clerk.ask(turn.number, number, name, digest)
             return await self._calls.ask(self.world, intent, adapter, context)
 
-        proposing = Proposing(
+        proposing = self._proposing = Proposing(
             adapter,
             desk=self._desk,
             mode=self._mode,
@@ -376,20 +269,41 @@ class Session:
             raise
         except Exception as error:  # noqa: BLE001  # a bug must end the turn, not leave it running
             end = End("failed", Code.INTERNAL, type(error).__name__)
+        finally:
+            self._proposing = None
         return await turn.end(end, proposing.attempts, Spent.of(proposing.counters.usage))
 
     # parts
 
-    async def _begin(self, message: str, way: Route) -> OpenTurn:
-        told = message[:_MESSAGE_CHARS_MAX]
-        number = await self._clerk.begin(told, self.mode, way)
-        return OpenTurn(self, self._clerk, number, message, way)
+    @asynccontextmanager
+    async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
+        """Begin a turn; whatever happens in it, it ends."""
+        told = cut(message, MESSAGE_BYTES_MAX)
+        mode = self.mode
+        number = await self._clerk.begin(told, mode, way)
+        turn = OpenTurn(self, self._clerk, number, told, way, mode)
+        key = (self.name, number)
+        self._calls.turns.add(key)
+        try:
+            yield turn
+        except (ClosedError, StoreError):
+            raise  # nothing can be recorded; the next life of the world ends it
+        except Exception as error:
+            await turn.end(End("failed", Code.INTERNAL, type(error).__name__))
+            raise
+        except BaseException:  # the caller was cancelled
+            with anyio.move_on_after(_END_SECONDS, shield=True):
+                await turn.end(End("refused", Code.OPERATOR_STOPPED, "the caller went away"))
+            raise
+        finally:
+            self._calls.turns.discard(key)
 
     async def _catalogue(self) -> Catalogue:
         permitted = await self.world.permitted(self.agent_id)
-        kinds = self.world.registry.kinds if permitted is None else permitted
-        return Catalogue(self.world.registry, frozenset(kinds) - KINDS, await self.world.executed())
-
-
-def _denied(issue: Issue) -> End:
-    return End("refused", Code.DENIED, issue.message)
+        kinds = frozenset(self.world.registry.kinds if permitted is None else permitted) - KINDS
+        executed = await self.world.executed()
+        catalogue = self._catalogues.get((kinds, executed))
+        if catalogue is None:  # compiled once, for as long as the agent may use the same
+            catalogue = Catalogue(self.world.registry, kinds, executed)
+            self._catalogues = {(kinds, executed): catalogue}
+        return catalogue

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from placet.agents.catalogue import Catalogue, kind_name, wire_name
+from placet.agents.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
 from placet.agents.chat_intent import ChatIntent
-from placet.agents.contract import ASK, STOP, Call, Vocabulary, parse_calls
+from placet.agents.contract import Call, Vocabulary, parse_calls
 from placet.agents.plan import Issue, Stop
 from placet.kernel.gate.plain import complaint, pointer
 from placet.schemas.codec import Json, from_json, to_json

@@ -12,16 +12,28 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from placet.agents.adapter import Adapter, Context, PlannerUnavailable, Raw, Repair, Usage
+import anyio
+
+from placet.agents.adapter import (
+    Adapter,
+    Context,
+    PlannerTimedOut,
+    PlannerUnavailable,
+    Raw,
+    Repair,
+    Usage,
+)
 from placet.agents.codes import TABLE, Code
 from placet.agents.context import ContextTooLarge, tokens_of
 from placet.agents.contract import parse, parse_calls
 from placet.agents.desk import Decided, Desk
 from placet.agents.limits import AgentLimits
+from placet.agents.model_calls import BudgetExceeded
 from placet.agents.modes import Mode
 from placet.agents.plan import Issue, Plan, Stop
 from placet.agents.record import Attempt, OutcomeName, Status
 from placet.schemas.codec import Json, canonical
+from placet.schemas.refusal import RefusalCode
 
 Look = Callable[["Counters"], Awaitable[Context]]
 """Builds the context of the next request."""
@@ -107,12 +119,21 @@ class Proposing:
         self._clock = clock
         self.counters = Counters()
         self.attempts: list[Attempt] = []
+        self._asking = anyio.CancelScope()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Ask no more, and leave what is being asked; a plan that is being submitted is decided."""
+        self._is_stopped = True
+        self._asking.cancel()
 
     async def run(self) -> End:
         """Ask, and ask again as long as it may help."""
         counters = self.counters
         ends_at = self._clock() + self._limits.seconds_max
         while True:
+            if self._is_stopped:
+                return _end("refused", Code.OPERATOR_STOPPED)
             counters.seconds_left = ends_at - self._clock()
             try:
                 context = await self._look(counters)
@@ -123,31 +144,45 @@ class Proposing:
             if end is not None:
                 return end
             counters.requests += 1
-            try:
-                raw = await self._ask(counters.requests, context)
-            except PlannerUnavailable as error:
-                if ends_at <= self._clock():
-                    return _end("failed", Code.DEADLINE_EXCEEDED)
-                return End("failed", Code.PLANNER_UNAVAILABLE, str(error))
+            raw = await self._answer(counters.requests, context)
+            if raw is None:
+                continue
+            if isinstance(raw, End):
+                return raw
             counters.usage = counters.usage.plus(raw.usage)
             counters.seconds_left = ends_at - self._clock()
             end = await self._take(raw, context)
             if end is not None:
                 return end
 
+    async def _answer(self, number: int, context: Context) -> Raw | End | None:
+        """Have the proposer asked; None where somebody stopped it."""
+        try:
+            with anyio.CancelScope() as self._asking:
+                return await self._ask(number, context)
+        except PlannerTimedOut:
+            return _end("failed", Code.DEADLINE_EXCEEDED)
+        except PlannerUnavailable as error:
+            return End("failed", Code.PLANNER_UNAVAILABLE, str(error))
+        except BudgetExceeded as error:
+            return End("failed", Code.BUDGET_EXCEEDED, str(error))
+        return None
+
     async def _take(self, raw: Raw, context: Context) -> End | None:
         """Take in one answer; None asks again."""
         if raw.refused:
             self._note(raw, "stop")
             return End("refused", Code.PLANNER_REFUSED, raw.text)
-        if not raw.calls and raw.plan is None:
+        if not raw.calls and raw.plan is None and raw.unread is None:
             self._note(raw, "said")
             return End("said", Code.SAID, raw.text)
         plan, issues = read(raw, context, self._mode, self._limits)
         if plan is None:
             self._note(raw, "invalid", issues=tuple(issues))
             self.counters.repairs += 1
-            is_new = self._is_new([list(raw.calls), str(raw.plan)], issues)
+            # Not a call's id: a provider gives the same call another one each time.
+            said = [[str(call.name), str(call.arguments)] for call in raw.calls]
+            is_new = self._is_new([said, str(raw.plan)], issues)
             return self._again_unless(
                 after_invalid(issues, is_new, self.counters, self._limits), raw, issues
             )
@@ -164,7 +199,7 @@ class Proposing:
         is_new = self._is_new([one.model_dump() for one in plan.actions], decided.issues)
         end = after_refused(decided.issues, is_new, self.counters, self._limits, self._mode)
         if end is not None:
-            end = end._replace(decided=decided)
+            end = end_of(decided) if decided.status == "failed" else end._replace(decided=decided)
         return self._again_unless(end, raw, decided.issues)
 
     def _note(
@@ -219,6 +254,8 @@ def read(
     raw: Raw, context: Context, mode: Mode, limits: AgentLimits
 ) -> tuple[Plan | None, list[Issue]]:
     """Read an answer, whichever of the two wire forms it has, by the one parser."""
+    if raw.unread is not None:
+        return None, [Issue(code=raw.unread[0], message=raw.unread[1])]
     if raw.calls:
         return parse_calls(
             raw.calls,
@@ -228,7 +265,14 @@ def read(
             limits=limits,
             actions_max=mode.actions_max,
         )
-    return parse(raw.plan, domain=context.catalogue, limits=limits, actions_max=mode.actions_max)
+    plan, issues = parse(
+        raw.plan, domain=context.catalogue, limits=limits, actions_max=mode.actions_max
+    )
+    if plan is not None and plan.base_seq > context.base_seq:
+        message = f"you were shown seq {context.base_seq}, so base_seq cannot be {plan.base_seq}"
+        code = RefusalCode.CONTEXT_FROM_FUTURE
+        return None, [Issue(code=code, message=message, at="/base_seq")]
+    return plan, issues
 
 
 def after_invalid(

@@ -3,21 +3,11 @@
 from collections.abc import Mapping
 from typing import Final
 
-from placet.agents.ports import World
 from placet.schemas.codec import Json, thaw
 from placet.schemas.view import View
 
 _OWN: Final = "session."
 _MEMORY: Final = "memory."
-
-
-async def rows_of(world: World, collection: str) -> dict[str, Json]:
-    """Copy a collection; empty where nothing was put there yet."""
-    try:
-        rows: dict[str, Json] = await world.state(collection)
-    except KeyError:
-        return {}
-    return rows
 
 
 def plain_view(view: View) -> dict[str, Json]:
@@ -60,3 +50,8 @@ def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
         if "key" in fields and "value" in fields
     ]
     return sorted(facts, key=lambda fact: (fact.get("seq", 0), fact["key"]))
+
+
+def cut(text: str, bytes_max: int) -> str:
+    """Make of any text one that a log keeps: well-formed, and not too long."""
+    return text.encode("utf-8", "replace")[:bytes_max].decode("utf-8", "ignore")

@@ -92,7 +92,7 @@ class Amender:
         hooks: list[Callable[[], object]] = [
             partial(_leave, domain, draft, agent_id)
             for agent_id in dropped
-            for domain in self._context.registry.domains
+            for domain in self._context.registry.concerned(agent_id)
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]
         record, data = self._control.act("fork", hooks, forked, OPERATOR, seq=ledger.seq)

@@ -148,7 +148,7 @@ class Control:
 
         hooks = [
             partial(domain.on_register, draft, agent_id, plain)
-            for domain in self._context.registry.domains
+            for domain in self._context.registry.concerned(agent_id)
         ]
         record, data = self.act("on_register", hooks, registered, agent_id)
         booking.book_registered(ledger, record)
@@ -180,7 +180,7 @@ class Control:
 
         hooks: list[Hook] = []
         if what == "removed":
-            domains = self._context.registry.domains
+            domains = self._context.registry.concerned(agent_id)
             hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
         booking.book_agent_changed(ledger, record)

@@ -89,6 +89,16 @@ class Registry:
                     f"the payload of kind {kind.name!r} is no model: {error}"
                 ) from error
 
+    def concerned(self, agent_id: str) -> tuple[Domain, ...]:
+        """Give the domains that are told that an agent comes or goes.
+
+        An agent called `<domain>.<name>` is that domain's own, such as a clerk: it has no place in
+        the other domains.
+        """
+        owner, dot, _ = agent_id.partition(".")
+        own = tuple(domain for domain in self.domains if dot and domain.name == owner)
+        return own or self.domains
+
     def payload(self, kind: str) -> TypeAdapter[object]:
         """Give the validator of a kind's payload."""
         return self._payloads[kind]

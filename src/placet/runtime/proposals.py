@@ -10,7 +10,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry
 from placet.kernel.state import WorldState
 from placet.runtime.open_world import OpenWorld
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, thaw
 from placet.schemas.verdict import Verdict
 
 RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
@@ -25,12 +25,14 @@ class Outcome(NamedTuple):
         kind: Of the effect.
         succeeded: None while it is not settled.
         output: What its executor returned, or why it gave up.
+        is_in_doubt: Nobody can tell whether it was done.
     """
 
     seq: int
     kind: str
     succeeded: bool | None
     output: Json
+    is_in_doubt: bool = False
 
 
 class AnswersProposers:
@@ -60,6 +62,34 @@ class AnswersProposers:
             return frozenset() if agent is None else agent.permissions
 
         return await self._open.actor.command(kinds)
+
+    async def is_registered(self, agent_id: str) -> bool:
+        """Tell whether there is an agent of this name.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self._open.actor.command(lambda kernel: agent_id in kernel.ledger.agents)
+
+    async def entities(
+        self, collection: str, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Copy entities of a collection that are there, as plain JSON. O(what is copied).
+
+        Args:
+            collection: Where they are; need not exist.
+            names: Which; None is all.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+
+        def copied(kernel: Kernel) -> dict[str, dict[str, Json]]:
+            rows = kernel.state.get(collection, {})
+            wanted = sorted(rows) if names is None else names
+            return {name: thaw(dict(rows[name])) for name in wanted if name in rows}
+
+        return await self._open.actor.command(copied)
 
     async def executed(self) -> frozenset[str]:
         """Name the kinds of effect that have an executor.
@@ -110,8 +140,14 @@ class AnswersProposers:
                         asked[key] = asked[key]._replace(
                             succeeded=event.data["succeeded"], output=event.data["output"]
                         )
-                        if all(one.succeeded is not None for one in asked.values()):
-                            break
+                elif event.type == "effect_changed" and event.data["what"] == "in_doubt":
+                    key = (event.data["effect_seq"], event.data["k"])
+                    if key in asked:
+                        asked[key] = asked[key]._replace(is_in_doubt=True)
+                if asked and all(
+                    one.is_in_doubt or one.succeeded is not None for one in asked.values()
+                ):
+                    break
         return list(asked.values())
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from placet.agents.adapter import Context, PlannerUnavailable, Raw
 from placet.agents.model_calls import raw_of
 from placet.domains.session import PROPOSE
+from placet.schemas.codec import Json
 from placet.schemas.event import Event
 
 
@@ -12,13 +13,13 @@ class Replay:
     """Gives recorded answers in their order.
 
     Args:
-        answers: What was answered.
+        answers: What was answered; that there was no answer is one too.
     """
 
     is_priced = True
 
-    def __init__(self, answers: Iterable[Raw]) -> None:
-        self._answers: Iterator[Raw] = iter(answers)
+    def __init__(self, answers: Iterable[Raw | PlannerUnavailable]) -> None:
+        self._answers: Iterator[Raw | PlannerUnavailable] = iter(answers)
 
     @classmethod
     async def of(cls, events: AsyncIterator[Event], until_seq: int, session: str) -> "Replay":
@@ -30,7 +31,7 @@ class Replay:
             session: Its name.
         """
         asked: dict[tuple[int, int], bool] = {}
-        answers = []
+        answers: list[Raw | PlannerUnavailable] = []
         async for event in events:
             if event.type == "batch":
                 for k, (seq, kind, payload, _) in enumerate(event.data["effects"]):
@@ -39,8 +40,8 @@ class Replay:
             elif event.type == "settled":
                 key = (event.data["effect_seq"], event.data["k"])
                 output = event.data["output"]
-                if asked.get(key) and event.data["succeeded"] and "calls" in output:
-                    answers.append(raw_of(output))
+                if asked.get(key):
+                    answers.append(_answered(output, event.data["succeeded"]))
             if event.seq >= until_seq:
                 break
         return cls(answers)
@@ -49,9 +50,18 @@ class Replay:
         """Give the next recorded answer.
 
         Raises:
-            PlannerUnavailable: There is no more.
+            PlannerUnavailable: There is no more, or there was no answer.
         """
         answer = next(self._answers, None)
         if answer is None:
             raise PlannerUnavailable("the recording is over")
+        if isinstance(answer, PlannerUnavailable):
+            raise answer
         return answer
+
+
+def _answered(output: Json, succeeded: bool) -> Raw | PlannerUnavailable:
+    try:
+        return raw_of(output, succeeded)
+    except PlannerUnavailable as error:
+        return error

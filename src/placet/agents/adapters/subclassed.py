@@ -39,7 +39,8 @@ class Subclassed:
             media,
             abandon_on_cancel=True,
         )
-        return Raw(plan=plan_of_answer(answer, context))
+        ignored = {"confirmed": "ignored"} if confirms(answer) else None
+        return Raw(plan=plan_of_answer(answer, context), response=ignored)
 
 
 def registry_of(context: Context) -> dict[str, Any]:
@@ -65,14 +66,13 @@ def registry_of(context: Context) -> dict[str, Any]:
 def plan_of_answer(answer: object, context: Context) -> Json:
     """Make a plan of the seed's two answers. `confirmed` is read, and decides nothing."""
     if isinstance(answer, ExecutionPlan):
-        asked = next((one for one in answer.actions if one.type != "action_call"), None)
-        if asked is not None:
-            return _question(asked, context)
-        actions = [_action(one) for one in answer.actions]
-        return {**plan_of(context, actions, goal=answer.goal), "notes": answer.notes}
+        asked = [one for one in answer.actions if one.type != "action_call"]
+        actions = [_action(one) for one in answer.actions if one.type == "action_call"]
+        plan = {**plan_of(context, actions, goal=answer.goal), "notes": answer.notes}
+        return {**plan, **_stop(asked[0])} if asked else plan
     if isinstance(answer, ChatIntent):
         if answer.type == "clarification_request":
-            return _question(answer, context)
+            return {**plan_of(context, []), **_stop(answer)}
         return plan_of(context, [_action(answer)])
     return {"version": VERSION, "goal": "", "answer": type(answer).__name__}
 
@@ -81,6 +81,12 @@ def _action(intent: ChatIntent) -> dict[str, Json]:
     return {"kind": intent.action_id or "", "payload": intent.inputs}
 
 
-def _question(intent: ChatIntent, context: Context) -> Json:
-    stop = {"code": "clarification_needed", "message": (intent.question or "")[:500]}
-    return {**plan_of(context, []), "stop": stop}
+def _stop(intent: ChatIntent) -> dict[str, Json]:
+    message = (intent.question or "")[:500]
+    return {"stop": {"code": "clarification_needed", "message": message}}
+
+
+def confirms(answer: object) -> bool:
+    """Tell whether an answer says of itself that it is confirmed. It is noted, and ignored."""
+    parts = answer.actions if isinstance(answer, ExecutionPlan) else [answer]
+    return any(isinstance(one, ChatIntent) and one.confirmed for one in parts)

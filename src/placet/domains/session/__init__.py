@@ -4,7 +4,7 @@ Agents are never permitted these kinds; the session that speaks for them propose
 person confirmed is confirmed once, by whom the log says, and exactly what was shown.
 """
 
-from placet.domains.session.domain import Sessions
-from placet.domains.session.vocabulary import KINDS, PROPOSE
+from placet.domains.session.domain import Sessions, turn_id
+from placet.domains.session.vocabulary import CLERK, KINDS, PROPOSE
 
-__all__ = ["KINDS", "PROPOSE", "Sessions"]
+__all__ = ["CLERK", "KINDS", "PROPOSE", "Sessions", "turn_id"]

@@ -1,9 +1,10 @@
 """The domain of conversations: what a turn, a hold and a grant may do, and in which state."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from placet.domains.session.vocabulary import (
+    CLERK,
     GRANTS,
     HOLDS,
     PROPOSE,
@@ -12,12 +13,13 @@ from placet.domains.session.vocabulary import (
     AskPayload,
     EndPayload,
     GrantPayload,
+    GuardPayload,
     HoldPayload,
     ResolvePayload,
     TurnPayload,
     UsePayload,
 )
-from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, refuse
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
 from placet.kernel.draft import Draft
 from placet.kernel.state import State
 from placet.schemas.codec import Json
@@ -51,13 +53,14 @@ class Sessions(Domain):
         self._holds_kept = holds_kept
         self._grants_kept = grants_kept
         self.kinds = (
-            Kind("session.turn", TurnPayload, self._turn, summary="A turn begins."),
-            Kind("session.ask", AskPayload, _ask, effects=(PROPOSE,), summary="Ask a proposer."),
-            Kind("session.end", EndPayload, _end, summary="A turn ends."),
-            Kind("session.hold", HoldPayload, self._hold, summary="A plan waits for a person."),
-            Kind("session.resolve", ResolvePayload, _resolve, summary="A person decides."),
-            Kind("session.grant", GrantPayload, self._grant, summary="A person permits ahead."),
-            Kind("session.use", UsePayload, _use, summary="A grant is used."),
+            _kind("turn", TurnPayload, self._turn, "A turn begins."),
+            _kind("ask", AskPayload, _ask, "Ask a proposer.", PROPOSE),
+            _kind("end", EndPayload, _end, "A turn ends."),
+            _kind("hold", HoldPayload, self._hold, "A plan waits for a person."),
+            _kind("resolve", ResolvePayload, _resolve, "A person decides."),
+            _kind("grant", GrantPayload, self._grant, "A person permits ahead."),
+            _kind("use", UsePayload, _use, "A grant is used."),
+            _kind("guard", GuardPayload, _guard, "Only if nothing has changed since."),
         )
 
     def settings(self) -> Mapping[str, Json]:
@@ -121,12 +124,12 @@ class Sessions(Domain):
                 "tokens": 0,
             },
         )
-        _forget(draft, TURNS, f"{session}/{number - self._turns_kept:06d}")
+        _forget(draft, TURNS, turn_id(session, number - self._turns_kept))
         return None
 
     def _hold(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
-        hold, session = payload["hold"], payload["session"]
+        hold, session, kept = payload["hold"], payload["session"], self._holds_kept
         if draft.exists(HOLDS, hold):
             return refuse("hold_exists", f"there is a hold {hold!r} already", at="/hold")
         if not draft.exists(SESSIONS, session):
@@ -135,9 +138,12 @@ class Sessions(Domain):
         expires = draft.sim_time + payload["seconds"]
         draft.create(HOLDS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
         held = (*draft.get(SESSIONS, session, "holds"), hold)
-        for old in held[: -self._holds_kept]:
+        over = [one for one in held if _is_resolved(draft, one)][: max(0, len(held) - kept)]
+        if len(held) - len(over) > kept:
+            return refuse("holds_full", f"{kept} plans wait for a person; resolve some first")
+        for old in over:
             _forget(draft, HOLDS, old)
-        draft.put(SESSIONS, session, "holds", held[-self._holds_kept :])
+        draft.put(SESSIONS, session, "holds", tuple(one for one in held if one not in over))
         return None
 
     def _grant(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -159,6 +165,24 @@ class Sessions(Domain):
         fields = {name: payload[name] for name in payload if name not in {"grant", "seconds"}}
         draft.create(GRANTS, grant, {**fields, "expires": draft.sim_time + payload["seconds"]})
         return None
+
+
+def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -> Kind:
+    """Make a kind that the clerk alone may use."""
+
+    def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        if intent["agent_id"] != CLERK:
+            return refuse("clerk_only", f"{CLERK!r} alone records sessions; propose something else")
+        return rule(draft, intent)
+
+    return Kind(f"session.{name}", payload, guarded, effects=effects, summary=summary)
+
+
+def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    seq = intent["payload"]["seq"]
+    if draft.seq == seq:
+        return None
+    return refuse("world_moved", f"this was meant for seq {seq}, it is {draft.seq}; look again")
 
 
 def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -223,8 +247,13 @@ def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
     return None
 
 
+def turn_id(session: str, number: int) -> str:
+    """Name a turn."""
+    return f"{session}/{number:06d}"
+
+
 def _turn_id(payload: Mapping[str, Json]) -> str:
-    return f"{payload['session']}/{payload['turn']:06d}"
+    return turn_id(payload["session"], payload["turn"])
 
 
 def _forget(draft: Draft, collection: str, entity: str) -> None:
@@ -232,13 +261,12 @@ def _forget(draft: Draft, collection: str, entity: str) -> None:
         draft.delete(collection, entity)
 
 
+def _is_resolved(draft: Draft, hold: str) -> bool:
+    """Tell whether nobody may resolve a hold any more."""
+    fields: Mapping[str, Json] = draft.entity(HOLDS, hold) or {"state": "gone"}
+    return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
+
+
 def _is_over(draft: Draft, grant: str) -> bool:
     fields: Mapping[str, Json] = draft.entity(GRANTS, grant) or {}
     return bool(fields["uses"] == 0 or draft.sim_time > fields["expires"])
-
-
-def open_holds(holds: Mapping[str, Mapping[str, Json]], now: float) -> Iterable[str]:
-    """Name the holds that somebody may still resolve, sorted."""
-    return sorted(
-        name for name, hold in holds.items() if hold["state"] == "open" and now <= hold["expires"]
-    )

@@ -10,6 +10,10 @@ TURNS: Final = "session.turns"
 HOLDS: Final = "session.holds"
 GRANTS: Final = "session.grants"
 
+CLERK: Final = "session.clerk"
+"""The agent in whose name sessions record. No other may propose what is recorded: neither a grant
+nor an approval comes from one who merely is permitted every kind."""
+
 PROPOSE: Final = "session.propose"
 """The effect by which a proposer is asked; its answer is in the log, and is not asked for again."""
 
@@ -93,6 +97,12 @@ class GrantPayload(TypedDict):
     by: Name
 
 
+class GuardPayload(TypedDict):
+    """What stands in a batch with it is decided at this seq, or not at all."""
+
+    seq: Count
+
+
 class UsePayload(TypedDict):
     """A grant is used up by so many."""
 
@@ -110,6 +120,7 @@ KINDS: Final = frozenset(
         "session.resolve",
         "session.grant",
         "session.use",
+        "session.guard",
     }
 )
 """What no agent is permitted."""

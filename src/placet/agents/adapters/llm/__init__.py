@@ -1,0 +1,19 @@
+"""A language model as a proposer, by any provider that `pydantic-ai` speaks to (extra `llm`).
+
+    conversation (context -> messages) -> requests (one answer, or why not) -> answers (-> raw)
+
+The model is given descriptions of tools, never functions: it is unable to execute anything. What it
+calls is parsed, held and refused by the same code as everybody's proposals. See `docs/llm.md`.
+"""
+
+try:
+    import pydantic_ai  # noqa: F401  # asked for here, so that one sentence says what is missing
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'"
+    ) from error
+
+from placet.agents.adapters.llm.planner import Llm
+from placet.agents.adapters.llm.prices import Prices
+
+__all__ = ["Llm", "Prices"]

@@ -1,0 +1,199 @@
+"""The adapter: asks a model, lets it search where there are many kinds, and gives what it said."""
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from pydantic_ai import models
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.settings import CacheConfig, ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from placet.agents.adapter import Context, Raw, Usage
+from placet.agents.adapters.llm import finding
+from placet.agents.adapters.llm.answers import account_of, call_of, kept
+from placet.agents.adapters.llm.conversation import conversation
+from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
+from placet.agents.adapters.llm.requests import Requests
+from placet.agents.context import tokens_of
+from placet.agents.tools import definitions
+
+Function: TypeAlias = Callable[
+    [list[ModelMessage], AgentInfo], ModelResponse | Awaitable[ModelResponse]
+]
+"""Stands for a model: its messages and what it is offered, to its answer."""
+
+_FILTERED: Final = "the provider's content filter stopped the answer"
+_SEARCH_FIRST: Final = "not proposed: read what was found, then propose all of the plan at once"
+_RENAMED: Final = {"google-gla:": "google:"}
+
+
+class Llm:
+    """Asks a language model. It is given tools to call, and can do nothing but call them.
+
+    Args:
+        model: Its name (`anthropic:…`, `openai:…`, `google:…`, or `test`), a model of pydantic-ai,
+            or a function that stands for one.
+        temperature: How much chance there is in the answers; None is the provider's own choice.
+        prices: What it costs; None goes by pydantic-ai's price list.
+        settings: Further settings of pydantic-ai, such as `max_tokens` or `thinking`.
+        attempt_seconds_max: How long one request may take, within the time of the turn.
+        on_text: Told the words of an answer as they come, for a person who waits.
+
+    Attributes:
+        is_priced: Whether anybody knows what it costs.
+
+    Raises:
+        ValueError: There is no such model, or its provider lacks a key.
+    """
+
+    def __init__(
+        self,
+        model: str | Model | Function,
+        *,
+        temperature: float | None = None,
+        prices: Prices | None = None,
+        settings: ModelSettings | None = None,
+        attempt_seconds_max: float = 60.0,
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
+        self._model = _model_of(model)
+        self._prices = prices or prices_of(self._model)
+        self.is_priced = self._prices is not None or is_priced(self._model)
+        asked = ModelSettings(cache=CacheConfig(messages=False))
+        asked.update(settings or {})
+        asked["max_retries"] = 0  # `Requests` has the only say
+        if temperature is not None:
+            asked["temperature"] = temperature
+        self._requests = Requests(
+            self._model, asked, attempt_seconds_max=attempt_seconds_max, on_text=on_text
+        )
+
+    async def __aenter__(self) -> Self:
+        """Keep connections open between one message and the next."""
+        await self._requests.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._requests.__aexit__(kind, error, trace)
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask the model; a search of the kinds is one more request, and there are a few at most.
+
+        Raises:
+            PlannerUnavailable: It cannot be reached.
+        """
+        async with self._requests:
+            return await self._propose(context)
+
+    async def _propose(self, context: Context) -> Raw:
+        ends_at = monotonic() + context.seconds_left
+        is_searching = len(context.catalogue) > context.tools_max
+        parameters = _parameters(context, is_searching)
+        asked = conversation(context, is_searching=is_searching)
+        account: list[ModelMessage] = []
+        usage = Usage()
+        searches = 0
+        while True:
+            answer, requests = await self._requests.send([*asked, *account], parameters, ends_at)
+            usage = usage.plus(self._usage(answer, requests, [*asked, *account]))
+            if answer is None or answer.finish_reason == "content_filter":
+                return self._raw(Raw(text=_FILTERED, refused=True), usage, answer, account)
+            answer = kept(answer)
+            account.append(answer)
+            is_over = searches == finding.ROUNDS_MAX or _used(usage) >= context.tokens_left
+            if not is_searching or is_over or not _searches(answer):
+                break
+            searches += 1
+            account.append(_found(answer, context))
+        calls = tuple(map(call_of, answer.tool_calls))
+        if is_searching:
+            calls = tuple(map(finding.unwrapped, calls))
+        return self._raw(Raw(calls, text=answer.text or ""), usage, answer, account)
+
+    def _raw(
+        self, raw: Raw, usage: Usage, answer: ModelResponse | None, account: list[ModelMessage]
+    ) -> Raw:
+        name = (answer.model_name if answer else None) or self._model.model_name
+        return raw._replace(usage=usage, model=name, response=account_of(account))
+
+    def _usage(
+        self, answer: ModelResponse | None, requests: int, asked: list[ModelMessage]
+    ) -> Usage:
+        """Give what an answer used, as the provider counts, or as we estimate where it does not."""
+        if answer is None:
+            return Usage(requests, _estimate(asked), 0, None)
+        used, cost = answer.usage, cost_of(answer, self._prices)
+        if not used.input_tokens and not used.output_tokens:
+            return Usage(requests, _estimate(asked), _estimate([answer]), cost)
+        return Usage(requests, used.input_tokens, used.output_tokens, cost)
+
+
+def _model_of(given: str | Model | Function) -> Model:
+    if isinstance(given, Model):
+        return given
+    if not isinstance(given, str):
+        return FunctionModel(given)
+    if given == "function":
+        raise ValueError("give the function itself: Llm(function), or Llm(FunctionModel(...))")
+    name = given
+    for old, new in _RENAMED.items():
+        name = new + name.removeprefix(old) if name.startswith(old) else name
+    try:
+        return models.infer_model(name)
+    except (UserError, ImportError) as error:  # a key, or the provider's own package, is missing
+        raise ValueError(str(error)) from error
+
+
+def _parameters(context: Context, is_searching: bool) -> ModelRequestParameters:
+    offered = finding.TOOLS if is_searching else definitions(domain=context.catalogue)
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=tool.schema,
+            kind="external",
+            strict=False,  # as they are: a provider's strict form would rewrite the schemas
+        )
+        for tool in offered
+    ]
+    return ModelRequestParameters(function_tools=tools, allow_text_output=True)
+
+
+def _searches(answer: ModelResponse) -> bool:
+    return any(call.tool_name == finding.FIND for call in answer.tool_calls)
+
+
+def _found(answer: ModelResponse, context: Context) -> ModelRequest:
+    return ModelRequest(parts=[_result(call, context) for call in answer.tool_calls])
+
+
+def _result(call: ToolCallPart, context: Context) -> ToolReturnPart:
+    told = _SEARCH_FIRST
+    if call.tool_name == finding.FIND:
+        found = finding.found(context.catalogue, call_of(call).arguments)
+        return ToolReturnPart(call.tool_name, found, call.tool_call_id)
+    return ToolReturnPart(call.tool_name, told, call.tool_call_id, outcome="interrupted")
+
+
+def _used(usage: Usage) -> int:
+    return usage.input_tokens + usage.output_tokens
+
+
+def _estimate(messages: list[ModelMessage]) -> int:
+    return tokens_of(str(account_of(messages)))

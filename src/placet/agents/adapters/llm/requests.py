@@ -1,0 +1,195 @@
+"""One request to a provider: its time, one more try where that may help, and what it raises.
+
+The provider's client makes no tries of its own, so that their number, and the time that they take,
+are decided here. Whatever a provider raises ends here: its text may hold a key or the body of a
+message, so its class is all that is told.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from time import monotonic
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import anyio
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelUnavailableError,
+)
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings
+
+from placet.agents.adapter import PlannerUnavailable
+
+_PASSING: Final = (
+    ModelConnectionError,
+    ModelRateLimitError,
+    ModelRequestTimeout,
+    ModelServerError,
+    ModelUnavailableError,
+)
+"""What may be over in a moment."""
+_WAIT_SECONDS: Final = 0.5
+"""Before the second try, where the provider names no time; half as much to half as much again."""
+
+
+class Failed(NamedTuple):
+    """Why a try came to nothing.
+
+    Attributes:
+        name: Class of what was raised.
+        wait_seconds: After which another try may help; None is never.
+    """
+
+    name: str
+    wait_seconds: float | None = None
+
+
+class Requests:
+    """Sends requests to one model; its connections are kept while it is entered.
+
+    Args:
+        model: Whom to ask.
+        settings: What to ask for besides.
+        attempt_seconds_max: How long one try may take.
+        on_text: Told the words of an answer as they come; None waits for the whole of it.
+        sleep: Waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: ModelSettings,
+        *,
+        attempt_seconds_max: float,
+        on_text: Callable[[str], None] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._attempt_seconds_max = attempt_seconds_max
+        self._on_text = on_text
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        await self._model.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):  # who is canceled hangs up all the same
+            await self._model.__aexit__(kind, error, trace)
+
+    async def send(
+        self,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        ends_at: float,
+    ) -> tuple[ModelResponse | None, int]:
+        """Ask, and ask once more if that may help and there is time.
+
+        Args:
+            messages: What is asked.
+            parameters: Tools that are offered.
+            ends_at: When it must be over, on the monotonic clock.
+
+        Returns:
+            The answer, None where a content filter stopped it; and how many requests it took.
+
+        Raises:
+            PlannerUnavailable: There is none.
+        """
+        outcome = await self._try(messages, parameters, ends_at)
+        requests = 1
+        wait = outcome.wait_seconds if isinstance(outcome, Failed) else None
+        if wait is not None and monotonic() + wait < ends_at:
+            await self._sleep(wait)
+            outcome = await self._try(messages, parameters, ends_at)
+            requests += 1
+        if isinstance(outcome, Failed):
+            raise PlannerUnavailable(outcome.name)  # not from it: what was raised may hold keys
+        return outcome, requests
+
+    async def _try(
+        self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, ends_at: float
+    ) -> ModelResponse | Failed | None:
+        seconds = min(self._attempt_seconds_max, max(0.001, ends_at - monotonic()))
+        settings = ModelSettings(**self._settings)
+        settings["request_timeout"] = seconds
+        was_shown = False
+
+        def show(text: str) -> None:
+            nonlocal was_shown
+            was_shown = True
+            if self._on_text is not None:
+                self._on_text(text)
+
+        try:
+            if self._on_text is None:
+                return await model_request(
+                    self._model,
+                    messages,
+                    model_settings=settings,
+                    model_request_parameters=parameters,
+                    instrument=False,
+                )
+            opened = model_request_stream(
+                self._model,
+                messages,
+                model_settings=settings,
+                model_request_parameters=parameters,
+                instrument=False,
+            )
+            return await _streamed(opened, show)
+        except ContentFilterError:
+            return None
+        except Exception as error:  # noqa: BLE001  # a provider's own; only its name leaves this
+            wait = None if was_shown else _wait_seconds(error)  # no word is shown twice
+            return Failed(type(error).__name__, wait)
+
+
+async def _streamed(
+    opened: AbstractAsyncContextManager[StreamedResponse], show: Callable[[str], None]
+) -> ModelResponse:
+    async with opened as stream:
+        async for event in stream:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                text = event.part.content
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                text = event.delta.content_delta
+            else:
+                continue
+            if text:
+                show(text)
+        return stream.get()
+
+
+def _wait_seconds(error: Exception) -> float | None:
+    """Say how long to wait before another try; None where none would help."""
+    if not isinstance(error, _PASSING):
+        return None
+    if isinstance(error, ModelHTTPError) and error.provider_retry_hint is False:
+        return None
+    jitter = random.uniform(0.5, 1.5)  # so that those who failed together do not come together
+    if error.retry_after is None:
+        return _WAIT_SECONDS * jitter
+    return error.retry_after + _WAIT_SECONDS * (jitter - 0.5)  # never before the time that it named

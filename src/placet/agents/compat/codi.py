@@ -1,0 +1,266 @@
+"""Seed 004's contract: an intent becomes an action, and an action is executed by a tool.
+
+Three rules, each an error and never a guess: an intent that is not in the catalogue, a parameter
+that is missing (or was never asked for), a tool that is not registered. `FileTool` is a face of the
+domain `files`: what it does passes through that domain's gate, in a world of its own.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+from anyio import to_thread
+
+from placet.agents.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.adapters import as_adapter
+from placet.agents.adapters.scripted import plan_of
+from placet.agents.catalogue import Catalogue
+from placet.agents.codes import TABLE, Code
+from placet.agents.limits import AgentLimits
+from placet.agents.modes import MODES
+from placet.agents.tools import error_prompt
+from placet.agents.turn import read
+from placet.domains.files import Files
+from placet.kernel import Kernel, KernelConfig
+from placet.schemas.codec import Json
+from placet.schemas.effect import Settlement
+from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from placet.kernel.domain import Handling
+    from placet.schemas.intent import Intent
+
+CATALOGUE: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "create_file": ("CREATE_FILE", "FileTool", ("filename", "content")),
+    "analyze_text": ("ANALYZE_TEXT", "FileTool", ("path",)),
+    "inspect_zip": ("INSPECT_ZIP", "FileTool", ("zip_path",)),
+}
+"""name of an intent -> type of action, tool, parameters that it must have."""
+
+_SNAKE: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_AGENT: Final = "codi"
+_OUTBOX_MAX: Final = 16
+
+
+@dataclass
+class Action:
+    """A concrete instruction to one tool.
+
+    Attributes:
+        type: `CREATE_FILE`, `ANALYZE_TEXT` or `INSPECT_ZIP`.
+        tool: Name of a registered tool.
+        params: What the tool is given.
+    """
+
+    type: str
+    tool: str
+    params: dict[str, Json] = field(default_factory=dict)
+
+
+class ActionBuilder:
+    """Makes actions of intents, or says what is wrong with them."""
+
+    def build(self, intent: Mapping[str, Json]) -> Action:
+        """Make an action of `{"name": …, "params": {…}}`.
+
+        Raises:
+            ValueError: It is no such intent; its name is not in the catalogue; a parameter is
+                missing, or is none of the intent's.
+        """
+        given: object = intent
+        if not isinstance(given, Mapping) or set(given) != {"name", "params"}:
+            raise ValueError(f"an intent has exactly a name and params, got {given!r:.200}")
+        name, params = given["name"], given["params"]
+        if not isinstance(name, str) or not _SNAKE.fullmatch(name):
+            raise ValueError(f"the name of an intent is snake_case, got {name!r:.200}")
+        if not isinstance(params, Mapping):
+            raise ValueError(f"the params of {name!r} are an object, got {params!r:.200}")
+        if name not in CATALOGUE:
+            raise ValueError(f"there is no intent {name!r}; there are {', '.join(CATALOGUE)}")
+        kind, tool, required = CATALOGUE[name]
+        missing = [one for one in required if one not in params]
+        if missing:
+            raise ValueError(f"{name!r} needs {', '.join(missing)}")
+        if len(params) > len(required):
+            more = sorted(str(one) for one in params if one not in required)
+            raise ValueError(f"{name!r} takes {', '.join(required)} and not {', '.join(more)}")
+        return Action(kind, tool, dict(params))
+
+
+class Tool(Protocol):
+    """What executes actions."""
+
+    def execute(self, action: Action) -> Json:
+        """Do what an action says, and give the result; raise where it cannot be done."""
+
+
+class ToolManager:
+    """The registered tools."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, Tool] = {}
+
+    def register(self, name: str, tool: Tool) -> None:
+        """Register a tool.
+
+        Raises:
+            ValueError: There is one of this name.
+        """
+        if name in self._tools:
+            raise ValueError(f"there is a tool {name!r} already")
+        self._tools[name] = tool
+
+    def execute(self, action: Action) -> Json:
+        """Have an action executed by its tool.
+
+        Raises:
+            ToolUnregistered: Its tool is not registered.
+            Exception: What the tool raises.
+        """
+        tool = self._tools.get(action.tool)
+        if tool is None:
+            raise ToolUnregistered(f"the tool {action.tool!r} of {action.type} is not registered")
+        return tool.execute(action)
+
+
+class ToolUnregistered(PlacetError, LookupError):  # noqa: N818  # the code's own name
+    """An action needs a tool that is not registered."""
+
+
+class ToolFailed(PlacetError):  # noqa: N818  # what it says
+    """A tool could not do what an action says; the message begins with the code."""
+
+
+class Executor:
+    """Executes actions, one after the other.
+
+    Args:
+        tool_manager: By whom.
+    """
+
+    def __init__(self, tool_manager: ToolManager) -> None:
+        self._tools = tool_manager
+
+    def run(self, actions: Sequence[Action]) -> list[Json]:
+        """Execute actions in their order, and give their results.
+
+        Raises:
+            Exception: The first that fails; those after it are not begun.
+        """
+        return [self._tools.execute(action) for action in actions]
+
+
+class FileTool:
+    """Works on files below one folder, by the rules and executors of the domain `files`.
+
+    Args:
+        root: The folder; it must be there.
+
+    Raises:
+        OSError, ValueError: It cannot be used.
+    """
+
+    def __init__(self, root: str) -> None:
+        domain = Files(root)
+        self._kernel = Kernel(domain, KernelConfig(world="codi"))
+        self._numbers = count(1)
+        module, _, name = domain.executors.partition(":")
+        self._handlers: Mapping[str, Handling] = getattr(import_module(module), name)(domain)
+        for kind in self._handlers:
+            self._kernel.change_executor(kind, _OUTBOX_MAX)
+        self._kernel.register_agent(_AGENT)
+
+    def execute(self, action: Action) -> Json:
+        """Do what an action says.
+
+        Raises:
+            ToolFailed: It was refused, or failed.
+        """
+        kinds = {kind: f"files.{name}" for name, (kind, _, _) in CATALOGUE.items()}
+        if action.type not in kinds:
+            raise ToolFailed(f"kind_unknown: FileTool does no {action.type!r}")
+        intent: Intent = {
+            "kind": kinds[action.type],
+            "payload": dict(action.params),
+            "agent_id": _AGENT,
+            "req_id": f"codi:{next(self._numbers)}",
+            "context_seq": self._kernel.seq,
+            "priority": 10,
+            "schema_version": "1.0.0",
+        }
+        verdict = self._kernel.decide([intent])
+        if not verdict.admitted:
+            refusal = verdict.refusals[0]
+            raise ToolFailed(f"{refusal.code}: {refusal.message}", verdict=verdict)
+        [effect] = self._kernel.open_effects()
+        try:
+            output = self._handlers[effect.kind].handler(effect)
+        except Exception as error:  # the executor boundary: it is settled, and said
+            self._kernel.settle(Settlement(effect.key, succeeded=False, output=str(error)))
+            raise ToolFailed(str(error)) from error
+        self._kernel.settle(Settlement(effect.key, succeeded=True, output=output))
+        return output
+
+
+class AIPlanner:
+    """Makes intents of an objective, by whatever proposes. It is an adapter itself.
+
+    A planner of one's own subclasses it and overrides `plan`.
+
+    Args:
+        adapter: Who proposes: a model, a script. Without one there is no plan, and no basic one
+            either.
+    """
+
+    is_priced = True
+
+    def __init__(self, adapter: object = None) -> None:
+        self._adapter = None if adapter is None else as_adapter(adapter)
+
+    def plan(self, objective: str, files: Sequence[str] = ()) -> list[dict[str, Json]]:
+        """Make a list of intents. Not to be called where an event loop runs.
+
+        Args:
+            objective: What is wanted.
+            files: Names of files that it is about.
+
+        Raises:
+            ValueError: Nobody proposes, or what was proposed is no list of intents of the
+                catalogue.
+        """
+        if self._adapter is None:
+            raise ValueError(f"planner_unconfigured: {TABLE[Code.PLANNER_UNCONFIGURED].text}")
+        message = "\n".join([objective, *(f"file: {name}" for name in files)])
+        context = Context(message, "", 0, Catalogue(Files()))
+        raw = anyio.run(self._adapter.propose, context)
+        if not raw.calls and raw.plan is None:
+            raise ValueError(f"said: {TABLE[Code.SAID].text}")
+        plan, issues = read(raw, context, MODES["autonomous"], AgentLimits())
+        if plan is None:
+            raise ValueError(error_prompt(issues))
+        if plan.stop is not None:
+            raise ValueError(f"{plan.stop.code}: {plan.stop.message}")
+        return [
+            {"name": one.kind.removeprefix("files."), "params": one.payload} for one in plan.actions
+        ]
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask who proposes, or the planner's own `plan`, in a thread.
+
+        Raises:
+            PlannerUnavailable: Nobody proposes.
+            Exception: What it raises.
+        """
+        if type(self).plan is not AIPlanner.plan:
+            intents = await to_thread.run_sync(self.plan, context.message, abandon_on_cancel=True)
+            actions = [
+                {"kind": f"files.{one['name']}", "payload": dict(one["params"])} for one in intents
+            ]
+            return Raw(plan=plan_of(context, actions))
+        if self._adapter is None:
+            raise PlannerUnavailable(TABLE[Code.PLANNER_UNCONFIGURED].text)
+        return await self._adapter.propose(context)

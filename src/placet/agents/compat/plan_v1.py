@@ -1,0 +1,129 @@
+"""Seed 001's planner envelope, as a plan.
+
+{"version": "1", "goal": "...", "actions": [{"type": "verify", "payload": {}}], "notes": "..."}
+{"version": "1", "goal": "...", "stop_reason": {"code": "unsafe_goal", "message": "..."}}
+
+Bare names of actions are of the domain `program`. An envelope has no `base_seq`; it is of the world
+that its planner was shown. What cannot be translated is left as it came, for the parser to refuse.
+"""
+
+from collections.abc import Callable, Mapping
+from inspect import isawaitable
+from typing import Final
+
+from placet.agents.adapter import Context, Raw
+from placet.agents.codes import TABLE, Code, facts_of
+from placet.agents.contract import Vocabulary, parse
+from placet.agents.limits import AgentLimits
+from placet.agents.plan import VERSION, Issue, Plan
+from placet.agents.record import Turn
+from placet.schemas.codec import Json, from_json
+
+VERSIONS: Final = ("1", "1.0", "v1")
+"""What an envelope may call its version."""
+
+_LIMITS: Final = AgentLimits()
+_STOPS: Final = frozenset({"clarification_needed", "unsupported_goal", "unsafe_goal"})
+
+
+def read(
+    text: object,
+    *,
+    base_seq: int,
+    domain: Vocabulary,
+    limits: AgentLimits = _LIMITS,
+    actions_max: int | None = None,
+) -> tuple[Plan | None, list[Issue]]:
+    """Read an envelope.
+
+    Args:
+        text: As JSON text, or as the value that such a text stands for.
+        base_seq: Sequence number of the world that the planner was shown.
+        domain: What may be proposed.
+        limits: Sizes and counts.
+        actions_max: A lower bound on actions.
+
+    Returns:
+        The plan and no issues, or None and at least one; issues point into the plan.
+    """
+    return parse(
+        translated(text, base_seq, limits), domain=domain, limits=limits, actions_max=actions_max
+    )
+
+
+def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> object:
+    """Translate an envelope into a plan; what is none is given back as it is."""
+    value = text
+    if isinstance(text, str | bytes) and len(text) <= limits.plan_bytes_max:
+        try:
+            value = from_json(text)
+        except ValueError:
+            return text
+    if not isinstance(value, Mapping) or value.get("version") not in VERSIONS:
+        return value if isinstance(value, Mapping) else text
+    plan = {**value, "version": VERSION, "base_seq": base_seq}
+    stop = plan.pop("stop_reason", None)
+    if stop is not None:
+        plan["stop"] = _stop(stop)
+    if plan.get("notes") is None:
+        plan.pop("notes", None)
+    actions = plan.get("actions")
+    if isinstance(actions, list | tuple):
+        plan["actions"] = [_action(one) for one in actions]
+    return plan
+
+
+def failure_of(turn: Turn) -> dict[str, str] | None:
+    """Tell a caller of the planner contract why there is no plan; None where there is one.
+
+    Prose is no answer to it: words without actions are the failure `said`.
+    """
+    if turn.outcome in {"applied", "held"}:
+        return None
+    text = TABLE[Code.SAID].text if turn.outcome == "said" else turn.message
+    return {"code": turn.stop, "message": text or facts_of(turn.stop).text}
+
+
+class PlanV1:
+    """A planner that answers with envelopes, as an adapter.
+
+    Args:
+        planner: Called with the context, plain or async; gives an envelope as text or object.
+    """
+
+    is_priced = True
+
+    def __init__(self, planner: Callable[[Context], object]) -> None:
+        self._planner = planner
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask the planner.
+
+        Raises:
+            Exception: Whatever the planner raises.
+        """
+        answer = self._planner(context)
+        envelope: Json = await answer if isawaitable(answer) else answer
+        return Raw(plan=translated(envelope, context.base_seq))
+
+
+def _action(action: object) -> object:
+    """Give an action its kind: `type` is the envelope's word for it."""
+    if not isinstance(action, Mapping):
+        return action
+    fields = dict(action)
+    if "type" in fields and "kind" not in fields:
+        fields["kind"] = fields.pop("type")
+    kind = fields.get("kind")
+    if isinstance(kind, str) and "." not in kind:
+        fields["kind"] = f"program.{kind}"
+    return fields
+
+
+def _stop(reason: object) -> object:
+    """Give a reason to stop its code, where it is one, or a sentence."""
+    if not isinstance(reason, str):
+        return reason
+    if reason in _STOPS:
+        return {"code": reason, "message": TABLE[Code(reason)].text}
+    return {"code": "unsupported_goal", "message": reason[:500]}

@@ -1,0 +1,11 @@
+"""What tests of models share."""
+
+import pytest
+
+from placet.agents.adapters.llm import requests
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less before another try, where the provider has named no time."""
+    monkeypatch.setattr(requests, "_WAIT_SECONDS", 0.02)

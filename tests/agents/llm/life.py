@@ -1,0 +1,18 @@
+"""A process that asks a model and is killed while it waits: `python life.py URL STORE`."""
+
+import asyncio
+import sys
+
+from placet.agents import Llm, Session
+from placet.domains.world import World
+from tests.agents.llm.provider import OpenAI
+
+
+async def live(url: str, store: str) -> None:
+    llm = Llm(OpenAI().model(url))
+    async with Session.open(domain=World(), adapter=llm, store=store) as session:
+        await session.say("say hi")
+
+
+if __name__ == "__main__":
+    asyncio.run(live(*sys.argv[1:]))

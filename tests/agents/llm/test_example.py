@@ -1,0 +1,19 @@
+"""The example of a session with a model: it runs offline, and the page shows what it prints."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+
+
+async def test_the_page_shows_what_the_example_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLM_MODEL", raising=False)
+    lines: list[str] = []
+    await runpy.run_path(str(ROOT / "examples" / "llm_session.py"))["converse"](lines.append)
+    page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8")
+    assert "```\n" + "\n".join(lines) + "\n```" in page
+    assert lines[-1].endswith("the same")

@@ -1,0 +1,193 @@
+"""More kinds than are listed: the model searches; what it proposes is read by the one parser."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo
+from typing_extensions import TypedDict
+
+from placet.agents import AgentLimits, Context, Llm, Session
+from placet.agents.adapters.llm import finding
+from placet.agents.catalogue import Catalogue
+from placet.agents.context import build
+from placet.agents.contract import Call, parse_calls
+from placet.kernel import Domain, Draft, Kind
+from placet.schemas.intent import Intent
+
+pytestmark = pytest.mark.anyio
+
+
+class Amount(TypedDict):
+    amount: int
+
+
+class Shop(Domain):
+    """Sixty goods or more, each of which can be bought."""
+
+    name = "shop"
+    version = "1"
+
+    def __init__(self, count: int = 60) -> None:
+        goods = [f"thing_{n}" for n in range(count - 2)] + ["apple", "pear"]
+        self.kinds = tuple(
+            Kind(f"shop.buy_{good}", Amount, _buy, summary=f"Buy some {good}.") for good in goods
+        )
+
+
+def _buy(draft: Draft, intent: Intent) -> None:
+    draft.create("shop.bought", intent["kind"].removeprefix("shop."), dict(intent["payload"]))
+
+
+CATALOGUE = Catalogue(Shop())
+
+
+def propose(kind: Any, payload: Any, **more: Any) -> ToolCallPart:
+    return ToolCallPart("propose", {"kind": kind, "payload": payload, **more})
+
+
+def find(query: str) -> ToolCallPart:
+    return ToolCallPart("find_kinds", {"query": query})
+
+
+class Script:
+    """A model by a script; keeps what it was told."""
+
+    def __init__(self, *answers: list[ToolCallPart]) -> None:
+        self._answers = iter(answers)
+        self.asked: list[list[Any]] = []
+        self.tools: list[list[str]] = []
+
+    def __call__(self, messages: list[Any], info: AgentInfo) -> ModelResponse:
+        self.asked.append(messages)
+        self.tools.append([tool.name for tool in info.function_tools])
+        return ModelResponse(parts=next(self._answers))
+
+    def told(self, request: int) -> dict[str, Any]:
+        """What the last message of a request said to its first call."""
+        last = self.asked[request][-1]
+        assert isinstance(last, ModelRequest)
+        part = last.parts[0]
+        assert isinstance(part, ToolReturnPart)
+        content: dict[str, Any] = part.content  # type: ignore[assignment]  # what a search gives
+        return content
+
+
+async def test_a_search_is_one_more_request_within_the_same_answer() -> None:
+    script = Script([find("apple")], [propose("shop.buy_apple", {"amount": 2})])
+    async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
+        turn = await session.say("buy two apples")
+        assert turn.outcome == "applied", turn.message
+        assert [len(turn.attempts), turn.usage.requests] == [1, 2]
+        assert await session.world.state("shop.bought/buy_apple/amount") == 2
+    assert script.tools == [["find_kinds", "propose", "ask_clarification", "stop"]] * 2
+    found = script.told(1)
+    assert [one["kind"] for one in found["kinds"]] == ["shop.buy_apple"]
+    assert found["kinds"][0]["payload"]["required"] == ["amount"]
+
+
+async def test_many_kinds_do_not_crowd_out_the_rest() -> None:
+    script = Script([find("apple")], [propose("shop.buy_apple", {"amount": 2})])
+    async with Session.open(domain=Shop(120), adapter=Llm(script)) as session:
+        turn = await session.say("buy two apples")
+    assert turn.outcome == "applied", turn.message
+    assert turn.usage.input_tokens < 2_000
+
+
+async def test_a_wrong_proposal_is_mended_with_the_search_still_told() -> None:
+    script = Script(
+        [find("apple pear")],
+        [propose("shop.buy_apple", {"amount": 2}), propose("shop.buy_pear", {"amount": "many"})],
+        [propose("shop.buy_pear", {"amount": 3})],
+    )
+    async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
+        turn = await session.say("buy fruit")
+    assert [one.status for one in turn.attempts] == ["invalid", "applied"]
+    kinds = [type(message).__name__ for message in script.asked[2]]
+    assert kinds == ["ModelRequest", "ModelResponse"] * 2 + ["ModelRequest"]
+    returned = script.asked[2][-1].parts
+    assert [part.tool_call_id for part in returned] == [
+        part.tool_call_id for part in script.asked[2][-2].parts
+    ]
+    assert returned[0].content == "not proposed: the batch was invalid"
+    assert returned[1].content["issues"][0]["code"] == "payload_invalid"
+
+
+async def test_what_is_proposed_beside_a_search_is_not_yet_proposed() -> None:
+    script = Script(
+        [find("pear"), propose("shop.buy_apple", {"amount": 1})],
+        [propose("shop.buy_pear", {"amount": 1})],
+    )
+    async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
+        turn = await session.say("buy")
+        assert [one.status for one in turn.attempts] == ["applied"], "nothing had to be mended"
+        assert list(await session.world.state("shop.bought")) == ["buy_pear"]
+    assert "not proposed" in script.asked[1][-1].parts[1].content
+
+
+async def test_searches_are_bounded() -> None:
+    script = Script(*[[find(str(n))] for n in range(9)])
+    context = Context("x", build(domain=CATALOGUE, tokens_max=99_999), 1, CATALOGUE)
+    raw = await Llm(script).propose(context)
+    assert len(script.asked) == 1 + finding.ROUNDS_MAX == raw.usage.requests
+    plan, issues = parse_calls(raw.calls, goal="x", base_seq=1, domain=CATALOGUE)
+    assert (plan, issues[0].code) == (None, "kind_unknown")
+    script = Script(*[[find(str(n))] for n in range(9)])
+    await Llm(script).propose(context._replace(tokens_left=1))
+    assert len(script.asked) == 1, "its tokens were used up"
+
+
+async def test_up_to_the_limit_each_kind_is_a_tool() -> None:
+    script = Script([ToolCallPart("shop__buy_pear", {"amount": 1})])
+    limits = AgentLimits(tools_max=60)
+    async with Session.open(domain=Shop(), adapter=Llm(script), limits=limits) as session:
+        assert (await session.say("buy")).outcome == "applied"
+    assert len(script.tools[0]) == 62
+
+
+@pytest.mark.parametrize(
+    ("arguments", "codes", "at"),
+    [
+        ('{"kind": "shop.buy_apple", "payload": {"amount": 1}}', [], ""),
+        ('{"kind": "shop__buy_apple", "payload": {"amount": 1}}', [], ""),
+        ('{"kind": "shop.buy_aple", "payload": {"amount": 1}}', ["kind_unknown"], "/kind"),
+        ('{"kind": "shop.buy_apple"}', ["payload_missing"], "/payload/amount"),
+        ('{"kind": "shop.buy_apple", "payload": [1]}', ["envelope_invalid"], "/payload"),
+        ('{"kind": "shop.buy_apple", "payload": {"amount": 1}, "confirmed": true}',
+         ["payload_invalid"], "/payload/confirmed"),
+        ('{"kind": 7, "payload": {}}', ["kind_unknown"], "/kind"),
+        ("{}", ["kind_unknown"], "/kind"),
+        ("[]", ["envelope_invalid"], "/payload"),
+        ('{"kind": ', ["json_invalid"], "/payload"),
+    ],
+)  # fmt: skip
+def test_what_is_proposed_by_name_is_read_by_the_one_parser(
+    arguments: str, codes: list[str], at: str
+) -> None:
+    call = finding.unwrapped(Call("propose", arguments, "c"))
+    assert call.call_id == "c"
+    plan, issues = parse_calls([call], goal="g", base_seq=0, domain=CATALOGUE)
+    assert [issue.code for issue in issues] == codes
+    assert (plan is None) == bool(codes)
+    if codes:
+        assert issues[0].at == f"/actions/0{at}"
+
+
+def test_the_best_fit_comes_first_and_the_same_words_find_the_same() -> None:
+    found = finding.found(CATALOGUE, '{"query": "Buy: APPLE"}')
+    assert found["kinds"][0]["kind"] == "shop.buy_apple"
+    assert (len(found["kinds"]), found["more"]) == (8, 52)
+    assert found == finding.found(CATALOGUE, '{"query": "Buy: APPLE"}')
+
+
+@pytest.mark.parametrize("arguments", ["", "[]", '{"query": 3}', "{", '{"q": "x"}'])
+def test_a_search_for_nothing_says_how_to_search(arguments: str) -> None:
+    assert "find_kinds" in finding.found(CATALOGUE, arguments)["error"]
+
+
+def test_where_nothing_fits_names_are_listed() -> None:
+    found = finding.found(CATALOGUE, '{"query": "zebra"}')
+    assert found["kinds"] == []
+    assert "shop.buy_apple" in found["names"]
+    assert json.dumps(found)

@@ -1,0 +1,320 @@
+"""Models that run here: every kind can be called, and what nobody offered is not taken."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic_ai.exceptions import ContentFilterError
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelRequest,
+    ModelResponse,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RequestUsage
+
+from placet.agents import Context, Llm, Prices, Session
+from placet.agents.adapter import Media, PlannerUnavailable, Raw, Repair
+from placet.agents.adapters import as_adapter
+from placet.agents.catalogue import Catalogue, wire_name
+from placet.agents.context import build
+from placet.agents.contract import parse_calls
+from placet.agents.model_calls import json_of, raw_of
+from placet.agents.plan import Issue
+from placet.domains.design import Design
+from placet.domains.files import Files
+from placet.domains.memory import Memory
+from placet.domains.program import Program
+from placet.domains.world import World
+from placet.kernel.domain import Domain
+from placet.schemas.codec import canonical, from_json, to_json
+
+pytestmark = pytest.mark.anyio
+
+WORLD = Catalogue(World())
+DOMAINS = [World, Design, Program, Files, Memory]
+BEYOND_SCHEMA = {"program.inspect", "program.mutate_batch"}
+"""Which fields are needed hangs on the value of another: their validators say so, no schema."""
+
+
+def context(catalogue: Catalogue = WORLD, **fields: Any) -> Context:
+    text = build(domain=catalogue, state={"a": 1}, tokens_max=99_999)
+    return Context("do it", text, 3, catalogue, **fields)
+
+
+def answering(*parts: Any, **fields: Any) -> FunctionModel:
+    """A model that always gives the same answer."""
+    return FunctionModel(lambda _messages, _info: ModelResponse(parts=list(parts), **fields))
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda one: one.name)
+async def test_what_the_schema_of_a_kind_allows_the_parser_takes(domain: type[Domain]) -> None:
+    """A model that fills in every tool by its JSON Schema alone is understood, kind by kind."""
+    catalogue = Catalogue(domain())
+    for kind in catalogue.kinds.keys() - BEYOND_SCHEMA:
+        for seed in range(3):
+            model = TestModel(call_tools=[wire_name(kind)], seed=seed)
+            raw = await Llm(model).propose(context(catalogue))
+            assert len(raw.calls) == 1
+            plan, issues = parse_calls(raw.calls, goal="g", base_seq=3, domain=catalogue)
+            assert issues == [], (kind, raw.calls)
+            assert plan is not None
+            assert [action.kind for action in plan.actions] == [kind]
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=lambda one: one.name)
+async def test_every_kind_is_offered_with_its_schema(domain: type[Domain]) -> None:
+    catalogue = Catalogue(domain())
+    offered: dict[str, Any] = {}
+
+    def look(_messages: list[Any], info: AgentInfo) -> ModelResponse:
+        offered.update({tool.name: tool for tool in info.function_tools})
+        return ModelResponse(parts=[TextPart("ok")])
+
+    await Llm(look).propose(context(catalogue))
+    talking = {"ask_clarification", "stop"}
+    assert offered.keys() == {wire_name(kind) for kind in catalogue.kinds} | talking
+    for kind, schema in catalogue.schemas().items():
+        assert offered[wire_name(kind)].parameters_json_schema == schema
+        assert offered[wire_name(kind)].kind == "external"
+
+
+async def test_a_session_with_the_test_model_needs_no_network() -> None:
+    model = TestModel(call_tools=["Speak"])
+    async with Session.open(domain=World(), adapter=Llm(model)) as session:
+        turn = await session.say("say something")
+        assert turn.outcome == "applied"
+        assert turn.attempts[0].adapter == "Llm"
+        assert turn.usage.cost_usd == 0
+
+
+async def test_what_a_provider_did_by_itself_is_dropped() -> None:
+    model = answering(
+        ThinkingPart("hm", signature="s", provider_name="p"),
+        NativeToolCallPart("web_search", {"query": "x"}, "n1", provider_name="p"),
+        NativeToolReturnPart("web_search", "found", "n1", provider_name="p"),
+        ToolCallPart("Speak", {"text": "hi"}, "c1"),
+    )
+    raw = await Llm(model).propose(context())
+    assert [call.name for call in raw.calls] == ["Speak"]
+    assert "web_search" not in json.dumps(raw.response)
+    assert "signature" in json.dumps(raw.response), "its thoughts are sent back with its calls"
+
+
+@pytest.mark.parametrize("arguments", [None, {}, "", "{}"])
+async def test_a_call_without_arguments_is_one_with_none(arguments: Any) -> None:
+    raw = await Llm(answering(ToolCallPart("Speak", arguments, "c"))).propose(context())
+    _, issues = parse_calls(raw.calls, goal="g", base_seq=0, domain=WORLD)
+    assert [issue.code for issue in issues] == ["payload_missing"]
+
+
+async def test_an_answer_is_mended_from_what_the_log_kept_of_it() -> None:
+    seen: list[Any] = []
+
+    def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        return ModelResponse(parts=[TextPart("hm"), ToolCallPart("Speek", {"text": "hi"}, "c1")])
+
+    raw = await Llm(model).propose(context())
+    kept = raw_of(from_json(to_json(json_of(raw))))
+    assert canonical(kept.response) == canonical(raw.response)
+    issue = Issue(code="kind_unknown", message="no", at="/actions/0/kind")
+    fresh = Llm(model)
+    text = build(domain=WORLD, state={"a": 1}, issues=[issue])
+    await fresh.propose(context(repairs=(Repair(kept, (issue,)),))._replace(text=text))
+    _, answer, returned = seen[1]
+    assert [type(part).__name__ for part in answer.parts] == ["TextPart", "ToolCallPart"]
+    assert [part.tool_call_id for part in returned.parts] == ["c1"]
+    assert "<issues>" not in seen[1][0].parts[1].content[0], "each call has been told its own"
+
+
+async def test_an_answer_of_another_adapter_is_mended_by_the_issues_alone() -> None:
+    seen: list[Any] = []
+
+    def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        seen.extend(messages)
+        return ModelResponse(parts=[TextPart("ok")])
+
+    issue = Issue(code="json_invalid", message="no JSON")
+    text = build(domain=WORLD, issues=[issue])
+    told = context(repairs=(Repair(Raw(plan="{"), (issue,)),))._replace(text=text)
+    await Llm(model).propose(told)
+    [request] = seen
+    assert "no JSON" in request.parts[1].content[0]
+
+
+async def test_a_text_of_ones_own_is_told_as_it_is() -> None:
+    seen: list[Any] = []
+
+    def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        seen.extend(messages)
+        return ModelResponse(parts=[TextPart("ok")])
+
+    await Llm(model).propose(Context("", "my own words", 0, WORLD))
+    [request] = seen
+    assert isinstance(request, ModelRequest)
+    told = request.parts[1]
+    assert isinstance(told, UserPromptPart)
+    assert told.content == ["my own words", "(no message)"]
+
+
+async def test_pictures_go_with_the_message() -> None:
+    seen: list[Any] = []
+
+    def model(messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        seen.extend(messages)
+        return ModelResponse(parts=[TextPart("ok")])
+
+    media = (Media("ab" * 32, "image/png", b"png"), Media("cd" * 32, "image/png"))
+    await Llm(model).propose(context(media=media))
+    told = seen[0].parts[1]
+    assert isinstance(told, UserPromptPart)
+    pictures = [one for one in told.content if isinstance(one, BinaryContent)]
+    assert [(one.data, one.media_type) for one in pictures] == [(b"png", "image/png")]
+    assert told.content[-1] == "do it"
+
+
+async def test_what_is_asked_for_reaches_the_model_and_it_makes_no_tries_of_its_own() -> None:
+    seen: dict[str, Any] = {}
+
+    def model(_messages: list[Any], info: AgentInfo) -> ModelResponse:
+        seen.update(info.model_settings or {})
+        return ModelResponse(parts=[TextPart("ok")])
+
+    await Llm(model, temperature=0.2, settings={"max_tokens": 99, "max_retries": 7}).propose(
+        context(seconds_left=7.0)
+    )
+    assert (seen["temperature"], seen["max_tokens"], seen["max_retries"]) == (0.2, 99, 0)
+    assert 0 < seen["request_timeout"] <= 7
+
+
+@pytest.mark.parametrize(
+    ("raised", "name"), [(ValueError("sk-1"), "ValueError"), (OSError("sk-1"), "OSError")]
+)
+async def test_whatever_a_model_raises_is_told_by_its_name(raised: Exception, name: str) -> None:
+    def model(_messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        raise raised
+
+    with pytest.raises(PlannerUnavailable, match=f"^{name}$") as failure:
+        await Llm(model).propose(context())
+    assert failure.value.__context__ is None
+
+
+async def test_a_filter_that_raises_is_a_refusal_too() -> None:
+    def model(_messages: list[Any], _info: AgentInfo) -> ModelResponse:
+        raise ContentFilterError("blocked")
+
+    raw = await Llm(model).propose(context())
+    assert (raw.refused, raw.calls) == (True, ())
+    assert raw.usage.input_tokens > 0
+    async with Session.open(domain=World(), adapter=Llm(model)) as session:
+        assert (await session.say("x")).stop == "planner_refused"
+
+
+# prices
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (Prices(Decimal(2), Decimal(10)), "0.003"),
+        (Prices(Decimal(2), Decimal(10), Decimal("0.5")), "0.0024"),
+    ],
+)
+async def test_prices_that_are_given_are_those_that_count(prices: Prices, cost: str) -> None:
+    used = RequestUsage(input_tokens=1000, output_tokens=100, cache_read_tokens=400)
+    llm = Llm(answering(TextPart("x"), usage=used), prices=prices)
+    assert llm.is_priced
+    assert (await llm.propose(context())).usage.cost_usd == Decimal(cost)
+
+
+def test_a_price_that_nobody_knows_is_not_made_up() -> None:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    there = OpenAIProvider(api_key="k")
+    assert Llm(OpenAIChatModel("gpt-5-mini", provider=there)).is_priced
+    assert not Llm(OpenAIChatModel("nobody-knows-me", provider=there)).is_priced
+
+
+async def test_a_cost_that_a_gateway_reports_is_taken() -> None:
+    from placet.agents.adapters.llm.prices import cost_of
+
+    used = RequestUsage(input_tokens=1, output_tokens=1, cost=Decimal("0.5"))
+    assert cost_of(ModelResponse(parts=[], usage=used), None) == Decimal("0.5")
+    assert cost_of(ModelResponse(parts=[], usage=RequestUsage(input_tokens=1)), None) is None
+
+
+# names
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
+        ("anthropic:claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+        pytest.param("google-gla:gemini-2.5-flash", "GOOGLE_API_KEY", marks=pytest.mark.slow),
+        pytest.param("google:gemini-2.5-flash", "GOOGLE_API_KEY", marks=pytest.mark.slow),
+    ],
+)
+def test_a_model_is_known_by_its_name(
+    name: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "k")
+    llm = Llm(name)
+    assert llm.is_priced
+    assert as_adapter(llm) is llm
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("function", "give the function itself"),
+        ("nobody:x", "Unknown model"),
+        ("openai:gpt-5", "OPENAI_API_KEY"),
+        ("cohere:command", "cohere"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_says_so_at_once(
+    monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("CO_API_KEY", "k")
+    with pytest.raises(ValueError, match=says):
+        Llm(name)
+
+
+def run(code: str) -> str:
+    """Run a fresh Python, and give what it prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_agent_layer_loads_no_provider() -> None:
+    listing = run("import sys, placet.agents, placet.runtime.cli; print(*sys.modules)").split()
+    assert not {"pydantic_ai", "openai", "anthropic", "google.genai"} & set(listing)
+
+
+def test_without_the_extra_one_sentence_says_what_is_missing() -> None:
+    said = run(
+        "import sys\nsys.modules['pydantic_ai'] = None\nimport placet.agents\n"
+        "try:\n    placet.agents.Llm\nexcept ImportError as error:\n    print(error)"
+    )
+    assert said == "placet.agents.Llm needs the extra 'llm': pip install 'placet[llm]'\n"
+
+
+def test_nothing_else_is_made_up() -> None:
+    import placet.agents
+
+    with pytest.raises(AttributeError, match="no attribute 'Lmm'"):
+        _ = placet.agents.Lmm

@@ -1,0 +1,144 @@
+"""Seed 002, the agent layer: each code block and each rule of it, literally."""
+
+import json
+from abc import ABC
+from typing import Any, List, Optional, Union  # noqa: UP035  # the seed's own spelling
+
+import pytest
+
+from placet.agents import AgentAdapter, ChatIntent, Context, ExecutionPlan, Session
+from placet.agents.tools import definitions, parse_intent, to_intent
+from tests.agents.till import Till, put, talk, total
+
+pytestmark = pytest.mark.anyio
+
+# "Structured Intent", and "a Clarification Request", as the seed prints them, but for the kind
+CALL = """{
+  "type": "action_call",
+  "action_id": "till.put",
+  "inputs": { "amount": 42 },
+  "confirmed": false
+}"""
+QUESTION = """{
+  "type": "clarification_request",
+  "question": "Which counter do you mean?"
+}"""
+
+
+class Integration(AgentAdapter):
+    """The seed's code block, with a body."""
+
+    def __init__(self, *answers: Union[ChatIntent, ExecutionPlan]) -> None:  # noqa: UP007
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+
+    def message_to_intent_or_plan(
+        self,
+        message: str,
+        history: List[dict],  # type: ignore[type-arg]  # noqa: UP006
+        state: dict,  # type: ignore[type-arg]
+        registry: dict,  # type: ignore[type-arg]
+        media: Optional[dict] = None,  # type: ignore[type-arg]  # noqa: UP045
+    ) -> Union[ChatIntent, ExecutionPlan]:  # noqa: UP007
+        self.asked.append(
+            {"message": message, "history": history, "state": state, "registry": registry}
+        )
+        return self.answers.pop(0)
+
+
+def call(**changed: Any) -> ChatIntent:
+    return ChatIntent.model_validate({**json.loads(CALL), **changed})
+
+
+def test_the_base_class_is_abstract_and_has_the_seeds_signature() -> None:
+    assert issubclass(AgentAdapter, ABC)
+    with pytest.raises(TypeError, match="abstract"):
+        AgentAdapter()  # type: ignore[abstract]
+
+
+async def test_any_subclass_is_an_adapter_and_is_given_all_four_parts_of_the_context() -> None:
+    integration = Integration(call(), ChatIntent.model_validate_json(QUESTION))
+    async with talk(adapter=integration, mode="autonomous") as session:
+        assert (await session.say("set it")).outcome == "applied"
+        asked = await session.say("and the other")
+        assert (asked.outcome, asked.message) == ("clarify", "Which counter do you mean?")
+    first, second = integration.asked
+    assert first["message"] == "set it"
+    assert first["state"] == {"till.box": {"box": {"sum": 0}}}
+    assert set(first["registry"]) == {"actions", "components"}
+    assert set(first["registry"]["actions"]["till.put"]) == {"summary", "schema", "risk", "cost"}
+    assert first["registry"]["components"] == {"till.box": ["sum"]}
+    assert [line["text"] for line in second["history"]] == ["set it", "Done."]
+
+
+async def test_a_plan_of_several_is_all_or_nothing() -> None:
+    wrong = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": -1})])
+    right = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": 1})], notes="n")
+    async with talk(adapter=Integration(wrong, right), mode="autonomous") as session:
+        turn = await session.say("go")
+        assert [one.status for one in turn.attempts] == ["rejected", "applied"]
+        assert await total(session) == 43
+
+
+async def test_confirmed_is_read_ignored_and_logged() -> None:
+    empty = call(action_id="till.empty", inputs={}, confirmed=True)
+    async with talk(adapter=Integration(empty), mode="autonomous") as session:
+        turn = await session.say("empty it")
+        assert (turn.outcome, turn.stop) == ("held", "confirmation_required")
+        handed = await session.hand_off(empty)
+        assert handed.outcome == "held"
+        assert "(confirmed: ignored)" in (await session.turns())[-1]["message"]
+        outputs = []
+        async for event in session.world.events(since=0):  # type: ignore[attr-defined]
+            if event.type == "settled":
+                outputs.append(event.data["output"]["response"])
+            if event.seq >= session.world.seq:
+                break
+        assert outputs == [{"confirmed": "ignored"}]
+
+
+async def test_an_action_that_does_not_exist_comes_back_as_an_error_prompt() -> None:
+    """'Action XYZ does not exist. Please chose from...', before it reaches the engine."""
+    integration = Integration(call(action_id="XYZ"), call())
+    async with talk(adapter=integration, mode="autonomous") as session:
+        turn = await session.say("go")
+        assert "'XYZ' does not exist. Choose from: " in turn.attempts[0].issues[0].message
+        assert turn.outcome == "applied"
+    prompt = parse_intent(CALL.replace("till.put", "XYZ"), domain=Till())
+    assert isinstance(prompt, str)
+    assert "'XYZ' does not exist. Choose from: " in prompt
+
+
+def test_the_registry_is_a_list_of_tools_and_a_selection_is_an_intent() -> None:
+    assert "till__put" in [tool.name for tool in definitions(domain=Till())]
+    selected = to_intent("till__put", {"amount": 42}, domain=Till())
+    assert selected == parse_intent(CALL, domain=Till())
+
+
+async def test_an_intent_may_be_handed_off_by_whoever_made_it() -> None:
+    """Step 5 of the loop: pass the `ChatIntent` to the execution engine."""
+    async with Session.open(domain=Till()) as session:
+        assert (await session.hand_off(call())).outcome == "applied"
+        assert (await session.hand_off(ChatIntent.model_validate_json(QUESTION))).stop == (
+            "clarification_needed"
+        )
+        assert (await session.hand_off(call(action_id="XYZ"))).stop == "kind_unknown"
+        assert await total(session) == 42
+
+
+async def test_the_context_has_the_persona_the_capabilities_the_reality_and_the_memory() -> None:
+    seen: list[Context] = []
+
+    def model(context: Context) -> Any:
+        seen.append(context)
+        return [put(len(seen))]
+
+    async with talk(adapter=model, mode="autonomous") as session:
+        await session.say("one")
+        await session.say("two")
+    text = seen[1].text
+    parts = ["<rules>", "<kinds>", "<view>", "<changes>", "<results>", "<conversation>"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    for rule in ("You propose", "Never invent one", "check that what a kind needs", "ask the"):
+        assert rule in text

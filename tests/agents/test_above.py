@@ -1,0 +1,23 @@
+"""The layer of agents is a guest: who does not use it does not load it."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        ("placet", {"placet.agents", "placet.domains.session", "pydantic_ai", "mcp"}),
+        ("placet.agents", {"placet.agents.doors", "pydantic_ai", "mcp", "typer", "fastapi"}),
+        ("placet.agents.compat", {"placet.agents.doors", "pydantic_ai", "mcp", "typer", "fastapi"}),
+        ("placet.agents.contract", {"placet.agents.doors", "pydantic_ai", "mcp"}),
+    ],
+)
+def test_what_is_imported_does_not_bring(module: str, without: set[str]) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert set(done.stdout.split()) & without == set()

@@ -1,0 +1,206 @@
+"""Every code of the table is produced by something that happens, and documented."""
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.agents import AgentLimits, Raw, Scripted, Session
+from placet.agents.adapter import PlannerUnavailable, Usage
+from placet.agents.codes import TABLE, Code, facts_of
+from placet.agents.contract import Call
+from placet.agents.modes import Ruling
+from placet.domains.session import Sessions
+from placet.errors import OutcomeUnknown
+from placet.schemas.effect import Effect
+from placet.schemas.refusal import RefusalCode
+from tests.agents.till import EMPTY, Till, put, talk
+
+pytestmark = pytest.mark.anyio
+
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PLAN: dict[str, Any] = {
+    "version": "placet.plan/1",
+    "goal": "g",
+    "base_seq": 0,
+    "actions": [{"kind": "till.put", "payload": {"amount": 1}}],
+}
+STOP = {"code": "unsupported_goal", "message": "no"}
+SMALL = AgentLimits(plan_bytes_max=400, payload_bytes_max=20, repairs_max=0)
+PAY = ("till.pay", {"amount": 1})
+
+
+async def told_of(*steps: Any, **options: Any) -> set[str]:
+    """Say one thing, and collect every code that is told of it."""
+    async with talk(*steps, **{"mode": "autonomous", **options}) as session:
+        turn = await session.say("go")
+        issues = [one for attempt in turn.attempts for one in attempt.issues]
+        return {turn.stop, *(issue.code for issue in issues)}
+
+
+async def plan(**changed: Any) -> set[str]:
+    return await told_of({**PLAN, **changed}, limits=SMALL)
+
+
+def one(**action: Any) -> dict[str, Any]:
+    return {"kind": "till.put", "payload": {"amount": 1}, **action}
+
+
+async def denied() -> set[str]:
+    async with talk([EMPTY]) as session:
+        turn = await session.say("go")
+        return {(await session.resolve(turn.hold_id, "deny", "ann")).stop}
+
+
+async def paid(handler: Callable[[Effect], Awaitable[Any]], **terms: Any) -> set[str]:
+    limits = AgentLimits(seconds_max=terms.pop("seconds", 20.0))
+    is_over = anyio.Event()
+
+    async def handled(effect: Effect) -> Any:
+        return await (is_over.wait() if handler is hangs else handler(effect))
+
+    async with Orchestrator([Till(), Sessions()]) as world:
+        await world.register_executor("till.bank", handled, delivery="at_most_once")
+        script = Scripted([[PAY]])
+        session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
+        turn = await session.say("pay")
+        is_over.set()
+        assert turn.outcome == "failed", "never said to be done"
+        return {turn.stop, *(one.code for attempt in turn.attempts for one in attempt.issues)}
+
+
+async def fails(_effect: Effect) -> None:
+    raise ZeroDivisionError
+
+
+async def is_cut_off(_effect: Effect) -> None:
+    raise OutcomeUnknown("the line went dead")
+
+
+async def hangs(_anything: object) -> None:
+    await anyio.sleep_forever()
+
+
+async def over_quota() -> set[str]:
+    config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
+    async with Orchestrator([Till(), Sessions()], config) as world:
+        session = await Session.open(world=world, adapter=Scripted([[put(1)]]))
+        await session.say("one")
+        return {(await session.say("two")).stop}
+
+
+async def stopped() -> set[str]:
+    async with talk(adapter=hangs) as session:
+        with anyio.move_on_after(0.05):
+            await session.say("go")
+        return {turn["stop"] for turn in await session.turns()}
+
+
+class Odd:
+    """A proposer with a bug: what it says of its price cannot be asked."""
+
+    @property
+    def is_priced(self) -> bool:
+        raise ZeroDivisionError
+
+    async def propose(self, _context: object) -> Raw:
+        return Raw(text="never asked")
+
+
+def ruled(decision: Any, role: str = "") -> dict[str, Any]:
+    return {"policy": lambda *_: Ruling(decision, role)}
+
+
+def spent(cost: Any) -> Raw:
+    return Raw(plan="{", usage=Usage(1, 10, 10, cost))
+
+
+Producer = Callable[[], Awaitable[set[str]]]
+PRODUCERS: dict[Code, Producer] = {
+    Code.JSON_INVALID: lambda: told_of("{"),
+    Code.ENVELOPE_INVALID: lambda: plan(confirmed=True),
+    Code.VERSION_UNSUPPORTED: lambda: plan(version="2"),
+    Code.GOAL_EMPTY: lambda: plan(goal=""),
+    Code.ACTIONS_MISSING: lambda: plan(actions=[]),
+    Code.ACTIONS_TOO_MANY: lambda: told_of({**PLAN, "actions": [one()] * 40}),
+    Code.STOP_CONFLICT: lambda: plan(stop=STOP),
+    Code.PLAN_TOO_LARGE: lambda: told_of("x" * 500, limits=SMALL),
+    Code.ACTION_ID_DUPLICATE: lambda: plan(actions=[one(id="a"), one(id="a")]),
+    Code.KIND_UNKNOWN: lambda: plan(actions=[one(kind="till.fill")]),
+    Code.TOOL_UNREGISTERED: lambda: told_of([PAY]),
+    Code.PAYLOAD_MISSING: lambda: plan(actions=[one(payload={})]),
+    Code.PAYLOAD_INVALID: lambda: plan(actions=[one(payload={"amount": "x"})]),
+    Code.PAYLOAD_TOO_LARGE: lambda: plan(actions=[one(payload={"amount": 1, "x": "y" * 30})]),
+    Code.CONFIRMATION_REQUIRED: lambda: told_of([EMPTY]),
+    Code.APPROVAL_REQUIRED: lambda: told_of([put(1)], **ruled("hold", "cashier")),
+    Code.DENIED: denied,
+    Code.POLICY_DENIED: lambda: told_of([put(1)], **ruled("deny")),
+    Code.POLICY_ERROR: lambda: told_of([put(1)], **ruled("perhaps")),
+    Code.BUDGET_EXCEEDED: over_quota,
+    Code.EFFECT_FAILED: lambda: paid(fails),
+    Code.EFFECT_TIMEOUT: lambda: paid(hangs, seconds=0.3),
+    Code.EFFECT_IN_DOUBT: lambda: paid(is_cut_off),
+    Code.PLANNER_UNCONFIGURED: lambda: told_of(adapter=None),
+    Code.PLANNER_UNAVAILABLE: lambda: told_of(PlannerUnavailable("down")),
+    Code.PLANNER_REFUSED: lambda: told_of(Raw(text="no", refused=True)),
+    Code.CLARIFICATION_NEEDED: lambda: told_of(
+        Raw(calls=[Call("ask_clarification", '{"question": "?"}')])
+    ),
+    Code.UNSUPPORTED_GOAL: lambda: plan(actions=[], stop=STOP),
+    Code.UNSAFE_GOAL: lambda: plan(actions=[], stop={**STOP, "code": "unsafe_goal"}),
+    Code.COMPLETED: lambda: told_of([put(1)]),
+    Code.SAID: lambda: told_of(Raw(text="hello")),
+    Code.REPAIR_EXHAUSTED: lambda: told_of("{", "[", "("),
+    Code.REPAIR_NO_PROGRESS: lambda: told_of("{", "{"),
+    Code.ATTEMPTS_EXHAUSTED: lambda: told_of([put(-1)], [put(-2)], [put(-3)]),
+    Code.TOKENS_EXHAUSTED: lambda: told_of([put(1)], limits=AgentLimits(tokens_max=5)),
+    Code.COST_EXHAUSTED: lambda: told_of(spent(5), [put(1)]),
+    Code.COST_UNKNOWN: lambda: told_of(spent(None), [put(1)]),
+    Code.DEADLINE_EXCEEDED: lambda: told_of(adapter=hangs, limits=AgentLimits(seconds_max=0.05)),
+    Code.OPERATOR_STOPPED: stopped,
+    Code.CONTEXT_TOO_LARGE: lambda: told_of([put(1)], limits=AgentLimits(context_tokens_max=9)),
+    Code.INTERNAL: lambda: told_of(adapter=Odd()),
+}
+
+
+@pytest.mark.parametrize("code", list(TABLE))
+async def test_every_code_is_produced(code: Code) -> None:
+    assert code in await PRODUCERS[code]()
+
+
+@pytest.mark.parametrize("code", list(TABLE))
+def test_every_code_says_what_follows_from_it(code: Code) -> None:
+    facts = facts_of(code)
+    assert facts == TABLE[code]
+    assert 200 <= facts.http < 600
+    assert facts.text.endswith(".")
+
+
+def test_every_code_is_documented() -> None:
+    named = set(re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert {code.value for code in TABLE} - named == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "is_repairable", "http"),
+    [
+        (RefusalCode.STALE_CONTEXT, "gate", True, 409),
+        (RefusalCode.INVARIANT_VIOLATED, "gate", True, 422),
+        (RefusalCode.FIELD_INVALID, "gate", True, 422),
+        (RefusalCode.PERMISSION_DENIED, "gate", False, 403),
+        (RefusalCode.QUOTA_EXCEEDED, "gate", False, 429),
+        (RefusalCode.QUEUE_FULL, "gate", False, 503),
+        ("till.negative", "domain", True, 422),
+        ("session.holds_full", "gate", False, 409),
+        ("never_heard_of", "turn", False, 500),
+    ],
+)
+def test_what_follows_from_a_code_of_others(
+    code: str, stage: str, is_repairable: bool, http: int
+) -> None:
+    facts = facts_of(code)
+    assert (facts.stage, facts.is_repairable, facts.http) == (stage, is_repairable, http)

@@ -1,0 +1,236 @@
+"""What a person confirms is theirs to confirm, done once, and exactly what was shown."""
+
+from typing import Any
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.agents import AgentLimits, Context, Scripted, Session
+from placet.agents.modes import Ruling
+from placet.domains.memory import Memory
+from placet.domains.session import KINDS, Sessions
+from placet.schemas.verdict import Verdict
+from tests.agents.till import EMPTY, Till, put, talk, total
+
+pytestmark = pytest.mark.anyio
+
+
+class Meddled(Orchestrator):
+    """A world in which somebody else is faster: after some trials, money comes in."""
+
+    waiting = 0
+    meddling = 0
+
+    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
+        verdict = await super().submit(batch, dry_run=dry_run, **options)
+        if not (dry_run and verdict.admitted and self.meddling):
+            return verdict
+        if self.waiting:
+            self.waiting -= 1
+        else:
+            self.meddling -= 1
+            bob = await self.register_agent("bob")
+            await super().submit([bob.intent("till.put", amount=1)])
+        return verdict
+
+
+async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        two = await Session.open(world=world, session="b", agent="other")
+        turn = await one.say("empty it")
+        assert turn.outcome == "held"
+        other = await two.resolve(turn.hold_id, "approve", "ann")
+        assert (other.outcome, other.stop) == ("refused", "denied")
+        assert "there is no hold" in other.message
+        again = await Session.open(world=world, session="a", agent="other")
+        assert "there is no hold" in (await again.resolve(turn.hold_id, "approve", "ann")).message
+        assert (await one.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+
+
+@pytest.mark.parametrize(("waiting", "times"), [(0, 1), (1, 1), (0, 9), (1, 9)])
+async def test_an_approval_never_does_what_was_not_shown(waiting: int, times: int) -> None:
+    world = Meddled([Till(), Sessions()], OrchestratorConfig())
+    async with world:
+        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        await session.say("/till.put amount=5")
+        turn = await session.say("empty it")
+        assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
+        # 0: after the question who may resolve; 1: after the trial of what would be done
+        world.waiting, world.meddling = waiting, times
+        done = await session.resolve(turn.hold_id, "approve", "ann")
+        assert done.outcome == "held"
+        assert done.hold_id != turn.hold_id
+        assert await total(session) > 5, "nothing was emptied that ann had not seen"
+
+
+class Fickle(Till):
+    """What is put into a till is the riskier, the more is in it."""
+
+    def __init__(self) -> None:
+        from dataclasses import replace
+
+        super().__init__()
+        first = replace(
+            self.kinds[0],
+            risk_of=lambda _, state: "high" if state["till.box"]["box"]["sum"] >= 10 else "low",
+        )
+        self.kinds = (first, *self.kinds[1:])
+
+
+async def test_a_risk_is_judged_by_the_state_in_which_the_plan_is_decided() -> None:
+    world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
+    async with world:
+        session = await Session.open(world=world, adapter=Scripted([[put(9)], [put(1)]]))
+        assert (await session.say("nine")).outcome == "applied"
+        world.meddling = 1
+        turn = await session.say("one more")
+        assert turn.outcome == "held", "between the trial and the batch it became a great risk"
+        assert await total(session) == 10
+
+
+async def test_a_risk_that_cannot_be_judged_is_a_high_one() -> None:
+    from dataclasses import replace
+
+    def breaks(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    till = Till()
+    till.kinds = (replace(till.kinds[0], risk_of=breaks), *till.kinds[1:])
+    async with talk([put(1)], domain=till, mode="autonomous") as session:
+        assert (await session.say("go")).outcome == "held"
+
+
+async def test_facts_of_the_domain_memory_are_told() -> None:
+    seen: list[Context] = []
+
+    def model(context: Context) -> Any:
+        seen.append(context)
+        return [("memory.remember", {"key": "harbour", "value": "Kiel"})]
+
+    both = [Till(), Memory()]
+    async with talk(adapter=model, domain=both, mode="autonomous") as session:
+        for _ in range(2):
+            await session.say("we are in Kiel")
+    assert seen[0].facts == []
+    [fact] = seen[1].facts
+    assert (fact["key"], fact["value"]) == ("harbour", "Kiel")
+    assert "<facts>" in seen[1].text
+
+
+async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
+    world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
+    async with world:
+        session = await Session.open(world=world, mode="interactive", adapter=Scripted([[put(1)]]))
+        await session.grant("till.put", by="ann")
+        world.meddling = 9
+        turn = await session.say("go")
+        assert (turn.outcome, turn.attempts[0].issues[0].code) == ("failed", "stale_context")
+        assert "the world moved 5 times" in turn.message
+        assert await total(session) == 5, "bob's"
+
+
+async def test_open_holds_are_never_pushed_out() -> None:
+    sessions = Sessions(holds_kept=2)
+    async with talk(*[[put(100 + n)] for n in range(4)], domain=[Till(), sessions]) as session:
+        first = await session.say("1")
+        await session.say("2")
+        full = await session.say("3")
+        assert full.outcome == "refused"
+        assert full.stop == "session.holds_full"
+        assert (await session.resolve(first.hold_id, "deny", "ann")).stop == "denied"
+        assert (await session.say("4")).outcome == "held", "what is resolved makes room"
+        assert [hold.state for hold in await session.holds()] == ["open", "open"]
+
+
+async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
+    async with talk([put(500)]) as session:
+        turn = await session.say("put 500")
+        wrong = await session.edit(turn.hold_id, [("till.putt", {})], "ann")
+        assert wrong.stop == "kind_unknown"
+        assert [hold.state for hold in await session.holds()] == ["open"]
+        own = await session.edit(turn.hold_id, [put(5)], "agent")
+        assert "who proposed it" in own.message
+        assert (await session.edit(turn.hold_id, [put(5)], "ann")).outcome == "applied"
+        assert (await session.edit(turn.hold_id, [put(5)], "ann")).stop == "denied"
+        assert await total(session) == 5
+
+
+async def test_an_edit_needs_the_role_too() -> None:
+    def policy(*_: Any) -> Ruling:
+        return Ruling("hold", role="cashier")
+
+    async with talk([put(1)], policy=policy) as session:
+        turn = await session.say("put")
+        assert "needs the role" in (await session.edit(turn.hold_id, [put(2)], "ann")).message
+        edited = await session.edit(turn.hold_id, [put(2)], "ann", role="cashier")
+        assert edited.outcome == "held", "a policy stands above a person's hand too"
+
+
+# the session's own kinds, by other ways than a proposal
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
+    payloads: dict[str, dict[str, Any]] = {
+        "session.turn": {
+            "session": "main", "turn": 2, "agent": "mallory", "mode": "autonomous",
+            "route": "agent", "message": "",
+        },
+        "session.ask": {"session": "main", "turn": 1, "attempt": 1, "adapter": "x", "digest": ""},
+        "session.end": {
+            "session": "main", "turn": 1, "outcome": "applied", "stop": "completed", "text": "",
+            "results": [],
+        },
+        "session.hold": {
+            "hold": "h", "session": "main", "proposer": "mallory", "goal": "", "base_seq": 0,
+            "actions": [{"kind": "till.empty"}], "needs": "confirm", "foreseen": "", "role": "",
+            "digest": "0" * 16, "seconds": 9.0,
+        },
+        "session.resolve": {
+            "hold": "h", "decision": "approve", "by": "ann", "role": "", "digest": "",
+        },
+        "session.grant": {
+            "grant": "g", "proposer": "mallory", "kinds": "*", "equals": {}, "uses": 9,
+            "seconds": 9.0, "by": "ann",
+        },
+        "session.use": {"grant": "g", "proposer": "mallory", "uses": 1},
+        "session.guard": {"seq": 0},
+    }  # fmt: skip
+    async with talk([EMPTY]) as session:
+        await session.say("go")
+        world = session.world
+        assert isinstance(world, Orchestrator)
+        mallory = await world.register_agent("mallory")  # all kinds, as an operator might
+        verdict = await world.submit([mallory.intent(kind, **payloads[kind])])
+        assert list(verdict.codes) == ["session.clerk_only"]
+
+
+# grants
+
+
+async def test_a_grant_is_not_used_up_by_what_is_refused() -> None:
+    steps: tuple[Any, ...] = ([EMPTY, put(-1)], [EMPTY])
+    async with talk(*steps, mode="autonomous", limits=AgentLimits(attempts_max=1)) as session:
+        await session.grant("till.empty", by="ann", uses=1)
+        assert (await session.say("1")).outcome == "failed"
+        assert (await session.say("2")).outcome == "applied"
+
+
+async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:
+    from placet.agents.modes import covers
+
+    grant: dict[str, Any] = {"kinds": "a.*", "equals": {"n": 1, "way": [1, 2]}}
+    assert covers(grant, "a.b", {"n": 1, "way": (1, 2), "more": 0})
+    assert not covers(grant, "a.b", {"n": True, "way": [1, 2]}), "true is no number"
+    assert not covers(grant, "a.b", {"n": 1})
+    assert not covers(grant, "b.a", {"n": 1, "way": [1, 2]})
+
+
+async def test_a_grant_is_for_its_proposer() -> None:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        one = await Session.open(world=world, session="a")
+        await one.grant("till.*", by="ann", uses=9)
+        script = Scripted([[EMPTY]])
+        two = await Session.open(world=world, session="b", agent="other", adapter=script)
+        assert (await two.say("go")).outcome == "held"

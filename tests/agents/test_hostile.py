@@ -1,0 +1,487 @@
+"""What comes in may be anything: none of it breaks a turn, shows secrets, or widens a right."""
+
+import json
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.agents import AgentLimits, Context, Raw, Replay, Scripted, Session
+from placet.agents.adapter import PlannerUnavailable
+from placet.agents.catalogue import Catalogue
+from placet.agents.contract import ISSUES_MAX, Call, parse, parse_calls
+from placet.agents.model_calls import json_of, raw_of
+from placet.domains.session import CLERK, Sessions
+from placet.domains.world import World
+from placet.kernel import Domain, Draft, Kind
+from placet.kernel.domain import Ref
+from placet.kernel.state import State
+from placet.schemas.intent import Intent
+from tests.agents.till import LOOK, Nothing, Till, put, talk, total
+
+pytestmark = pytest.mark.anyio
+
+AUTO: dict[str, Any] = {"mode": "autonomous"}
+
+
+# what is said
+
+
+@pytest.mark.parametrize(
+    ("message", "stop"),
+    [("\ud800", "said"), ("\x00\x1b[2J", "said"), ("😀" * 8_001, "context_too_large")],
+)
+async def test_any_message_is_a_turn(message: str, stop: str) -> None:
+    async with talk(adapter=lambda _: Raw(text="no")) as session:
+        assert (await session.say(message)).stop == stop
+        assert [turn["outcome"] for turn in await session.turns()] != ["running"]
+        assert (await session.say("and on")).stop == "said"
+
+
+# what is answered
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("\ud800", "json_invalid"),
+        ('{"goal": "\ud800"}', "version_unsupported"),
+        ("[" * 100_000, "plan_too_large"),
+        ("{" + " " * 300_000, "plan_too_large"),
+        ({"version": {1, 2}}, "json_invalid"),
+        ({"version": "\ud800"}, "json_invalid"),
+        (Raw(calls=(Call("till__put", "\ud800"),)), "json_invalid"),
+        (Raw(calls=(Call("\ud800", "{}"),)), "json_invalid"),
+        (Raw(calls=(Call(7, "{}"),)), "envelope_invalid"),  # type: ignore[arg-type]
+        (Raw(calls=(Call("till__put", 7),)), "envelope_invalid"),  # type: ignore[arg-type]
+        (Raw(plan=[], text="\ud800"), "envelope_invalid"),
+        (Raw(plan="{", response="x" * 100_000), "json_invalid"),
+    ],
+)
+async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> None:
+    async with talk(answer, [put(1)], **AUTO) as session:
+        turn = await session.say("go")
+        assert [issue.code for issue in turn.attempts[0].issues] == [code]
+        assert turn.outcome == "applied"
+
+
+async def test_the_same_calls_under_other_names_are_no_progress() -> None:
+    def again(context: Context) -> Raw:
+        return Raw(calls=(Call("till__putt", "{}", f"call_{len(context.repairs)}"),))
+
+    async with talk(adapter=again, **AUTO) as session:
+        turn = await session.say("go")
+        assert (turn.stop, len(turn.attempts)) == ("repair_no_progress", 2)
+
+
+async def test_nobody_saw_a_later_world_than_was_shown() -> None:
+    def claims(context: Context) -> Any:
+        ahead = 0 if context.repairs else 1
+        return {
+            "version": "placet.plan/1",
+            "goal": "g",
+            "base_seq": context.base_seq + ahead,
+            "actions": [{"kind": "till.put", "payload": {"amount": 1}}],
+        }
+
+    async with talk(adapter=claims, **AUTO) as session:
+        turn = await session.say("go")
+        [issue] = turn.attempts[0].issues
+        assert (issue.code, issue.at) == ("context_from_future", "/base_seq")
+        assert turn.outcome == "applied"
+
+
+class Counting(Catalogue):
+    """A catalogue that counts how often it looks for the nearest names, which costs most."""
+
+    sought = 0
+
+    def nearest(self, name: str, count: int = 3) -> tuple[str, ...]:
+        self.sought += 1
+        return super().nearest(name, count)
+
+
+def test_what_is_wrong_is_told_within_bounds() -> None:
+    crowd = [{"kind": f"x{n}", "id": f"a{n // 2}"} for n in range(9_000)]
+    plan = {"version": "placet.plan/1", "goal": "g", "base_seq": 0, "actions": crowd}
+    _, [issue] = parse(json.dumps(plan), domain=World(), limits=AgentLimits(plan_bytes_max=2**20))
+    assert issue.code == "actions_too_many"
+    many = AgentLimits(actions_max=9_999, plan_bytes_max=2**20)
+    for issues in (
+        parse(plan, domain=World(), limits=many)[1],
+        parse({**plan, "actions": [7] * 9_000}, domain=World(), limits=many)[1],
+        parse_calls([Call("x", "{}")] * 9_000, goal="", base_seq=0, domain=World(), limits=many)[1],
+        parse_calls([Call("x", "[")] * 9_000, goal="", base_seq=0, domain=World(), limits=many)[1],
+    ):
+        assert len(issues) == ISSUES_MAX
+    counting = Counting(World())
+    strangers = [{"kind": one["kind"]} for one in crowd]
+    parse({**plan, "actions": strangers}, domain=counting, limits=many)
+    assert counting.sought == ISSUES_MAX, "and what is not told is not looked for"
+    speak = {"kind": "Speak", "payload": {f"x{n}": n for n in range(500)}}
+    _, issues = parse({**plan, "actions": [speak] * 2}, domain=World())
+    assert len(issues) == ISSUES_MAX
+
+
+def test_calls_are_bounded_together() -> None:
+    calls = [Call("Speak", json.dumps({"text": "x" * 90}))] * 4
+    _, [issue] = parse_calls(
+        calls, goal="", base_seq=0, domain=World(), limits=AgentLimits(plan_bytes_max=300)
+    )
+    assert issue.code == "plan_too_large"
+
+
+def test_two_stops_are_a_conflict_and_a_call_is_pointed_at_by_its_own_number() -> None:
+    stop = Call("stop", '{"code": "unsafe_goal", "message": "no"}')
+    _, issues = parse_calls([stop, stop], goal="", base_seq=0, domain=World())
+    assert [(one.code, one.at) for one in issues] == [("stop_conflict", "/stop")]
+    _, issues = parse_calls([stop, Call("Moove", "{}")], goal="", base_seq=0, domain=World())
+    assert [(one.code, one.at) for one in issues] == [
+        ("stop_conflict", "/stop"),
+        ("kind_unknown", "/actions/1/kind"),
+    ]
+
+
+def test_a_plan_that_acts_and_asks_is_a_conflict() -> None:
+    from placet.agents.adapters.subclassed import plan_of_answer
+    from placet.agents.chat_intent import ChatIntent, ExecutionPlan
+
+    asks = ChatIntent(type="clarification_request", question="which?")
+    acts = ChatIntent(type="action_call", action_id="Speak", inputs={"text": "hi"})
+    context = Context("go", "", 0, Catalogue(World()))
+    answer = plan_of_answer(ExecutionPlan(goal="g", actions=[acts, asks]), context)
+    _, [issue] = parse(answer, domain=World())
+    assert issue.code == "stop_conflict"
+
+
+@pytest.mark.parametrize("name", ["stop", "ask_clarification", "find_kinds", "propose"])
+def test_a_kind_is_not_shadowed_by_a_proposers_own_tool(name: str) -> None:
+    class Halting(Domain):
+        name = "halting"
+        version = "1"
+
+        def __init__(self) -> None:
+            self.kinds = (Kind(name, Nothing, _pass), Kind("halting.go", Nothing, _pass))
+
+    with pytest.raises(ValueError, match=f"a proposer's own tool is called '{name}'"):
+        Catalogue(Halting())
+    assert list(Catalogue(Halting(), permitted={"halting.go"}).kinds) == ["halting.go"]
+
+
+# what is kept
+
+
+async def test_outputs_that_fill_a_turn_are_kept_as_far_as_they_fit() -> None:
+    read = ("till.tell", {"amount": 4_000})
+    async with talk([read] * 30, **AUTO) as session:
+        turn = await session.say("read it all")
+        assert (turn.outcome, len(turn.results)) == ("applied", 30)
+        [kept] = await session.turns()
+        assert kept["outcome"] == "applied", "its end is in the log"
+        assert len(kept["results"]) == 30
+        assert sum(one.get("is_truncated", False) for one in kept["results"]) > 10
+
+
+async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
+    async with talk([("till.tell", {"amount": 9_000})], **AUTO) as session:
+        [result] = (await session.say("read")).results
+        assert (result.is_truncated, len(result.output)) == (True, 4 * 1024)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=3),
+    st.text(alphabet=st.characters(exclude_categories=())) | st.none(),
+    st.text(alphabet=st.characters(exclude_categories=())),
+)
+@example([], "x" * 70_000, "")
+def test_what_the_log_keeps_of_an_answer_is_read_again(
+    calls: list[tuple[str, str, str]], plan: str | None, text: str
+) -> None:
+    kept = json_of(Raw(calls=[Call(*one) for one in calls], plan=plan, text=text))
+    assert len(json.dumps(kept)) < 400_000
+    assert json_of(raw_of(kept)) == kept or raw_of(kept).unread is not None
+
+
+# who may
+
+
+async def test_a_session_does_not_widen_what_an_agent_may() -> None:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        await world.register_agent("agent", permissions={"till.look"})
+        session = await Session.open(world=world, adapter=Scripted([[put(1)], [LOOK]]), **AUTO)
+        turn = await session.say("put")
+        assert turn.attempts[0].issues[0].code == "kind_unknown"
+        assert "till.put" not in turn.attempts[0].issues[0].message.partition("Choose")[2]
+        assert await world.permitted("agent") == frozenset({"till.look"})
+        told = await Session.open(world=world, permissions={"till.put"})
+        assert await world.permitted("agent") == frozenset({"till.put"}), "unless somebody says so"
+        assert told.agent_id == "agent"
+
+
+async def test_a_right_that_is_taken_away_is_gone_at_the_next_message() -> None:
+    async with talk([put(1)], [put(1)], **AUTO) as session:
+        assert (await session.say("one")).outcome == "applied"
+        assert isinstance(session.world, Orchestrator)
+        await session.world.set_agent_permissions("agent", {"till.look"})
+        assert (await session.say("two")).attempts[0].issues[0].code == "kind_unknown"
+        assert await total(session) == 1
+
+
+async def test_a_domain_of_which_nothing_is_granted_tells_nothing() -> None:
+    class Secret(Till):
+        name = "secret"
+        guide = "The vault is behind the mirror."
+
+        def __init__(self) -> None:
+            self.kinds = (Kind("secret.look", Nothing, _pass),)
+
+        def on_open(self, draft: Draft) -> None:
+            pass
+
+    seen: list[Context] = []
+
+    def look(context: Context) -> Raw:
+        seen.append(context)
+        return Raw(text=".")
+
+    both = [Till(), Secret()]
+    async with talk(adapter=look, domain=both, permissions={"till.look"}) as session:
+        await session.say("what is there?")
+    assert "mirror" not in seen[0].text
+    assert "secret" not in seen[0].text
+
+
+class Cupboard(Till):
+    """A till in which one box is nobody's to see."""
+
+    def on_open(self, draft: Draft) -> None:
+        super().on_open(draft)
+        draft.create("till.box", "hidden", {"sum": 77_777})
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        return ref.entity != "hidden"
+
+
+async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None:
+    seen: list[Context] = []
+
+    def model(context: Context) -> Any:
+        seen.append(context)
+        return [put(len(seen))]
+
+    async with Orchestrator([Cupboard(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=model, **AUTO)
+        for message in ("one", "two"):
+            await session.say(message)
+        assert "77777" not in repr(await session.state())
+    assert len(seen) == 2
+    assert "hidden" not in repr([(c.text, c.state, c.diffs, c.results, c.history) for c in seen])
+    assert "77777" not in repr([(c.text, c.state, c.diffs, c.results, c.history) for c in seen])
+    assert seen[1].diffs, "it is told what changed of the rest"
+
+
+async def test_sessions_do_not_hear_each_other() -> None:
+    seen: list[Context] = []
+
+    def listen(context: Context) -> Raw:
+        seen.append(context)
+        return Raw(text="ok")
+
+    async with Orchestrator([Till(), Sessions()]) as world:
+        one = await Session.open(world=world, session="a", adapter=listen)
+        two = await Session.open(world=world, session="b", agent="other", adapter=listen)
+        await one.say("the password is swordfish")
+        await two.say("what did they say?")
+    assert "swordfish" not in repr([(c.text, c.state, c.history) for c in seen[1:]])
+    assert "session." not in repr([(c.text, c.state) for c in seen]), "books are no part of a view"
+
+
+async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> None:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        script = Scripted([[put(500)]])
+        one = await Session.open(world=world, session="a", adapter=script)
+        await one.grant("till.look", by="ann")
+        await one.say("put 500")
+        other = await world.register_agent("other")
+        for handle, names in (
+            (await world.register_agent("agent"), ["session.holds", "session.sessions"]),
+            (other, []),
+        ):
+            state = (await handle.refresh_view()).state
+            seen = [name for name, rows in state.items() if name.startswith("session.") and rows]
+            assert sorted(seen)[:2] == names
+            assert "session.grants" not in seen
+
+
+@pytest.mark.parametrize("ruling", [None, "allow", ("yes", "", ""), {"decision": "allow"}])
+async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None:
+    from placet.agents.modes import Ruling
+
+    given_ruling = Ruling(*ruling) if isinstance(ruling, tuple) else ruling
+    async with talk([put(1)], policy=lambda *_: given_ruling) as session:
+        turn = await session.say("go")
+        assert (turn.outcome, turn.stop) == ("refused", "policy_error")
+        assert await total(session) == 0
+
+
+async def test_the_clerk_proposes_nothing_and_stands_nowhere() -> None:
+    async with Orchestrator([World(), Sessions()]) as world:
+        with pytest.raises(ValueError, match="own voice"):
+            await Session.open(world=world, agent=CLERK)
+        await Session.open(world=world)
+        assert await world.state("world.agents") != {}
+        assert CLERK not in await world.state("world.agents")
+
+
+# who stops
+
+
+async def test_a_turn_is_stopped_by_an_operator() -> None:
+    asked = anyio.Event()
+    was_left: list[bool] = []
+
+    async def hang(_context: Context) -> Any:
+        asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            was_left.append(True)
+
+    async with talk(adapter=hang) as session, anyio.create_task_group() as group:
+        ended: list[Any] = []
+
+        async def say() -> None:
+            ended.append(await session.say("think"))
+
+        group.start_soon(say)
+        await asked.wait()
+        session.stop()
+        with anyio.fail_after(20):
+            while not (ended and was_left):  # the request is not paid for any longer
+                await anyio.lowlevel.checkpoint()
+        assert (ended[0].outcome, ended[0].stop) == ("refused", "operator_stopped")
+        assert (await session.say("/till.put amount=1")).outcome == "applied"
+
+
+async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
+    async def hang(_context: Context) -> Any:
+        await anyio.sleep_forever()
+
+    async with talk(adapter=hang) as session:
+        with anyio.move_on_after(0.1):
+            await session.say("think")
+        assert [turn["stop"] for turn in await session.turns()] == ["operator_stopped"]
+        assert (await session.say("/till.put amount=1")).outcome == "applied"
+
+
+async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:
+    async def think(_context: Context) -> Any:
+        await session_again()
+        return [put(1)]
+
+    async def session_again() -> None:
+        await Session.open(world=world, session="main")
+
+    async with Orchestrator([Till(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=think)
+        assert (await session.say("go")).outcome == "applied"
+        assert [turn["outcome"] for turn in await session.turns()] == ["applied"]
+
+
+async def test_many_wait_for_their_models_at_once() -> None:
+    waiting = 0
+    all_wait = anyio.Event()
+
+    async def think(_context: Context) -> Any:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 40:
+            all_wait.set()
+        await all_wait.wait()
+        return Raw(text="ok")
+
+    async with Orchestrator([Till(), Sessions()]) as world:
+        sessions = [
+            await Session.open(world=world, session=f"s{n}", adapter=think) for n in range(40)
+        ]
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                for session in sessions:
+                    group.start_soon(session.say, "go")
+
+
+async def test_model_calls_have_the_worlds_quota() -> None:
+    config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
+    async with Orchestrator([Till(), Sessions()], config) as world:
+        session = await Session.open(world=world, adapter=Scripted([[put(1)], [put(1)]]))
+        assert (await session.say("one")).outcome == "applied"
+        turn = await session.say("two")
+        assert (turn.outcome, turn.stop) == ("failed", "budget_exceeded")
+
+
+# the recording
+
+
+async def test_a_session_again_has_the_same_silences() -> None:
+    steps: list[Any] = [
+        [put(1)],
+        ConnectionError("x"),
+        [put(2)],
+        PlannerUnavailable("down for an hour"),
+        [put(3)],
+    ]
+
+    async def lived(adapter: Any) -> tuple[list[str], str, Replay]:
+        async with talk(adapter=adapter, **AUTO) as session:
+            stops = [(await session.say(f"{n}")).stop for n in range(5)]
+            assert isinstance(session.world, Orchestrator)
+            world = session.world
+            replay = await Replay.of(world.events(since=0), world.seq, "main")
+            return stops, await world.digest(), replay
+
+    stops, digest, replay = await lived(Scripted(steps))
+    assert stops == ["completed", "planner_unavailable"] * 2 + ["completed"]
+    assert (await lived(replay))[:2] == (stops, digest)
+
+
+async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
+    async def slow(_context: Context) -> Any:
+        await anyio.sleep_forever()
+
+    limits = AgentLimits(seconds_max=0.1)
+    async with talk(adapter=slow, limits=limits) as session:
+        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert isinstance(session.world, Orchestrator)
+        digest = await session.world.digest()
+        replay = await Replay.of(session.world.events(since=0), session.world.seq, "main")
+    async with talk(adapter=replay) as session:
+        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert isinstance(session.world, Orchestrator)
+        assert await session.world.digest() == digest
+
+
+async def test_with_holds_a_session_is_the_same_again_but_for_when_they_end() -> None:
+    """A hold ends at a simulated time; all else is the same, bit for bit."""
+
+    async def lived(adapter: Any) -> tuple[Any, Replay]:
+        async with talk(adapter=adapter) as session:
+            hold = (await session.say("a lot")).hold_id
+            assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
+            assert isinstance(session.world, Orchestrator)
+            world = session.world
+            replay = await Replay.of(world.events(since=0), world.seq, "main")
+            state = await world.state()
+            assert state["session.holds"][hold].pop("expires") > 0
+            return state, replay
+
+    state, replay = await lived(Scripted([[put(500)]]))
+    assert (await lived(replay))[0] == state
+
+
+def _pass(_draft: Draft, _intent: Intent) -> None:
+    pass

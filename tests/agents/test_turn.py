@@ -1,0 +1,109 @@
+"""What follows an answer, as a table: pure functions of it and of the counters."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from placet.agents.adapter import Usage
+from placet.agents.limits import AgentLimits
+from placet.agents.modes import MODES
+from placet.agents.plan import Issue
+from placet.agents.turn import Counters, after_invalid, after_refused, over_budget
+from placet.agents.views import changes_between, facts_in
+
+MENDABLE = [Issue(code="json_invalid", message="m")]
+FINAL = [Issue(code="json_invalid", message="m"), Issue(code="policy_denied", message="no")]
+
+
+@pytest.mark.parametrize(
+    ("issues", "is_new", "repairs", "stop"),
+    [
+        (MENDABLE, True, 1, None),
+        (MENDABLE, True, 2, None),
+        (MENDABLE, True, 3, "repair_exhausted"),
+        (MENDABLE, False, 1, "repair_no_progress"),
+        (MENDABLE, False, 3, "repair_no_progress"),
+        (FINAL, True, 1, "policy_denied"),
+        (FINAL, False, 3, "policy_denied"),
+    ],
+)
+def test_what_follows_an_answer_that_was_no_plan(
+    issues: list[Issue], is_new: bool, repairs: int, stop: str | None
+) -> None:
+    end = after_invalid(issues, is_new, Counters(repairs=repairs), AgentLimits())
+    assert (end and end.stop) == stop
+
+
+@pytest.mark.parametrize(
+    ("mode", "attempts_max", "attempts", "stop"),
+    [
+        ("interactive", 3, 1, "attempts_exhausted"),
+        ("assisted", 3, 1, None),
+        ("assisted", 3, 2, "attempts_exhausted"),
+        ("autonomous", 3, 2, None),
+        ("autonomous", 3, 3, "attempts_exhausted"),
+        ("autonomous", 1, 1, "attempts_exhausted"),
+        ("autonomous", 9, 3, "attempts_exhausted"),
+    ],
+)
+def test_what_follows_a_plan_that_was_refused(
+    mode: str, attempts_max: int, attempts: int, stop: str | None
+) -> None:
+    limits = AgentLimits(attempts_max=attempts_max)
+    end = after_refused(MENDABLE, True, Counters(attempts=attempts), limits, MODES[mode])
+    assert (end and end.stop) == stop
+
+
+@pytest.mark.parametrize(
+    ("usage", "limits", "seconds", "is_priced", "stop"),
+    [
+        (Usage(), {}, 1.0, True, None),
+        (Usage(), {}, 0.0, True, "deadline_exceeded"),
+        (Usage(1, 20, 20), {"tokens_max": 50}, 1.0, True, None),
+        (Usage(1, 20, 21), {"tokens_max": 50}, 1.0, True, "tokens_exhausted"),
+        (Usage(1, 0, 0, Decimal("0.99")), {}, 1.0, True, None),
+        (Usage(1, 0, 0, Decimal("1.00")), {}, 1.0, True, "cost_exhausted"),
+        (Usage(1, 0, 0, Decimal(9)), {"cost_usd_max": None}, 1.0, True, None),
+        (Usage(), {"cost_usd_max": 0}, 1.0, True, None),
+        (Usage(1, 0, 0, None), {}, 1.0, True, "cost_unknown"),
+        (Usage(), {}, 1.0, False, "cost_unknown"),
+        (Usage(), {"cost_usd_max": None}, 1.0, False, None),
+        (Usage(1, 0, 0, None), {"on_unknown_price": "tokens_only"}, 1.0, False, None),
+    ],
+)
+def test_what_the_next_request_may_cost(
+    usage: Usage, limits: dict[str, Any], seconds: float, is_priced: bool, stop: str | None
+) -> None:
+    counters = Counters(usage=usage, seconds_left=seconds)
+    end = over_budget(counters, AgentLimits(**limits), 10, is_priced)
+    assert (end and end.stop) == stop
+
+
+def test_what_is_not_known_makes_a_sum_unknown() -> None:
+    known, unknown = Usage(1, 2, 3, Decimal("0.5")), Usage(1, 2, 3, None)
+    assert known.plus(known) == (2, 4, 6, Decimal("1.0"))
+    assert known.plus(unknown).cost_usd is None
+
+
+def test_what_changed_is_told_field_by_field() -> None:
+    old = {"a": {"x": {"n": 1, "m": [1]}, "gone": {"n": 0}}}
+    new: dict[str, Any] = {"a": {"x": {"n": 2, "m": [1]}}, "b": {"y": {"n": 3}}}
+    assert changes_between(old, new) == [
+        {"path": "a/gone", "old": {"n": 0}, "new": None},
+        {"path": "a/x/n", "old": 1, "new": 2},
+        {"path": "b/y", "old": None, "new": {"n": 3}},
+    ]
+    assert changes_between(None, new) == [], "there is no earlier view to compare with"
+
+
+def test_facts_are_what_the_domain_memory_remembers_oldest_first() -> None:
+    view = {
+        "memory.facts": {
+            "b": {"key": "b", "value": 2, "seq": 9},
+            "a": {"key": "a", "value": [1], "seq": 12},
+            "odd": {"key": "odd"},
+        },
+        "other.facts": {"x": {"key": "x", "value": 1, "seq": 1}},
+    }
+    assert [fact["key"] for fact in facts_in(view)] == ["b", "a"]

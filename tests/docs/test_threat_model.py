@@ -1,0 +1,41 @@
+"""The threat model names tests; they exist, and nothing that is tried is left without one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "threat_model.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (?!what is tried|---)(.*) \|$", PAGE, re.MULTILINE)
+NAMED = sorted(set(re.findall(r"`([a-z0-9_/]+\.py)::(test_\w+)`", PAGE)))
+
+
+@pytest.mark.parametrize(("path", "name"), NAMED, ids="::".join)
+def test_a_named_test_exists(path, name):
+    text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+    assert re.search(rf"^ *(async )?def {name}\(", text, re.MULTILINE), f"no {name} in {path}"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_is_tried_is_shown_refused(row):
+    tried, stands, shown = row.split(" | ")
+    assert tried
+    assert stands
+    assert re.search(r"`[a-z0-9_/]+\.py::test_\w+`", shown), f"{tried} names no test"
+
+
+@pytest.mark.parametrize(
+    "threat",
+    [
+        "Prompt injection",
+        "Smuggled fields",
+        "A replayed approval",
+        "Swapped content",
+        "Path traversal",
+        "Zip bombs",
+        "Cost runaway",
+    ],
+)
+def test_what_must_be_answered_is_there(threat):
+    assert f"**{threat}**" in PAGE

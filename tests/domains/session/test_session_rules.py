@@ -1,0 +1,187 @@
+"""The rules of conversations, in time that stands still until it is told to go on."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from placet.domains.session import CLERK, KINDS, Sessions
+from placet.kernel import Kernel, KernelConfig
+
+
+class Room:
+    """A kernel with sessions alone, and the clerk's voice."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.kernel = Kernel(Sessions(**settings), KernelConfig())
+        self.kernel.register_agent(CLERK, permissions=KINDS)
+        self._numbers = count(1)
+
+    def says(self, kind: str, *, now: float = 0.0, **payload: Any) -> str:
+        """Propose as the clerk; give the code of the refusal, or nothing."""
+        intent = {
+            "kind": f"session.{kind}",
+            "payload": payload,
+            "agent_id": CLERK,
+            "req_id": f"r:{next(self._numbers)}",
+            "context_seq": self.kernel.seq,
+            "priority": 10,
+            "schema_version": "1.0.0",
+        }
+        verdict = self.kernel.decide([intent], now)
+        return "" if verdict.admitted else str(verdict.refusals[0].code).removeprefix("session.")
+
+    def turn(self, number: int) -> str:
+        return self.says(
+            "turn", session="s", turn=number, agent="ann", mode="assisted", route="agent",
+            message="m",
+        )  # fmt: skip
+
+    def hold(self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0) -> str:
+        return self.says(
+            "hold", now=now, hold=name, session="s", proposer="ann", goal="", base_seq=0,
+            actions=[{"kind": "x"}], needs="confirm", foreseen="", role=role, digest="d" * 16,
+            seconds=seconds,
+        )  # fmt: skip
+
+    def resolve(self, name: str, decision: str = "approve", **changed: Any) -> str:
+        now = changed.pop("now", 0.0)
+        told = {"by": "eve", "role": "", "digest": "d" * 16, **changed}
+        return self.says("resolve", now=now, hold=name, decision=decision, **told)
+
+    def grant(self, name: str, **changed: Any) -> str:
+        now = changed.pop("now", 0.0)
+        told = {"proposer": "ann", "by": "eve", "uses": 2, "seconds": 10.0, **changed}
+        return self.says("grant", now=now, grant=name, kinds="*", equals={}, **told)
+
+    def use(self, name: str, *, uses: int = 1, by: str = "ann", now: float = 0.0) -> str:
+        return self.says("use", now=now, grant=name, proposer=by, uses=uses)
+
+    def rows(self, collection: str) -> dict[str, Any]:
+        return dict(self.kernel.state.get(f"session.{collection}", {}))
+
+
+@pytest.fixture
+def room() -> Room:
+    made = Room()
+    assert made.turn(1) == ""
+    return made
+
+
+def test_turns_are_numbered_one_after_the_other(room: Room) -> None:
+    assert [room.turn(number) for number in (1, 3, 2)] == ["turn_out_of_order"] * 2 + [""]
+
+
+def test_the_state_keeps_so_many_turns() -> None:
+    room = Room(turns_kept=3)
+    assert {room.turn(number) for number in range(1, 8)} == {""}
+    assert sorted(room.rows("turns")) == ["s/000005", "s/000006", "s/000007"]
+
+
+def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
+    end: dict[str, Any] = {
+        "session": "s",
+        "outcome": "said",
+        "stop": "said",
+        "text": "",
+        "results": [],
+    }
+    ask: dict[str, Any] = {"session": "s", "attempt": 1, "adapter": "x", "digest": ""}
+    assert room.says("ask", turn=1, **ask) == "tool_unregistered"
+    assert room.says("end", turn=1, **end) == ""
+    assert room.says("end", turn=1, **end) == "turn_unknown"
+    assert room.says("ask", turn=1, **ask) == "turn_unknown"
+    assert room.says("end", turn=9, **end) == "turn_unknown"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({}, ""),
+        ({"by": "ann"}, "hold_own"),
+        ({"now": 10.0}, ""),
+        ({"now": 10.001}, "hold_expired"),
+        ({"now": 99.0, "decision": "deny"}, ""),
+        ({"role": "boss"}, ""),
+        ({"digest": "e" * 16}, "hold_changed"),
+        ({"decision": "stale"}, ""),
+        ({"decision": "edit", "now": 11.0}, "hold_expired"),
+        ({"decision": "perhaps"}, "payload_invalid"),
+        ({"actions": []}, "payload_invalid"),
+    ],
+)
+def test_what_a_resolution_must_be(room: Room, changed: dict[str, Any], code: str) -> None:
+    assert room.hold("h") == ""
+    assert room.resolve("h", **changed) == code
+    state = room.rows("holds")["h"]["state"]
+    assert (state == "open") == bool(code)
+    if not code:
+        assert room.resolve("h") == "hold_resolved", "once"
+
+
+def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> None:
+    assert [room.hold(name, role="boss") for name in "abc"] == ["", "", ""]
+    assert room.resolve("a") == "role_missing"
+    assert room.resolve("a", "edit", role="clerk") == "role_missing"
+    assert room.resolve("a", role="boss") == ""
+    assert room.resolve("b", "deny") == ""
+    assert room.resolve("zzz") == "hold_unknown"
+
+
+def test_a_hold_is_of_a_session_and_has_a_name_of_its_own(room: Room) -> None:
+    assert [room.hold("h"), room.hold("h")] == ["", "hold_exists"]
+    assert Room().hold("h") == "session_unknown"
+
+
+def test_holds_that_wait_are_never_forgotten_for_others() -> None:
+    room = Room(holds_kept=2)
+    room.turn(1)
+    assert [room.hold(name) for name in "abc"] == ["", "", "holds_full"]
+    assert room.hold("d", now=11.0) == "", "what is past its time makes room"
+    assert sorted(room.rows("holds")) == ["b", "d"]
+    assert room.rows("sessions")["s"]["holds"] == ("b", "d")
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({}, ""),
+        ({"uses": 2}, ""),
+        ({"uses": 3}, "grant_over"),
+        ({"by": "bob"}, "grant_unknown"),
+        ({"now": 10.0}, ""),
+        ({"now": 10.001}, "grant_over"),
+    ],
+)
+def test_what_a_grant_lets_pass(room: Room, changed: dict[str, Any], code: str) -> None:
+    assert room.grant("g") == ""
+    assert room.use("g", **changed) == code
+    assert room.rows("grants")["g"]["uses"] == (2 if code else 2 - changed.get("uses", 1))
+
+
+def test_a_grant_for_all_is_for_everyone_and_nobody_grants_to_themselves(room: Room) -> None:
+    assert room.grant("g", proposer="*") == ""
+    assert room.use("g", by="bob") == ""
+    assert room.use("zzz") == "grant_unknown"
+    assert room.grant("g") == "grant_exists"
+    assert room.grant("own", by="ann") == "grant_own"
+
+
+def test_grants_that_are_over_make_room() -> None:
+    room = Room(grants_kept=2)
+    assert [room.grant(name, uses=1) for name in "abc"] == ["", "", "grants_full"]
+    assert room.use("a") == ""
+    assert room.grant("d") == ""
+    assert sorted(room.rows("grants")) == ["b", "d"]
+    assert room.grant("e", now=10.5) == ""
+    assert sorted(room.rows("grants")) == ["e"]
+
+
+def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
+    assert room.says("guard", seq=room.kernel.seq + 1) == ""
+    assert room.says("guard", seq=room.kernel.seq) == "world_moved"
+
+
+def test_settings_make_it_again() -> None:
+    made = Sessions(turns_kept=1, holds_kept=2, grants_kept=3)
+    assert Sessions(**made.settings()).settings() == made.settings()
