@@ -1,0 +1,165 @@
+"""Types are inferred, and functions verified. Iterative, and each node once: O(nodes).
+
+A naive inference doubles with every `add(x, x)` of a chain, and a recursive one ends with the
+interpreter's stack; a planner may send both.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from placet.domains.program.functions import Function, Functions, Node
+from placet.domains.program.operations import (
+    ONE_RESULT,
+    OVERLOADS,
+    RESULT_OF,
+    TYPE_NAMES,
+    TYPED_ALONE,
+)
+from placet.domains.program.vocabulary import PREFIX
+from placet.schemas.codec import Json
+
+Types: TypeAlias = dict[str, str | None]
+"""Node -> its type, None where it cannot be known; filled as it is asked."""
+
+
+class Diagnostic(NamedTuple):
+    """One thing that verify has to say. Warnings hinder nothing."""
+
+    code: str
+    message: str
+    function: str
+    node: str = ""
+    port: int | None = None
+    severity: Literal["error", "warning"] = "error"
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain values."""
+        return {**self._asdict(), "code": PREFIX + self.code}
+
+
+def type_of(functions: Functions, function: Function, name: str, types: Types) -> str | None:
+    """Infer the type of a node from what is connected to it."""
+    todo = [name]
+    while todo:
+        current = todo[-1]
+        node = function.nodes.get(current)
+        waits_for = [] if current in types or node is None else _undecided(node, types)
+        if waits_for:
+            todo += waits_for
+            continue
+        if current not in types:
+            types[current] = None if node is None else _type(functions, function, node, types)
+        todo.pop()
+    return types[name]
+
+
+def _undecided(node: Node, types: Types) -> list[str]:
+    """Name the inputs that a node's type is up to and that have none yet."""
+    if node["op"] in TYPED_ALONE:
+        return []
+    return [source for source in node["inputs"] if source is not None and source not in types]
+
+
+def _type(functions: Functions, function: Function, node: Node, types: Types) -> str | None:
+    op = node["op"]
+    if op == "const":
+        return TYPE_NAMES[type(node["value"])]
+    if op == "param":
+        return function.params.get(node["target"])
+    if op == "call":
+        callee = functions.find(node["target"])
+        return None if callee is None else callee.returns
+    if op in ONE_RESULT:
+        return ONE_RESULT[op]
+    given = _given(node, types)
+    if given in RESULT_OF[op]:
+        return RESULT_OF[op][given]
+    fitting = {overload.result for overload in OVERLOADS[op] if _fits(given, overload.ports)}
+    return fitting.pop() if len(fitting) == 1 else None
+
+
+def _given(node: Node, types: Types) -> tuple[str | None, ...]:
+    return tuple([None if source is None else types.get(source) for source in node["inputs"]])
+
+
+def _fits(given: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
+    return all(kind is None or kind == wanted for kind, wanted in zip(given, ports, strict=True))
+
+
+def mismatches(
+    functions: Functions, function: Function, name: str, types: Types
+) -> Iterator[Diagnostic]:
+    """Tell where a node is given what it does not take."""
+    node = function.nodes[name]
+    for source in node["inputs"]:
+        if source is not None and source not in types:
+            type_of(functions, function, source, types)
+    given, op = _given(node, types), node["op"]
+    if op in RESULT_OF and given in RESULT_OF[op]:
+        return
+    if op == "call":
+        callee = functions.find(node["target"])
+        wanted = [] if callee is None else list(callee.params.items())
+        for port, (kind, (param, want)) in enumerate(zip(given, wanted, strict=True)):
+            if kind not in {None, want}:
+                message = f"{name!r} gives {kind} to {param!r} of {node['target']!r}, not {want}"
+                yield Diagnostic("type_mismatch", message, function.name, name, port)
+    elif op in OVERLOADS and not any(_fits(given, one.ports) for one in OVERLOADS[op]):
+        came = ", ".join(kind or "?" for kind in given)
+        takes = " or ".join(f"({', '.join(one.ports)})" for one in OVERLOADS[op])
+        message = f"{name!r} is {op}({came}), and {op} takes {takes}"
+        yield Diagnostic("type_mismatch", message, function.name, name)
+
+
+def verify(functions: Functions, function: Function) -> list[Diagnostic]:
+    """Tell all that is wrong or idle in a function, by node. O(nodes)."""
+    types: Types = {}
+    found: list[Diagnostic] = []
+    for name in sorted(function.nodes):
+        found += mismatches(functions, function, name, types)
+        found += [
+            Diagnostic(
+                "missing_input", f"port {port} of {name!r} is open", function.name, name, port
+            )
+            for port, source in enumerate(function.nodes[name]["inputs"])
+            if source is None
+        ]
+    if function.result is None:
+        message = f"{function.name!r} has no result; say which node by set_result"
+        return [*found, Diagnostic("no_result", message, function.name)]
+    kind = type_of(functions, function, function.result, types)
+    if kind not in {None, function.returns}:  # where it has none, that is complained of already
+        message = f"{function.name!r} returns {function.returns}, {function.result!r} is {kind}"
+        at = (function.name, function.result)
+        found.append(Diagnostic("result_type_mismatch", message, *at))
+    return [*found, *_idle(function, function.result)]
+
+
+def _idle(function: Function, result: str) -> Iterator[Diagnostic]:
+    live, todo = {result}, [result]
+    while todo:
+        fresh = {source for source in function.nodes[todo.pop()]["inputs"] if source} - live
+        live |= fresh
+        todo += fresh
+    for name in sorted(function.nodes.keys() - live):
+        message = f"{name!r} does not reach the result"
+        yield Diagnostic("dead_node", message, function.name, name, severity="warning")
+    used = {function.nodes[name].get("target") for name in live if _is_param(function, name)}
+    for param in function.params:
+        if param not in used:
+            message = f"parameter {param!r} of {function.name!r} is not used"
+            yield Diagnostic("unused_param", message, function.name, severity="warning")
+
+
+def _is_param(function: Function, name: str) -> bool:
+    return bool(function.nodes[name]["op"] == "param")
+
+
+def errors_of(functions: Functions, name: str) -> list[Diagnostic]:
+    """List the errors of a function and of all that it calls."""
+    return [
+        found
+        for function in functions.reachable(name)
+        for found in verify(functions, function)
+        if found.severity == "error"
+    ]

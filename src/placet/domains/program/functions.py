@@ -1,0 +1,119 @@
+"""Functions as the rules use them, and where they are found."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeAlias
+
+from placet.domains.program.vocabulary import CALLS, FUNCTIONS
+from placet.kernel.state import State
+from placet.schemas.codec import Json, canonical
+
+Node: TypeAlias = Mapping[str, Json]
+"""`op` `inputs`, of a const `value`, of a param and a call `target`."""
+
+
+@dataclass(slots=True)
+class Function:
+    """One function.
+
+    Attributes:
+        params: Name -> type, in order.
+        nodes: Name -> node; what was read from a state refuses to be changed.
+        result: The node that it returns, or None while it has none.
+    """
+
+    name: str
+    params: Mapping[str, str]
+    returns: str
+    is_exported: bool
+    nodes: dict[str, Node]
+    result: str | None
+
+    @classmethod
+    def read(cls, name: str, content: Mapping[str, Json]) -> "Function":
+        """Read what `content` wrote."""
+        params = {param["name"]: param["type"] for param in content["params"]}
+        fields = (content["returns"], content["exported"], content["nodes"], content["result"])
+        return cls(name, params, *fields)
+
+    def content(self) -> dict[str, Json]:
+        """Give it as plain values; everything but its name."""
+        return {
+            "params": tuple([{"name": name, "type": kind} for name, kind in self.params.items()]),
+            "returns": self.returns,
+            "exported": self.is_exported,
+            "nodes": self.nodes,
+            "result": self.result,
+        }
+
+    def remove_node(self, name: str) -> None:
+        """Take a node out, and open the ports that it went to. O(nodes)."""
+        del self.nodes[name]
+        for other, node in self.nodes.items():
+            if name in node["inputs"]:
+                inputs = tuple([None if source == name else source for source in node["inputs"]])
+                self.nodes[other] = {**node, "inputs": inputs}
+        if self.result == name:
+            self.result = None
+
+    def calls(self) -> set[str]:
+        """Name the functions that it calls. O(nodes)."""
+        return {node["target"] for node in self.nodes.values() if node["op"] == "call"}
+
+
+def encoded(content: Mapping[str, Json]) -> bytes:
+    """Encode a function's content, for its hash and its size."""
+    return canonical(content)
+
+
+def hash_of(data: bytes) -> str:
+    """Hash an encoded content or a source to 16 hexadecimal digits."""
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+class Functions:
+    """The functions of a state, each read once."""
+
+    __slots__ = ("_read", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._read: dict[str, Function | None] = {}
+
+    def find(self, name: str) -> Function | None:
+        """Find a function by its name."""
+        if name not in self._read:
+            fields = self.state.entity(FUNCTIONS, name)
+            self._read[name] = None if fields is None else Function.read(name, fields)
+        return self._read[name]
+
+    def names(self) -> list[str]:
+        """Name all functions, sorted."""
+        return list(self.state.ids(FUNCTIONS))
+
+    def hash(self, name: str) -> str | None:
+        """Give the hash of a function as the state has it; None if there is none."""
+        found: str | None = self.state.get(FUNCTIONS, name, "hash")
+        return found
+
+    def callers(self, name: str) -> list[str]:
+        """Name the functions that call one, itself left out, sorted. O(functions)."""
+        callers = (caller for caller in self.names() if caller != name)
+        return [caller for caller in callers if self.state.exists(CALLS, edge(caller, name))]
+
+    def reachable(self, name: str) -> Iterator[Function]:
+        """Give a function and all that it calls, directly or not, each once."""
+        todo, seen = [name], {name}
+        while todo:
+            function = self.find(todo.pop())
+            assert function is not None, "what is called is there"
+            yield function
+            fresh = sorted(function.calls() - seen)
+            seen.update(fresh)
+            todo += fresh
+
+
+def edge(caller: str, callee: str) -> str:
+    """Give the id of a call; '>' is in no name."""
+    return f"{caller}>{callee}"

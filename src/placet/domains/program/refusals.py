@@ -1,0 +1,45 @@
+"""Refusals that several kinds share."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from placet.domains.program.diagnostics import Diagnostic
+from placet.domains.program.functions import Function, Functions
+from placet.kernel.domain import RuleRefusal, refuse
+
+_NEAR: Final = 3
+_LISTED: Final = 8
+
+
+def unknown_function(name: str, functions: Functions, at: str) -> RuleRefusal:
+    """Refuse because there is no such function."""
+    return _unknown("function", name, functions.names(), "in this program", at)
+
+
+def unknown_node(name: str, function: Function, at: str) -> RuleRefusal:
+    """Refuse because a function has no such node."""
+    return _unknown("node", name, sorted(function.nodes), f"in {function.name!r}", at)
+
+
+def unknown_param(name: str, function: Function, at: str) -> RuleRefusal:
+    """Refuse because a function has no such parameter."""
+    return _unknown("param", name, list(function.params), f"of {function.name!r}", at)
+
+
+def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
+    """Refuse because what is to run has errors."""
+    listed = [error.as_dict() for error in errors[:_LISTED]]
+    return refuse(
+        "not_verified",
+        f"there are {len(errors)} errors, the first: {errors[0].message}; mend them first",
+        at=at,
+        diagnostics=listed,
+    )
+
+
+def _unknown(what: str, name: str, known: Iterable[str], where: str, at: str) -> RuleRefusal:
+    near = get_close_matches(name, list(known), _NEAR)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    message = f"there is no {what} {name!r} {where}{hint}"
+    return refuse(f"unknown_{what}", message, at=at, suggestions=near)

@@ -1,0 +1,183 @@
+"""The rules of the seven kinds: from a payload to what is written and what is answered."""
+
+from typing import Final
+
+from placet.domains.program.compiling import compile_function
+from placet.domains.program.diagnostics import Diagnostic, errors_of, verify
+from placet.domains.program.functions import Function, Functions
+from placet.domains.program.history import check_seq, commit, replaced_since
+from placet.domains.program.mutations import apply
+from placet.domains.program.refusals import not_verified, unknown_function
+from placet.domains.program.simulation import Run, arguments_of, run, told
+from placet.domains.program.views import bounded, cut, history, inspect
+from placet.domains.program.vocabulary import (
+    ARTIFACTS,
+    CALLS,
+    COMMITS,
+    FUEL,
+    FUNCTIONS,
+    TRACE_MAX,
+)
+from placet.domains.program.workbench import Workbench
+from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+
+_TRACED_BYTES_MAX: Final = 256
+
+
+def reads_named(intent: Intent) -> list[Ref]:
+    """The footprint of mutate_batch: every function that it names, itself or as called, in order.
+
+    Who removes a function depends on whether any other calls it: on all calls there are.
+    """
+    payload = intent["payload"]
+    refs = [Ref(FUNCTIONS, name) for name in payload.get("expected", ())]
+    for mutation in payload["mutations"]:
+        op = mutation["op"]
+        is_whole = op in {"add_function", "remove_function"}
+        refs.append(Ref(FUNCTIONS, mutation["name" if is_whole else "function"]))
+        if op == "remove_function":
+            refs.append(Ref(CALLS))
+        elif op == "set_node" and mutation["node"]["op"] == "call":
+            refs.append(Ref(FUNCTIONS, mutation["node"]["target"]))
+    return list(dict.fromkeys(refs))
+
+
+def reads_all(_intent: Intent) -> tuple[Ref, ...]:
+    """The footprint of restore: any commit of another's would be taken back unseen."""
+    return (Ref(COMMITS),)
+
+
+def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Apply mutations: all of them, or none."""
+    payload = intent["payload"]
+    bench = Workbench(draft.state)
+    for name, expected in payload.get("expected", {}).items():
+        found = bench.hash(name)
+        if found != expected:
+            message = f"{name!r} has the hash {found}, {expected} was expected; look again"
+            return refuse("stale", message, at=f"/expected/{name}", hash=found)
+    refusal = apply(bench, payload["mutations"])
+    if refusal is not None:
+        return refusal
+    changed = commit(draft, "mutate", bench.edited)
+    if isinstance(changed, RuleRefusal):
+        return changed
+    draft.answer({"functions": changed})
+    return None
+
+
+def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Tell errors and warnings of one function, or of all."""
+    functions, name = Functions(draft.state), intent["payload"].get("function")
+    if name is not None and functions.find(name) is None:
+        return unknown_function(name, functions, "/function")
+    found: list[Diagnostic] = []
+    for one in functions.names() if name is None else [name]:
+        function = functions.find(one)
+        assert function is not None, "it was listed"
+        found += verify(functions, function)
+    errors = sum(one.severity == "error" for one in found)
+    answer = {"ok": not errors, "errors": errors, "warnings": len(found) - errors}
+    found.sort(key=lambda one: one.severity)  # errors first, where not all can be told
+    draft.answer(bounded(answer, "diagnostics", (one.as_dict() for one in found)))
+    return None
+
+
+def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Compile a function to Python, and keep the artifact."""
+    functions, entry = Functions(draft.state), intent["payload"]["entry"]
+    refusal = _not_sound(functions, entry, "/entry")
+    if refusal is not None:
+        return refusal
+    compiled = compile_function(functions, entry)
+    if isinstance(compiled, RuleRefusal):
+        return compiled
+    if not draft.exists(ARTIFACTS, entry):
+        draft.create(ARTIFACTS, entry)
+    fields = compiled._asdict()
+    if draft.get(ARTIFACTS, entry, "hash") != compiled.hash:
+        for field, value in fields.items():
+            draft.put(ARTIFACTS, entry, field, value)
+    source = cut(compiled.source)
+    answer = {"entry": entry, "language": "python", "hash": compiled.hash, "source": source}
+    draft.answer({**answer, "truncated": source != compiled.source})
+    return None
+
+
+def simulate(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Run a function."""
+    payload = intent["payload"]
+    functions, name = Functions(draft.state), payload["function"]
+    refusal = _not_sound(functions, name, "/function")
+    if refusal is not None:
+        return refusal
+    function = functions.find(name)
+    assert function is not None, "it is sound"
+    arguments = arguments_of(function, payload.get("inputs", {}))
+    if isinstance(arguments, RuleRefusal):
+        return arguments
+    is_traced = payload.get("trace", False)
+    outcome = run(functions, function, arguments, payload.get("fuel", FUEL), is_traced=is_traced)
+    draft.answer(_answer(outcome, function.returns, is_traced=is_traced))
+    return None
+
+
+def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
+    """Tell a run, as much of its value and its trace as an answer has room for."""
+    answer = outcome.as_dict(returns)
+    whole = answer.get("value")
+    is_cut = False
+    if whole is not None:
+        answer["value"] = cut(whole)
+        is_cut = answer["value"] != whole
+    if is_traced:
+        rows = (
+            {"at": at, "op": op, "value": cut(told(value), _TRACED_BYTES_MAX)}
+            for at, op, value in outcome.trace
+        )
+        answer = bounded(answer, "trace", rows, TRACE_MAX)
+        is_cut = is_cut or answer["truncated"]
+    return {**answer, "truncated": is_cut}
+
+
+def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
+    """Refuse to go on with a function that is not there, or that has errors."""
+    if functions.find(name) is None:
+        return unknown_function(name, functions, at)
+    errors = errors_of(functions, name)
+    return not_verified(errors, at) if errors else None
+
+
+def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Answer what the program is."""
+    answer = inspect(Functions(draft.state), intent["payload"])
+    if isinstance(answer, RuleRefusal):
+        return answer
+    draft.answer(answer)
+    return None
+
+
+def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Answer what the program was."""
+    answer = history(draft.state, intent["payload"], draft.seq)
+    if isinstance(answer, RuleRefusal):
+        return answer
+    draft.answer(answer)
+    return None
+
+
+def restore(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Make the program what it was at a seq; a commit like any other, which can be taken back."""
+    to_seq, last = intent["payload"]["to_seq"], draft.seq - 1
+    refusal = check_seq(draft.state, to_seq, last, "/to_seq")
+    if refusal is not None:
+        return refusal
+    were = replaced_since(draft.state, to_seq, last)
+    edited = {name: None if was is None else Function.read(name, was) for name, was in were.items()}
+    changed = commit(draft, "restore", edited)
+    assert not isinstance(changed, RuleRefusal), "what was before was not too large"
+    draft.answer({"to_seq": to_seq, "functions": changed})
+    return None

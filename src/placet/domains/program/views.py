@@ -1,0 +1,189 @@
+"""Answers to questions about the program: bounded, sorted, and of a form that is known."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeAlias
+
+from placet.domains.program.diagnostics import Types, type_of
+from placet.domains.program.functions import Function, Functions, Node, encoded
+from placet.domains.program.history import check_seq, commits, content_of, replaced_since, since
+from placet.domains.program.refusals import unknown_function, unknown_node
+from placet.domains.program.vocabulary import ARTIFACTS, OUTPUT_BYTES_MAX, ROWS_MAX
+from placet.kernel.domain import RuleRefusal
+from placet.kernel.state import State
+from placet.schemas.codec import Json, canonical
+
+Answer: TypeAlias = dict[str, Json]
+
+_TEXT_BYTES_MAX: Final = OUTPUT_BYTES_MAX // 2
+_ENVELOPE_BYTES: Final = 64
+"""What a list and the flag `truncated` add to an answer."""
+
+
+def bounded(answer: Answer, rows: str, found: Iterable[Json], limit: int = ROWS_MAX) -> Answer:
+    """Add rows to an answer, as many as are asked for and fit; `truncated` says: not all."""
+    room = OUTPUT_BYTES_MAX - _ENVELOPE_BYTES - len(canonical(answer))
+    kept: list[Json] = []
+    left = iter(found)
+    for row in islice(left, limit):
+        room -= len(canonical(row))
+        if room < 0:
+            return {**answer, rows: kept, "truncated": True}
+        kept.append(row)
+    return {**answer, rows: kept, "truncated": next(left, None) is not None}
+
+
+def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
+    """Shorten a text to what an answer has room for; any other value is short."""
+    if type(value) is not str or len(value) * 4 <= bytes_max:
+        return value
+    return value.encode()[:bytes_max].decode(errors="ignore")
+
+
+# inspect
+
+
+def inspect(functions: Functions, payload: Mapping[str, Json]) -> Answer | RuleRefusal:
+    """Answer one of the four questions of `inspect`."""
+    return _INSPECT[payload["what"]](functions, payload, payload.get("limit", ROWS_MAX))
+
+
+def _overview(functions: Functions, _payload: Mapping[str, Json], limit: int) -> Answer:
+    names = functions.names()
+    return bounded({"count": len(names)}, "functions", _heads(functions, names), limit)
+
+
+def _heads(functions: Functions, names: list[str]) -> Iterator[Answer]:
+    for name in names:
+        function = functions.find(name)
+        assert function is not None, "it was listed"
+        yield _head(functions, function)
+
+
+def _head(functions: Functions, function: Function) -> Answer:
+    content = function.content()
+    return {
+        "name": function.name,
+        **{field: content[field] for field in ("params", "returns", "exported", "result")},
+        "hash": functions.hash(function.name),
+        "node_count": len(function.nodes),
+    }
+
+
+def _function(
+    functions: Functions, payload: Mapping[str, Json], limit: int
+) -> Answer | RuleRefusal:
+    function = functions.find(payload["function"])
+    if function is None:
+        return unknown_function(payload["function"], functions, "/function")
+    name = function.name
+    answer = {
+        **_head(functions, function),
+        "calls": sorted(function.calls()),
+        "called_by": functions.callers(name),
+        "artifact": functions.state.get(ARTIFACTS, name, "hash"),
+    }
+    types: Types = {}
+    rows = (_row(functions, function, node, types) for node in sorted(function.nodes))
+    return bounded(answer, "nodes", rows, limit)
+
+
+def _node(functions: Functions, payload: Mapping[str, Json], limit: int) -> Answer | RuleRefusal:
+    function, name = functions.find(payload["function"]), payload["node"]
+    if function is None:
+        return unknown_function(payload["function"], functions, "/function")
+    if name not in function.nodes:
+        return unknown_node(name, function, "/node")
+    answer = {"function": function.name, **_row(functions, function, name, {})}
+    users = (other for other in sorted(function.nodes) if name in function.nodes[other]["inputs"])
+    return bounded(answer, "used_by", users, limit)
+
+
+def _row(functions: Functions, function: Function, name: str, types: Types) -> Answer:
+    kind = type_of(functions, function, name, types)
+    return {"name": name, "type": kind, **function.nodes[name]}
+
+
+def _search(functions: Functions, payload: Mapping[str, Json], limit: int) -> Answer:
+    return bounded({"text": payload["text"]}, "found", _matches(functions, payload["text"]), limit)
+
+
+def _matches(functions: Functions, text: str) -> Iterator[Answer]:
+    for name in functions.names():
+        function = functions.find(name)
+        assert function is not None, "it was listed"
+        if text in name:
+            yield {"function": name}
+        for node in sorted(function.nodes):
+            if text in node or _says(function.nodes[node], text):
+                yield {"function": name, "node": node, **function.nodes[node]}
+
+
+def _says(node: Node, text: str) -> bool:
+    words = (node["op"], node.get("target"), node.get("value"))
+    return any(type(word) is str and text in word for word in words)
+
+
+_INSPECT: Final[
+    Mapping[str, Callable[[Functions, Mapping[str, Json], int], Answer | RuleRefusal]]
+] = {"overview": _overview, "function": _function, "node": _node, "search": _search}
+
+
+# history
+
+
+def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | RuleRefusal:
+    """Tell commits, or what is otherwise at one seq than at another.
+
+    Args:
+        state: With the past that it keeps.
+        payload: Of a history_query.
+        last: The latest seq there is.
+    """
+    from_seq, to_seq = payload.get("from_seq"), payload.get("to_seq")
+    first = since(state) if from_seq is None else from_seq
+    end = last if to_seq is None else to_seq
+    refusal = check_seq(state, first, last, "/from_seq") or check_seq(state, end, last, "/to_seq")
+    if refusal is not None:
+        return refusal
+    limit = payload.get("limit", ROWS_MAX)
+    answer = {"from_seq": first, "to_seq": end, "since": since(state)}
+    if payload["op"] == "diff":
+        return bounded(answer, "changes", _changes(state, first, end, last), limit)
+    return _latest(answer, [dict(commit) for commit in commits(state, first, end)], limit)
+
+
+def _latest(answer: Answer, found: list[Json], limit: int) -> Answer:
+    """Add the latest of commits, in their order."""
+    told = bounded(answer, "commits", reversed(found), limit)
+    told["commits"].reverse()
+    return told
+
+
+def _changes(state: State, first: int, end: int, last: int) -> Iterator[Answer]:
+    """Compare the program at two seqs, by function and node."""
+    old, new = replaced_since(state, first, last), replaced_since(state, end, last)
+    for name in sorted(old.keys() | new.keys()):
+        now = content_of(state, name)
+        was, became = (then.get(name, now) for then in (old, new))
+        yield from _compared(name, _parts(was), _parts(became))
+
+
+def _parts(content: Mapping[str, Json] | None) -> dict[str, Json]:
+    """Take a function apart: path inside it -> what stands there; itself stands at ''."""
+    if content is None:
+        return {}
+    head = {field: content[field] for field in ("params", "returns", "exported", "result")}
+    nodes = {f"/nodes/{name}": node for name, node in content["nodes"].items()}
+    return {"": head, **nodes}
+
+
+def _compared(name: str, old: Mapping[str, Json], new: Mapping[str, Json]) -> Iterator[Answer]:
+    for part in sorted(old.keys() | new.keys()):
+        was, became = old.get(part), new.get(part)
+        if was is None:
+            yield {"path": name + part, "op": "add", "new": became}
+        elif became is None:
+            yield {"path": name + part, "op": "remove", "old": was}
+        elif encoded(was) != encoded(became):  # 1, 1.0 and true are equal to Python
+            yield {"path": name + part, "op": "replace", "old": was, "new": became}

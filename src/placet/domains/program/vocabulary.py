@@ -1,0 +1,336 @@
+"""The words of a program: its collections, its bounds, and the payload of each kind.
+
+Rules of the file: things are addressed by names that the caller chose, so that a plan can use what
+it makes; no field grants anything; what a node of an operation cannot have is refused here.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, NoReturn, NotRequired, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from typing_extensions import TypedDict
+
+from placet.domains.program.operations import OPERATIONS, TARGETED, TYPE_NAMES
+
+PREFIX: Final = "program."
+
+FUNCTIONS: Final = "program.functions"
+"""By name: `params` `returns` `exported` `nodes` `result` `hash`."""
+
+CALLS: Final = "program.calls"
+"""`caller>callee`, empty: created and deleted, so that it is known whether callers have changed."""
+
+COMMITS: Final = "program.commits"
+"""What changed the program, by seq: `seq` `by` `op` `functions` `bytes`."""
+
+VERSIONS: Final = "program.versions"
+"""What a commit replaced, by seq and function: `function` `was`, which is None if it was new."""
+
+HISTORY: Final = "program.history"
+"""One entity, `kept`: `since`, the oldest seq that can be restored."""
+
+ARTIFACTS: Final = "program.artifacts"
+"""By entry: `source` `hash` `functions`, the hashes of what it was compiled from."""
+
+FUNCTIONS_MAX: Final = 256
+NODES_OF_FUNCTION_MAX: Final = 1_024
+NODES_MAX: Final = 16_384
+"""Of the whole program: to verify all of it takes about 0.1 s, in which nobody else is decided."""
+PARAMS_MAX: Final = 16
+FUNCTION_BYTES_MAX: Final = 256 * 1024
+SOURCE_BYTES_MAX: Final = 256 * 1024
+MUTATIONS_MAX: Final = 128
+TEXT_CHARS_MAX: Final = 4_096
+COMMITS_MAX: Final = 256
+HISTORY_BYTES_MAX: Final = 8 * 1024 * 1024
+OUTPUT_BYTES_MAX: Final = 32 * 1024
+ROWS_MAX: Final = 200
+FUEL_MAX: Final = 100_000
+FUEL: Final = 10_000
+TRACE_MAX: Final = 256
+_SEQ_MAX: Final = 2**53
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
+Type: TypeAlias = Literal["int", "float", "bool", "str"]
+Seq: TypeAlias = Annotated[int, Field(ge=0, le=_SEQ_MAX)]
+Rows: TypeAlias = Annotated[int, Field(ge=1, le=ROWS_MAX)]
+
+
+def _to_scalar(value: object) -> object:
+    """Take a value of one of the four types; a union would complain once for each of them."""
+    if type(value) not in TYPE_NAMES:
+        raise PydanticCustomError("scalar", "input should be a number, true, false or a text")
+    if type(value) is str and len(value) > TEXT_CHARS_MAX:
+        raise PydanticCustomError("scalar", f"text should have at most {TEXT_CHARS_MAX} characters")
+    return value
+
+
+_Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+Scalar: TypeAlias = Annotated[
+    bool | int | float | str,
+    PlainValidator(_to_scalar, json_schema_input_type=bool | int | float | _Text),
+]
+
+
+class Param(TypedDict):
+    """One parameter of a function."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    name: Name
+    type: Type
+
+
+class _NodeFields(TypedDict):
+    """One node of the graph.
+
+    Attributes:
+        op: What it does.
+        value: Of a const; its type is the const's.
+        target: The parameter of a param, the function of a call.
+        inputs: Names of the nodes at its ports, in their order; null is not connected.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Annotated[str, Field(json_schema_extra={"enum": list(OPERATIONS)})]
+    value: NotRequired[Scalar | None]
+    target: NotRequired[Name | None]
+    inputs: NotRequired[Annotated[list[Name | None], Field(max_length=PARAMS_MAX)]]
+
+
+def _checked_node(node: _NodeFields) -> _NodeFields:
+    op = node["op"]
+    if op not in OPERATIONS:
+        _fail(node, "op", f"op must be one of {', '.join(OPERATIONS)}")
+    if op != "const" and node.get("value") is not None:
+        _fail(node, "value", f"only a const has a value, and this is {op!r}")
+    if op not in TARGETED and node.get("target") is not None:
+        _fail(node, "target", f"only param and call have a target, and this is {op!r}")
+    if op in TARGETED and node.get("target") is None:
+        _fail(node, "target", f"{op!r} needs target, the name of its {TARGETED[op]}")
+    return node
+
+
+Node: TypeAlias = Annotated[_NodeFields, AfterValidator(_checked_node)]
+
+
+class AddFunction(TypedDict):
+    """Begin a function, which has no nodes yet."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["add_function"]
+    name: Name
+    params: NotRequired[Annotated[list[Param], Field(max_length=PARAMS_MAX)]]
+    returns: Type
+    exported: NotRequired[bool]
+
+
+class RemoveFunction(TypedDict):
+    """Remove a function that no other calls."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["remove_function"]
+    name: Name
+
+
+class SetNode(TypedDict):
+    """Insert or replace one node, with what is connected to its ports."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["set_node"]
+    function: Name
+    name: Name
+    node: Node
+
+
+class RemoveNode(TypedDict):
+    """Remove a node; the ports that it was connected to are open then."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["remove_node"]
+    function: Name
+    name: Name
+
+
+class Connect(TypedDict):
+    """Connect a node to a port of another."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["connect"]
+    function: Name
+    source: Name
+    target: Name
+    port: Annotated[int, Field(ge=0, lt=PARAMS_MAX)]
+
+
+class SetResult(TypedDict):
+    """Say which node a function returns."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["set_result"]
+    function: Name
+    node: Name
+
+
+def _placed(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Take the union's tag out of the places of errors: it is no step into the payload."""
+    try:
+        return validate(value)
+    except ValidationError as error:
+        raise ValidationError.from_exception_data(
+            error.title, [_without_tag(detail) for detail in error.errors()]
+        ) from None
+
+
+def _without_tag(detail: ErrorDetails) -> InitErrorDetails:
+    told = {**detail.get("ctx", {}), "complaint": detail["msg"]}
+    reason = PydanticCustomError(detail["type"], "{complaint}", told)
+    return InitErrorDetails(type=reason, loc=detail["loc"][1:], input=detail["input"])
+
+
+Mutation: TypeAlias = Annotated[
+    AddFunction | RemoveFunction | SetNode | RemoveNode | Connect | SetResult,
+    Field(discriminator="op"),
+    WrapValidator(_placed),
+]
+
+
+class MutateBatch(TypedDict):
+    """Change functions: all of the mutations, in order, or none.
+
+    Attributes:
+        mutations: What to do.
+        expected: Function -> the hash that it must still have.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    mutations: Annotated[list[Mutation], Field(min_length=1, max_length=MUTATIONS_MAX)]
+    expected: NotRequired[
+        Annotated[
+            dict[Name, Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]],
+            Field(max_length=FUNCTIONS_MAX),
+        ]
+    ]
+
+
+class Verify(TypedDict):
+    """Look for errors and for what is dead, in one function or in all."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    function: NotRequired[Name | None]
+
+
+class Compile(TypedDict):
+    """Make Python source of a function and of what it calls."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    entry: Name
+
+
+class Simulate(TypedDict):
+    """Run a function.
+
+    Attributes:
+        function: Which.
+        inputs: Parameter -> value; an int will do for a float.
+        trace: Tell the value of every node, in order.
+        fuel: How many steps it may take.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    function: Name
+    inputs: NotRequired[Annotated[dict[Name, Scalar], Field(max_length=PARAMS_MAX)]]
+    trace: NotRequired[bool]
+    fuel: NotRequired[Annotated[int, Field(ge=1, le=FUEL_MAX)]]
+
+
+class _InspectFields(TypedDict):
+    """Look at the program.
+
+    Attributes:
+        what: `overview` of all functions, one `function`, one `node` of it, or a `search`.
+        function: For `function` and `node`.
+        node: For `node`.
+        text: For `search`: part of a name, an operation, a target or a text.
+        limit: How many rows at most.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    what: Literal["overview", "function", "node", "search"]
+    function: NotRequired[Name | None]
+    node: NotRequired[Name | None]
+    text: NotRequired[Annotated[str, Field(min_length=1, max_length=200)] | None]
+    limit: NotRequired[Rows]
+
+
+_NEEDED: Final = {
+    "overview": (),
+    "function": ("function",),
+    "node": ("function", "node"),
+    "search": ("text",),
+}
+
+
+def _checked_inspect(payload: _InspectFields) -> _InspectFields:
+    for name in _NEEDED[payload["what"]]:
+        if payload.get(name) is None:
+            _fail(payload, name, f"to inspect a {payload['what']} needs {name}")
+    return payload
+
+
+Inspect: TypeAlias = Annotated[_InspectFields, AfterValidator(_checked_inspect)]
+
+
+class HistoryQuery(TypedDict):
+    """Ask what changed.
+
+    Attributes:
+        op: `list` the commits between two seqs, or tell the `diff` of the program at them.
+        from_seq: The oldest that is kept, if left out.
+        to_seq: Now, if left out.
+        limit: How many rows at most; of a list, the latest.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    op: Literal["list", "diff"]
+    from_seq: NotRequired[Seq | None]
+    to_seq: NotRequired[Seq | None]
+    limit: NotRequired[Rows]
+
+
+class Restore(TypedDict):
+    """Make the program what it was at a seq, by a new commit."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    to_seq: Seq
+
+
+def _fail(holder: Mapping[str, object], field: str, message: str) -> NoReturn:
+    """Raise an error that has a place, which a ValueError from a validator would not have."""
+    reason = PydanticCustomError("program", "{reason}", {"reason": message})
+    raise ValidationError.from_exception_data(
+        field, [InitErrorDetails(type=reason, loc=(field,), input=holder.get(field))]
+    )

@@ -1,0 +1,143 @@
+"""A planner's way from nothing to a calculator that runs, as one batch; and seed 001's phrases."""
+
+import pytest
+
+from placet.agents.route import route
+from placet.domains.program import Program
+from placet.kernel import Kernel
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import folded
+from tests.domains.program.programs import Desk, begin, calculator, put, result
+
+PLAN = [
+    ("mutate_batch", {"mutations": calculator()}),
+    ("verify", {}),
+    ("compile", {"entry": "calc"}),
+    ("simulate", {"function": "calc", "inputs": {"op": "add", "a": 2, "b": 3}}),
+    ("inspect", {"what": "overview"}),
+    ("history_query", {"op": "list"}),
+]
+
+
+def plan(desk, actions):
+    batch = [desk.intent("ann", f"program.{kind}", **payload) for kind, payload in actions]
+    return desk.kernel.decide(batch)
+
+
+def test_a_plan_of_six_actions_makes_and_runs_a_calculator():
+    desk = Desk()
+    assert len(PLAN[0][1]["mutations"]) == 42
+    verdict = plan(desk, PLAN)
+    assert verdict.admitted, verdict.refusals
+    changed, checked, compiled, run, overview, past = [one.output for one in verdict.results]
+    assert list(changed["functions"]) == ["add", "sub", "mul", "div", "calc"]
+    assert (checked["ok"], checked["errors"], checked["warnings"]) == (True, 0, 0)
+    assert compiled["source"].endswith("entry = f_calc\n")
+    assert (run["ok"], run["value"], run["type"]) == (True, 5.0, "float")
+    assert [one["name"] for one in overview["functions"]] == ["add", "calc", "div", "mul", "sub"]
+    [commit] = past["commits"]
+    first = verdict.results[0].seq
+    assert (commit["seq"], commit["by"], commit["op"]) == (first, "ann", "mutate")
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b", "value"),
+    [
+        ("add", 2.0, 3.0, 5.0),
+        ("sub", 2.0, 3.0, -1.0),
+        ("mul", 2, 3, 6.0),
+        ("div", 3, 2, 1.5),
+        ("pow", 1.0, 1.0, 0.0),
+    ],
+)
+def test_the_calculator_calculates(op, a, b, value):
+    desk = Desk()
+    desk.mutate(*calculator())
+    assert desk.run("calc", op=op, a=a, b=b)["value"] == value
+
+
+def test_one_bad_action_leaves_nothing_of_the_plan():
+    desk = Desk()
+    before = desk.kernel.digest()
+    verdict = plan(desk, [*PLAN[:-1], ("simulate", {"function": "clac"})])
+    assert verdict.codes == ("program.unknown_function",)
+    assert verdict.refusals[0].suggestions == ("calc",)
+    assert desk.kernel.digest() == before
+
+
+def test_the_last_mutation_of_a_batch_undoes_the_first():
+    desk = Desk()
+    bad = put("calc", "s_add", "select", "is_add", "k_add", "s_sub")
+    refusal = desk.refused(*calculator(), bad)
+    assert refusal.code == "program.type_mismatch"
+    assert refusal.at == "/intents/0/payload/mutations/42"
+    assert desk.ask("inspect", what="overview")["count"] == 0
+
+
+def test_the_log_has_the_outputs_and_gives_the_same_again():
+    log: list[bytes] = []
+    kernel = Kernel(Program(), sink=log.append)
+    kernel.register_agent("ann")
+    desk = Desk(agents=["ann"])
+    batch = [desk.intent("ann", f"program.{kind}", **payload) for kind, payload in PLAN]
+    assert kernel.decide(batch).admitted
+    assert b"entry = f_calc" in log[-1]
+    assert folded(log).state.digest().hex() == kernel.digest()
+    again = Redecider([Program()])
+    for record in log:
+        again.apply(record)  # raises where it comes out otherwise
+
+
+# seed 001's phrases
+
+PHRASES = ["create hello world program", "compile program", "run program"]
+
+
+def say(desk, message):
+    said = route(message, Program().commands)
+    assert said is not None
+    assert not said.error
+    return desk.ask(said.kind.removeprefix("program."), **said.payload)
+
+
+def test_the_three_phrases_in_a_row():
+    desk = Desk()
+    created, compiled, run = [say(desk, phrase) for phrase in PHRASES]
+    assert list(created["functions"]) == ["main"]
+    assert "return 'Hello, world!'" in compiled["source"]
+    assert run["value"] == "Hello, world!"
+
+
+def test_a_phrase_is_known_without_regard_to_case():
+    assert say(Desk(), "Create Hello World program")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "create a hello world program",
+        "please create hello world program",
+        "create hello world program now",
+        "create hello world programs",
+        "compile the program",
+        "compile program main",
+        "recompile program",
+        "run programs",
+        "prune the list and run program",
+        "run  program",
+        "run program\ncompile program",
+        "",
+    ],
+)
+def test_what_is_nearly_a_phrase_is_none(message):
+    assert route(message, Program().commands) is None
+
+
+def test_the_second_hello_is_refused_and_changes_nothing():
+    desk = Desk()
+    say(desk, PHRASES[0])
+    refusal = desk.refused(begin("main", "str"), put("main", "hello", "const", value="?"))
+    assert refusal.code == "program.duplicate_function"
+    assert desk.ask("simulate", function="main")["value"] == "Hello, world!"
+    assert desk.mutate(put("main", "hello", "const", value="Bye!"), result("main", "hello"))
+    assert desk.ask("simulate", function="main")["value"] == "Bye!"

@@ -1,0 +1,309 @@
+"""Batches of mutations: what they may contain, what they leave behind, and to whom they answer."""
+
+import pytest
+
+from placet.domains.program import Program
+from placet.domains.program.vocabulary import OUTPUT_BYTES_MAX
+from placet.schemas.codec import canonical
+from tests.domains.program.programs import (
+    Desk,
+    begin,
+    calculator,
+    chain,
+    connect,
+    exported,
+    gone,
+    put,
+    result,
+)
+
+
+def test_what_comes_later_in_a_batch_may_be_connected_before():
+    desk = Desk()
+    desk.mutate(
+        begin("f", a="int"),
+        result("f", "r"),
+        put("f", "r", "add", "x", "y"),
+        put("f", "x", "param", target="a"),
+        put("f", "y", "neg"),
+        connect("f", "x", "y", 0),
+    )
+    assert desk.run("f", a=3)["value"] == 0
+
+
+def test_what_never_comes_is_refused_at_who_needs_it():
+    refusal = Desk().refused(begin("f"), put("f", "r", "neg", "ghost"), put("f", "s", "neg"))
+    assert refusal.code == "program.unknown_node"
+    assert refusal.at == "/intents/0/payload/mutations/1"
+    refusal = Desk().refused(begin("f"), put("f", "goat", "neg"), result("f", "ghost"))
+    assert (refusal.code, refusal.suggestions) == ("program.unknown_node", ("goat",))
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        gone("f", "ghost"),
+        connect("f", "a", "ghost", 0),
+        gone("ghost", "a"),
+        connect("ghost", "a", "a", 0),
+        result("ghost", "a"),
+        put("f", "c", "call", target="ghost"),
+        {"op": "remove_function", "name": "ghost"},
+    ],
+)
+def test_who_is_named_must_be_there(mutation):
+    refusal = Desk().refused(begin("f", a="int"), put("f", "a", "param", target="a"), mutation)
+    assert refusal.code in {"program.unknown_node", "program.unknown_function"}
+    assert refusal.at.startswith("/intents/0/payload/mutations/2/")
+
+
+def test_a_removed_node_leaves_open_ports_and_no_result():
+    desk = Desk()
+    desk.mutate(
+        begin("f", a="int"),
+        put("f", "a", "param", target="a"),
+        put("f", "r", "add", "a", "a"),
+        result("f", "r"),
+    )
+    desk.mutate(gone("f", "a"))
+    told = desk.ask("inspect", what="function", function="f")
+    assert [row["inputs"] for row in told["nodes"]] == [(None, None)]
+    assert told["result"] == "r"
+    desk.mutate(gone("f", "r"))
+    assert desk.ask("inspect", what="function", function="f")["result"] is None
+
+
+def test_a_function_may_be_removed_and_made_again_in_one_batch():
+    desk = Desk()
+    desk.mutate(begin("f", "int", a="int"), put("f", "c", "const", value=1))
+    remove = {"op": "remove_function", "name": "f"}
+    desk.mutate(remove, begin("f", "str", s="str"), put("f", "c", "param", target="s"))
+    told = desk.ask("inspect", what="function", function="f")
+    assert told["params"] == ({"name": "s", "type": "str"},)
+    assert desk.mutate(remove, begin("g"), begin("f"), remove)["functions"].keys() == {"f", "g"}
+    assert desk.mutate(begin("f"), put("f", "n", "neg"), remove)["functions"] == {}
+    assert desk.ask("inspect", what="overview")["count"] == 1
+
+
+def test_a_caller_that_goes_in_the_same_batch_is_none():
+    desk = Desk()
+    desk.mutate(*calculator())
+    gone_calc = {"op": "remove_function", "name": "calc"}
+    assert desk.mutate(gone_calc, {"op": "remove_function", "name": "add"})
+    call = put("sub", "c", "call", "a", "b", target="mul")
+    refusal = desk.refused(call, {"op": "remove_function", "name": "mul"})
+    assert refusal.details["callers"] == ["sub"]
+
+
+def test_a_call_that_goes_in_the_same_batch_is_none():
+    desk = Desk()
+    desk.mutate(begin("f"), begin("g"), put("g", "c", "call", target="f"))
+    drop = {"op": "remove_function", "name": "f"}
+    assert desk.mutate(gone("g", "c"), drop)["functions"].keys() == {"f", "g"}
+    assert not desk.kernel.tree.count("program.calls")
+
+
+def test_a_function_that_calls_itself_may_be_removed():
+    desk = Desk()
+    desk.mutate(begin("f"), put("f", "r", "call", target="f"), result("f", "r"))
+    desk.mutate({"op": "remove_function", "name": "f"})
+    assert not desk.kernel.tree.count("program.calls")
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 50])
+def test_a_circle_of_any_length_is_refused(length):
+    desk = Desk()
+    [batch] = chain("f", length, "max")
+    desk.mutate(*batch[:1], put("f", "x0", "neg"), *batch[2:])
+    refusal = desk.refused(connect("f", f"x{length}", "x0", 0))
+    assert refusal.code == "program.cycle"
+    assert len(refusal.details["nodes"]) == length + 1
+    refusal = desk.refused(connect("f", "x0", "x0", 0))
+    assert refusal.details["nodes"] == ["x0"]
+
+
+def test_a_circle_that_the_batch_opens_again_is_none():
+    desk = Desk()
+    desk.mutate(begin("f"), put("f", "a", "neg"), put("f", "b", "neg", "a"))
+    desk.mutate(connect("f", "b", "a", 0), put("f", "b", "neg"))
+
+
+def test_types_go_through_what_is_open():
+    desk = Desk()
+    desk.mutate(
+        begin("f"),
+        put("f", "i", "const", value=1),
+        put("f", "s", "const", value="s"),
+        put("f", "half", "add", "i"),
+    )
+    told = desk.ask("inspect", what="node", function="f", node="half")
+    assert (told["type"], told["used_by"]) == ("int", ())
+    assert desk.refused(put("f", "z", "concat", "half", "s")).code == "program.type_mismatch"
+    desk.mutate(put("f", "open", "add"), put("f", "z", "max", "open", "i"))
+    assert desk.ask("inspect", what="node", function="f", node="open")["type"] is None
+
+
+def test_a_replaced_node_may_break_those_that_use_it_and_verify_says_so():
+    desk = Desk()
+    desk.mutate(begin("f"), put("f", "c", "const", value=1), put("f", "r", "neg", "c"))
+    desk.mutate(put("f", "c", "const", value="text"), result("f", "r"))
+    told = desk.ask("verify", function="f")
+    assert told["diagnostics"][0]["code"] == "program.type_mismatch"
+
+
+def test_a_call_takes_what_the_signature_says():
+    desk = Desk()
+    desk.mutate(*calculator(), begin("f"), put("f", "i", "const", value=1))
+    refusal = desk.refused(put("f", "c", "call", "i", target="add"))
+    assert refusal.code == "program.type_mismatch"
+    assert "gives int to 'a' of 'add', not float" in refusal.message
+    assert desk.refused(put("f", "c", "call", "i", "i", "i", target="add")).code.endswith("inputs")
+
+
+# payloads
+
+
+@pytest.mark.parametrize(
+    ("mutation", "at"),
+    [
+        (put("f", "n", "exec"), "/node/op"),
+        (put("f", "n", "add", value=1), "/node/value"),
+        (put("f", "n", "add", target="f"), "/node/target"),
+        (put("f", "n", "param"), "/node/target"),
+        (put("f", "n", "call"), "/node/target"),
+        (put("f", "N", "add"), "/name"),
+        (put("f", "__import__", "add"), "/name"),
+        (put("f", "n\n", "add"), "/name"),
+        (put("f", "n", "const", value="x" * 4097), "/node/value"),
+        (put("f", "n", "const", value=[1]), "/node/value"),
+        ({**result("f", "n"), "confirmed": True}, "/confirmed"),
+        (put("f", "n", "const", value=float("nan")), "/node/value"),
+        (put("f", "n", "const", value=2**64), "/node/value"),
+        ({"op": "set_result", "function": "f"}, "/node"),
+        ({"op": "grant"}, ""),
+        ({}, ""),
+        ("set_node", ""),
+        ({"op": "connect", "function": "f", "source": "a", "target": "b", "port": -1}, "/port"),
+    ],
+)
+def test_what_is_no_mutation_is_refused_at_its_place(mutation, at):
+    verdict = Desk().propose("ann", "program.mutate_batch", mutations=[begin("f"), mutation])
+    assert set(verdict.codes) == {"payload_invalid"}
+    [refusal] = verdict.refusals
+    assert refusal.at == f"/intents/0/payload/mutations/1{at}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("mutate_batch", {"mutations": []}),
+        ("mutate_batch", {"mutations": [begin("f")] * 129}),
+        ("mutate_batch", {"mutations": [begin("f")], "expected": {"f": "short"}}),
+        ("inspect", {"what": "function"}),
+        ("inspect", {"what": "node", "function": "f"}),
+        ("inspect", {"what": "search"}),
+        ("inspect", {"what": "overview", "limit": 201}),
+        ("simulate", {"function": "f", "fuel": 100_001}),
+        ("simulate", {"function": "f", "inputs": {"a": None}}),
+        ("history_query", {"op": "forget"}),
+        ("restore", {"to_seq": -1}),
+    ],
+)
+def test_what_is_no_payload_is_refused(kind, payload):
+    verdict = Desk().propose("ann", f"program.{kind}", **payload)
+    assert set(verdict.codes) == {"payload_invalid"}
+
+
+# questions
+
+
+def test_inspect_answers_four_questions():
+    desk = Desk()
+    desk.mutate(*calculator())
+    overview = desk.ask("inspect", what="overview", limit=2)
+    assert (overview["count"], len(overview["functions"]), overview["truncated"]) == (5, 2, True)
+    function = desk.ask("inspect", what="function", function="div")
+    assert (function["called_by"], function["calls"]) == (("calc",), ())
+    assert {row["name"]: row["type"] for row in function["nodes"]}["r"] == "float"
+    node = desk.ask("inspect", what="node", function="calc", node="op")
+    assert (node["type"], node["target"]) == ("str", "op")
+    assert node["used_by"] == ("is_add", "is_div", "is_mul", "is_sub")
+    found = desk.ask("inspect", what="search", text="div")["found"]
+    assert found[0]["function"] == "calc"
+    assert {one.get("node") for one in found} == {None, "r", "k_div", "is_div", "do_div", "s_div"}
+    for what in ("function", "node"):
+        refusal = desk.refusal("inspect", what=what, function="no", node="x")
+        assert refusal.code == "program.unknown_function"
+    refusal = desk.refusal("inspect", what="node", function="calc", node="zeros")
+    assert refusal.suggestions == ("zero",)
+
+
+def test_answers_are_bounded():
+    desk = Desk()
+    desk.mutate(begin("f"))
+    for first in range(4):
+        names = [f"c{first}_{i}" for i in range(15)]
+        desk.mutate(*[put("f", name, "const", value="x" * 4000) for name in names])
+    for question in ({"what": "function", "function": "f"}, {"what": "search", "text": "xx"}):
+        told = desk.ask("inspect", **question)
+        assert told["truncated"] is True
+        assert len(canonical(told)) <= OUTPUT_BYTES_MAX
+    told = desk.ask("history_query", op="diff", from_seq=0)
+    assert told["truncated"] is True
+    assert len(canonical(told)) <= OUTPUT_BYTES_MAX
+
+
+def test_one_mistake_is_one_complaint():
+    desk = Desk()
+    desk.mutate(begin("f"), put("f", "a", "add"), put("f", "b", "neg", "a"), result("f", "b"))
+    told = desk.ask("verify", function="f")
+    at = [(one["code"], one["node"], one["port"]) for one in told["diagnostics"]]
+    assert at == [("program.missing_input", "a", 0), ("program.missing_input", "a", 1)]
+
+
+def test_verify_tells_errors_before_warnings():
+    desk = Desk()
+    desk.mutate(begin("a", "int", x="int"), put("a", "c", "const", value=1), result("a", "c"))
+    desk.mutate(begin("b"))
+    told = desk.ask("verify")
+    assert [one["severity"] for one in told["diagnostics"]] == ["error", "warning"]
+    assert (told["errors"], told["warnings"]) == (1, 1)
+    assert desk.refusal("verify", function="c").code == "program.unknown_function"
+
+
+# exported functions
+
+
+def test_what_is_exported_must_verify_where_that_is_asked_for():
+    desk = Desk(Program(verify_exported=True))
+    refusal = desk.refused(exported("f"), put("f", "c", "const", value="text"), result("f", "c"))
+    assert refusal.code == "invariant_violated"
+    assert refusal.details["invariant"] == "program.not_verified"
+    desk.mutate(begin("draft"))
+    desk.mutate(exported("f"), put("f", "c", "const", value=1), result("f", "c"))
+    assert desk.refused(put("f", "c", "const", value=1.5)).code == "invariant_violated"
+    assert desk.mutate(put("draft", "c", "neg"))
+
+
+def test_what_an_exported_function_calls_must_verify_too():
+    desk = Desk(Program(verify_exported=True))
+    desk.mutate(
+        begin("inner"),
+        put("inner", "c", "const", value=1),
+        result("inner", "c"),
+        exported("f"),
+        put("f", "r", "call", target="inner"),
+        result("f", "r"),
+    )
+    refusal = desk.refused({"op": "remove_node", "function": "inner", "name": "c"})
+    assert refusal.details["function"] == "f"
+    assert "no result" in refusal.message
+
+
+def test_without_the_setting_an_exported_function_may_be_a_draft():
+    Desk().mutate(exported("f"))
+    with pytest.raises(ValueError, match="verify_exported"):
+        Program(verify_exported=1)  # type: ignore[arg-type]  # what a configuration may say
+    assert Program(verify_exported=True).settings() == {"verify_exported": True}
+    assert Program().settings() == {}
+    assert Program().version != Program(verify_exported=True).version
