@@ -12,6 +12,7 @@ from placet.schemas.errors import (
     QuotaExceededError,
     StaleContextError,
     StoreError,
+    TimeStalledError,
     ValidationError,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "RetryAfter",
     "StaleContextError",
     "StoreError",
+    "TimeStalledError",
     "ValidationError",
 ]

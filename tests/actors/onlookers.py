@@ -29,15 +29,16 @@ def digest(shown) -> int:
 class Client:
     """Knows nothing but what it is sent."""
 
-    def __init__(self, handle) -> None:
+    def __init__(self, handle, **how: Any) -> None:
         self.handle = handle
+        self.how = how
         self.picture: Picture = {}
         self.seen: list[Observation] = []
         self.task = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
         with suppress(PermissionDeniedError):  # of an agent that was removed
-            async for observation in self.handle.observe():
+            async for observation in self.handle.observe(**self.how):
                 fold_observation(self.picture, observation)
                 self.seen.append(observation)
 
@@ -66,7 +67,7 @@ class Town:
             handle = await self.world.register_agent(name, position=place, team=team)
             self.handles[name] = handle
             if random.random() < 0.7:
-                self.clients[name] = Client(handle)
+                self.clients[name] = self.client(handle)
         elif random.random() < 0.05:
             del self.handles[name]
             client = self.clients.pop(name, None)
@@ -74,7 +75,13 @@ class Town:
             await turns()
             assert client is None or client.task.done()
         else:
-            await handle.submit([self._intent(handle, names)])
+            await self.propose(handle, self._intent(handle, names))
+
+    def client(self, handle) -> Client:
+        return Client(handle)
+
+    async def propose(self, handle, intent) -> None:
+        await handle.submit([intent])
 
     def _intent(self, handle, names):
         random = self.random

@@ -7,6 +7,7 @@ from typing import Any
 
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
+from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executed_effects import ExecutesEffects
 from placet.runtime.executors.handlers import AnyHandler
@@ -43,6 +44,8 @@ async def open_world(
     )
     if time is None and settings.clock == "realtime":
         time = LoopClock()
+        if settings.backpressure == "dilate":
+            time = DilatedClock(0, settings.dilation(), monotonic_ns=time.monotonic_ns)
     world = OpenWorld(settings, log, epoch, kernel, records, time)
     await world.start()
     try:

@@ -67,6 +67,9 @@ class Handle:
     def observer(self) -> AbstractAsyncContextManager[Observer]:
         raise NotImplementedError("this handle looks by views alone")
 
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError("this handle lives in real time")
+
     async def submit(self, batch: object) -> Verdict:
         self.submitted.append(batch)
         if self._world is not None:

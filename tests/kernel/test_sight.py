@@ -117,6 +117,14 @@ def test_what_is_unsound_is_refused():
         Distance(0.0, MEN)
 
 
+def test_the_first_policy_that_can_measure_a_distance_says_it():
+    refs = (AL, BO, CY, ROCK, SONG)
+    measured = [AllOf(TEAM, NEAR).distance(TREE, "al", ref) for ref in refs]
+    assert measured == [0.0, 5.0, 9.0, 0.0, None]
+    assert NEAR.distance(TREE, "nobody", AL) is None
+    assert AnyOf(TEAM).distance(TREE, "al", BO) is None
+
+
 def test_nearness_falls_with_distance():
     some = [AllOf(Policy(), NEAR).nearness(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
     assert some == pytest.approx([1.0, 0.5, 1 / (1 + 81 / 25), 1.0])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.runtime.clock import ManualClock, RealtimeClock, SteppedClock
+from placet.actors.dilation import Dilation
+from placet.runtime.clock import DilatedClock, ManualClock, RealtimeClock, SteppedClock
 
 if TYPE_CHECKING:
     from placet.actors.ports import Clock
@@ -38,6 +39,50 @@ def test_realtime_runs_by_itself():
     while time.monotonic_ns() == machine:
         pass
     assert 7 <= first < clock.now_ns()
+
+
+@given(
+    start_ns=st.integers(0, 2**62),
+    steps=st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40) | st.none())),
+)
+def test_dilated_time_neither_leaps_nor_goes_back_nor_runs_faster(start_ns, steps):
+    machine = [987_654]
+    clock = DilatedClock(start_ns, Dilation(100, 0.05), monotonic_ns=lambda: machine[0])
+    assert clock.now_ns() == start_ns
+    for step, wait_ns in steps:
+        before, factor = clock.now_ns(), clock.dilation.factor
+        machine[0] += step
+        now = clock.now_ns()
+        assert now - before == pytest.approx(step * factor, rel=2e-5, abs=2)
+        assert before <= now <= before + step
+        if wait_ns is not None:
+            assert clock.follow(wait_ns) == (clock.dilation.factor < 1.0)
+            assert clock.now_ns() == now
+        assert clock.behind_ns == machine[0] - 987_654 - (clock.now_ns() - start_ns)
+
+
+def test_dilated_time_is_the_machines_to_the_nanosecond_where_nothing_waits():
+    machine = [5]
+    clock = DilatedClock(7, monotonic_ns=lambda: machine[0])
+    for step in (1, 3, 10**9 + 1, 10**18 + 7):
+        machine[0] += step
+        assert clock.follow(0) is False
+        assert clock.now_ns() == 7 + machine[0] - 5
+        assert clock.behind_ns == 0
+
+
+def test_news_of_dilation_comes_with_the_wait_that_called_for_it():
+    machine, told = [0], []
+    clock = DilatedClock(
+        0, monotonic_ns=lambda: machine[0], on_news=lambda d, wait: told.append((d.factor, wait))
+    )
+    for wait_ms in (50, 1000, 1000, 1000, 0, 0):
+        machine[0] += 2 * 10**9
+        clock.follow(wait_ms * 10**6)
+    assert told == [
+        (pytest.approx(0.1), 10**9),
+        (1.0, 0),
+    ]
 
 
 @given(start_ns=st.integers(0, 2**62), steps=st.lists(st.integers(0, 2**40)))

@@ -142,7 +142,7 @@ async def test_a_world_may_have_several_domains():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"clock": "next_event"}, "clock must be one of"),
+        ({"clock": "sundial"}, "clock must be one of"),
         ({"backpressure": "hope"}, "backpressure must be one of reject, wait, shed_lowest"),
         ({"seed": -1}, "seed must be"),
         ({"staleness_threshold": -1}, "staleness_threshold must be"),

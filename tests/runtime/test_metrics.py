@@ -26,6 +26,8 @@ SPECIFIED: dict[str, set[str]] = {
     "placet_decide_seconds": set(),
     "placet_commit_seconds": set(),
     "placet_submit_to_verdict_seconds": set(),
+    "placet_time_dilation": set(),
+    "placet_barrier_late_total": set(),
     "placet_mailbox_depth": {"actor"},
     "placet_mailbox_oldest_seconds": set(),
     "placet_outbox_depth": {"executor"},

@@ -73,6 +73,9 @@ class AgentPort(Protocol):
     async def submit(self, batch: object) -> Verdict:
         """Propose."""
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait in simulated time."""
+
     def fresh_context(self, freshness: Freshness, /) -> AbstractAsyncContextManager[Context]:
         """Look, and be stopped when what was seen is no longer true."""
 
@@ -96,6 +99,8 @@ class AgentActor:
         handle: The agent's own way to the world.
         policy: Decides.
         pause_s: Real seconds between two proposals.
+        pause_sim_s: Simulated seconds between two turns at least, the passes too; None is that the
+            agent does not live in simulated time, and all its pauses are real.
         propose_seconds_max: How long the policy may think.
         seed: For the jitter of back-off.
         tries_max: How often it is asked in one turn, where the gate or an interruption says that
@@ -115,6 +120,7 @@ class AgentActor:
         policy: AnyPolicy,
         *,
         pause_s: float = 0.0,
+        pause_sim_s: float | None = None,
         propose_seconds_max: float = 60.0,
         seed: int = 0,
         tries_max: int = _TRIES_MAX,
@@ -124,6 +130,7 @@ class AgentActor:
     ) -> None:
         self._handle = handle
         self._pause_s = pause_s
+        self._pause_sim_s = pause_sim_s
         self._seed = seed
         self._tries_max = tries_max
         if interruptible is None:
@@ -189,7 +196,11 @@ class AgentActor:
             pause_s = await self._turn()
             if pause_s is None:
                 return
-            await anyio.sleep(max(pause_s, self._pause_s))
+            if self._pause_sim_s is None:
+                await anyio.sleep(max(pause_s, self._pause_s))
+            else:
+                await anyio.sleep(self._pause_s)
+                await self._handle.sleep(self._pause_sim_s)
 
     async def _turn(self) -> float | None:
         """Propose once; look and propose again where the gate says that this may help.
@@ -216,7 +227,11 @@ class AgentActor:
             pause_s = self._pause_after(verdict.refusals[0], attempt)
             if pause_s is None:
                 return 0.0
-            await anyio.sleep(pause_s)
+            is_quota = verdict.refusals[0].stage is Stage.QUOTA
+            if is_quota and self._pause_sim_s is not None:
+                await self._handle.sleep(pause_s)
+            else:
+                await anyio.sleep(pause_s)
         return 0.0
 
     async def _look_and_think(self, attempt: int) -> Sequence[Mapping[str, Json]] | None:

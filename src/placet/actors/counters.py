@@ -20,6 +20,8 @@ EffectCount: TypeAlias = Literal["attempts", "retries", "dead_letters", "in_doub
 EFFECT_COUNTS: Final[tuple[EffectCount, ...]] = get_args(EffectCount)
 
 Gauge: TypeAlias = Literal[
+    "time_dilation",
+    "barrier_late",
     "mailbox_depth",
     "mailbox_oldest_seconds",
     "outbox_depth",

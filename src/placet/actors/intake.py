@@ -6,13 +6,14 @@ known, for under overload refusing must be much cheaper than deciding.
 """
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.door import DRAINING, TOLD_TIMES, Door, Load, shed, shed_for, unauthorized
 from placet.actors.mailbox import MailboxFull
-from placet.actors.ports import Clock, HostClock
+from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queue import Backpressure, BatchQueue, Waiting
+from placet.actors.queue_dilating import DilatingQueue
 from placet.actors.queue_shedding import SheddingQueue
 from placet.actors.queue_waiting import WaitingQueue
 from placet.actors.tally import Tally
@@ -24,6 +25,9 @@ from placet.schemas.errors import ClosedError
 from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _MOMENT_NS: Final = 1_000_000
 
 
@@ -33,6 +37,7 @@ class Intake:
     Attributes:
         mailbox: What the orchestrator decides next.
         held: In a stepped world, what waits for the step.
+        on_held: Told of each batch that comes to them, while somebody waits for it.
         is_closed: No more batches, ever.
         is_draining: No more batches until `resume`.
         woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
@@ -56,6 +61,7 @@ class Intake:
         self.held = self._make_queue(backpressure)
         self._is_stepped = isinstance(clock, HostClock)
         self._told: dict[tuple[str, int], _Told] = {}  # by signal and value of the load
+        self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.is_draining = False
         self.woken_ns = 0
@@ -111,6 +117,8 @@ class Intake:
         if self._is_stepped:
             queue = self.mailbox if self._is_prompt(checked) else self.held
             load = self._load(queue, now_ns, submitter)
+            if self.on_held is not None and queue is self.held:
+                self.on_held(checked)
         self._put(queue, Waiting(checked, reply, now_ns, incarnation), load)
         return reply
 
@@ -265,6 +273,9 @@ class Intake:
         limits = self._limits
         if backpressure == "wait":
             return WaitingQueue(limits, self._clock, self._judge, self.refuse)
+        if backpressure == "dilate":
+            assert isinstance(self._clock, DilatingClock), "a time that can be slowed"
+            return DilatingQueue(limits, self._clock, self._judge, self.refuse)
         if backpressure == "shed_lowest":
             return SheddingQueue(limits, self._priority_of, self._cap_of, self._shed)
         return BatchQueue(limits)

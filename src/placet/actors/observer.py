@@ -49,6 +49,7 @@ class Observer:
         "_known",
         "_news",
         "_open_scene",
+        "_seen_seq",
         "agent_id",
         "end",
         "inbox",
@@ -70,7 +71,7 @@ class Observer:
         self._known: dict[Ref, Fields] = {}
         self._news: asyncio.Future[None] | None = None
         self.agent_id = agent_id
-        self.view_seq = -1
+        self._seen_seq = self.view_seq = -1
         self.end: End = ""
         self.inbox = Inbox(limits.marks_max, limits.events_max)
 
@@ -103,6 +104,12 @@ class Observer:
 
     def look(self) -> Observation | None:
         """Take what waits; None if nothing of it shows. Costs what was marked."""
+        observation = self._see()
+        self.view_seq = self._seen_seq
+        return observation
+
+    def _see(self) -> Observation | None:
+        """Compare what was seen before with what may be seen now; None if nothing differs."""
         published, inbox = self._scene.published, self.inbox
         events, missed = inbox.take_events()
         is_snapshot = inbox.is_lost
@@ -118,12 +125,12 @@ class Observer:
             else:
                 self._known[ref] = now
         inbox.keep(late)
-        self.view_seq = min(late.values(), default=published.seq)
+        self._seen_seq = min(late.values(), default=published.seq)
         changes = tuple([change for _, change in found.values() if change is not None])
         if not (is_snapshot or changes or events):
             return None
         return Observation(
-            view_seq=self.view_seq,
+            view_seq=self._seen_seq,
             sim_time=published.now_ns / SECOND_NS,
             agent_id=self.agent_id,
             kind="snapshot" if is_snapshot else "delta",
@@ -194,5 +201,5 @@ class Observer:
         for ref, _ in showing:
             if ref not in chosen:
                 del found[ref]
-                late[ref] = self.inbox.marks.get(ref, self.view_seq)
+                late[ref] = self.inbox.marks.get(ref, self._seen_seq)
         return late

@@ -10,6 +10,7 @@ observes, and a world in which nobody does pays one comparison per commit.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from placet.actors.late_observer import LateObserver, Time
 from placet.actors.observer import Begin, Observer
 from placet.actors.published import Published
 from placet.actors.scene import Scene
@@ -19,6 +20,7 @@ from placet.kernel.registry import Registry
 from placet.kernel.replay import recorded_batch
 from placet.kernel.state import State
 from placet.schemas.intent import Intent
+from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.record import Admitted, AgentChanged, LogGroup, decode_record
 from placet.schemas.view import Heard
@@ -31,14 +33,19 @@ class Observing:
         registry: Whose domains say who may see what.
         on_fault: Told of a domain whose judgement raised as a group was published; all observers
             are then asked about everything.
+        time: For observers behind a latency.
 
     Attributes:
         overflows: How often an inbox overflowed, of all observers that ever were.
     """
 
-    def __init__(self, registry: Registry, on_fault: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self, registry: Registry, on_fault: Callable[[str, BaseException], None], time: Time
+    ) -> None:
         self._registry = registry
         self._on_fault = on_fault
+        self._time = time
+        self._late: dict[LateObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
         self._scene: Scene | None = None
@@ -82,6 +89,7 @@ class Observing:
         begin: Begin,
         limits: ObserverLimits | None = None,
         bytes_max: int | None = None,
+        latency: Latency | None = None,
     ) -> Observer:
         """Make an observer for an agent, to be opened as an async context manager.
 
@@ -91,8 +99,13 @@ class Observing:
                 could see is durable.
             limits: How much may wait.
             bytes_max: Budget of one observation; None is no budget.
+            latency: How late all comes; None is as soon as it is durable.
         """
-        return Observer(self, agent_id, begin, limits or ObserverLimits(), bytes_max)
+        limits = limits or ObserverLimits()
+        if latency is None:
+            return Observer(self, agent_id, begin, limits, bytes_max)
+        time = self._time
+        return LateObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
 
     def publish(self, group: LogGroup) -> None:
         """Take in a durable group. Costs what it changed, and who is near that."""
@@ -116,6 +129,8 @@ class Observing:
         for agent_id in removed:
             for observer in self._observers.get(agent_id, ()):
                 observer.finish("removed")
+        for late in self._late:  # when all of the group is marked: a look is a cut
+            late.take_in()
 
     def close(self) -> None:
         """Let every observer stop."""
@@ -132,6 +147,8 @@ class Observing:
         """
         self._observers.setdefault(observer.agent_id, []).append(observer)
         self._count += 1
+        if isinstance(observer, LateObserver):
+            self._late[observer] = None
         try:
             await begin(self._copy)
         except BaseException:
@@ -148,6 +165,8 @@ class Observing:
         mine = self._observers[observer.agent_id]
         mine.remove(observer)
         self._count -= 1
+        if isinstance(observer, LateObserver):
+            del self._late[observer]
         self._overflows_before += observer.inbox.overflows
         if not mine:
             del self._observers[observer.agent_id]

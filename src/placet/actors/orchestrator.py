@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from placet.actors.alarm import Alarm
+from placet.actors.barrier import Barrier
 from placet.actors.committer import Commit, Committer
 from placet.actors.counters import Counters
 from placet.actors.door import timed_out, unauthorized
@@ -45,6 +46,7 @@ class OrchestratorActor:
         post: Hands in a batch (`Intake.post`).
         refuse: Answers at the door (`Intake.refuse`).
         shed: Answers everything that waits without deciding it (`Intake.shed`).
+        barrier: Where the host of a stepped world waits for its agents.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class OrchestratorActor:
         self._mailbox, self._held = intake.mailbox, intake.held
         # Bound once: a method around it would be one more call for each batch.
         self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
+        self.barrier = Barrier(intake)
         self._alarm = Alarm(clock, self._mailbox.wake)
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
@@ -91,8 +94,12 @@ class OrchestratorActor:
         self._mailbox.post_control(Command(act, reply))
         return await reply
 
-    async def step(self, dt_ns: int) -> list[Verdict]:
+    async def step(self, dt_ns: int, *, is_tick: bool = True) -> list[Verdict]:
         """Advance a stepped world: decide as one group all that waits and is due, then tick.
+
+        Args:
+            dt_ns: By how much.
+            is_tick: False where time comes to a moment between two ticks.
 
         Returns:
             The verdicts of the batches that waited, in order of arrival.
@@ -102,7 +109,7 @@ class OrchestratorActor:
         """
         self._intake.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
-        self._mailbox.post_control(Step(dt_ns, reply))
+        self._mailbox.post_control(Step(dt_ns, reply, is_tick))
         return await reply
 
     async def remove_agent(self, agent_id: str) -> None:
@@ -162,6 +169,16 @@ class OrchestratorActor:
 
     def __len__(self) -> int:
         return len(self._intake)
+
+    @property
+    def held(self) -> int:
+        """How many batches the next step decides."""
+        return len(self._held)
+
+    @property
+    def is_paused(self) -> bool:
+        """No batches are decided, and time stands still where the host moves it."""
+        return self._mailbox.is_paused
 
     # the loop
 
@@ -227,7 +244,7 @@ class OrchestratorActor:
         if isinstance(message, Step) and self._mailbox.is_paused:
             result = ValueError("the world is paused, and time with it; resume it before a step")
         elif isinstance(message, Step):
-            result = self._step(message.dt_ns, turn)
+            result = self._step(message, turn)
         else:
             try:
                 result = message.act(self._kernel)
@@ -235,13 +252,14 @@ class OrchestratorActor:
                 result = error
         turn.replies.append((message.reply, result))
 
-    def _step(self, dt_ns: int, turn: Turn) -> list[Verdict]:
+    def _step(self, step: Step, turn: Turn) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         while len(self._mailbox):  # posted before the step, so answered before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
-        now_ns = self._advance(dt_ns)
+        now_ns = self._advance(step.dt_ns)
         verdicts = self._decide(self._held.take(len(self._held)), now_ns, turn)
-        self._kernel.tick(now_ns / SECOND_NS)
+        if step.is_tick:
+            self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
     def _decide(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Verdict]:
@@ -272,7 +290,7 @@ class OrchestratorActor:
             return True
         if batch.valid_for_ns is None:
             return False
-        waited_ns = now_ns - waiting.since_ns
+        waited_ns = self._mailbox.waited_ns(waiting, now_ns)
         if waited_ns <= batch.valid_for_ns:
             return False
         refused = self.refuse(timed_out(waited_ns, batch.valid_for_ns), batch.dry_run)

@@ -109,5 +109,13 @@ class HostClock(Clock, Protocol):
         """Move simulated time forward and give the new one."""
 
 
+@runtime_checkable
+class DilatingClock(Clock, Protocol):
+    """A clock whose simulated time runs slower than the machine's while much waits."""
+
+    def follow(self, wait_ns: int) -> bool:
+        """Take in how long a batch that comes now would wait; True while time runs slower."""
+
+
 EffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]
 """Runs one effect and returns its output as plain JSON; raising means that it failed."""

@@ -6,8 +6,8 @@ orchestrator take, or half of what may, they are given out in turns among their 
 leaves free. Both end when those are gone: so fairness costs nothing where there is no crowd.
 
 There is a policy for what comes under load (`backpressure`), and a queue for each policy: here
-`reject`, the plain one; `wait` in `queue_waiting.py`, `shed_lowest` in `queue_shedding.py`. Where
-nothing stands against a batch, all three do the same.
+`reject`, the plain one; `wait` in `queue_waiting.py`, `dilate` in `queue_dilating.py`,
+`shed_lowest` in `queue_shedding.py`. Where nothing stands against a batch, all four do the same.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,9 @@ from placet.schemas.refusal import RefusalCode
 if TYPE_CHECKING:
     import asyncio
 
-Backpressure: TypeAlias = Literal["reject", "wait", "shed_lowest"]
+    from placet.schemas.batch import CheckedBatch
+
+Backpressure: TypeAlias = Literal["reject", "wait", "shed_lowest", "dilate"]
 
 _GROUPS_IN_ORDER: Final = 4
 """As many groups may wait in order of coming before they wait in turns."""
@@ -42,10 +44,11 @@ class Command(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Advance a stepped world by so many nanoseconds."""
+    """Advance a stepped world by so many nanoseconds, and tick."""
 
     dt_ns: int
     reply: "asyncio.Future[Any]"
+    is_tick: bool = True
 
 
 class BatchQueue(Mailbox[Waiting, Command | Step]):
@@ -155,6 +158,19 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
     def in_line(self) -> int:
         """How many stand in line besides those that are in the queue."""
         return 0
+
+    def waited_ns(self, waiting: Waiting, now_ns: int) -> int:
+        """Say how long a batch has waited, by the time that its `valid_for_s` is counted in.
+
+        Args:
+            waiting: The batch.
+            now_ns: Monotonic time.
+        """
+        return now_ns - waiting.since_ns
+
+    def batches(self) -> "list[CheckedBatch]":
+        """Give all that wait in the queue, owner by owner or as they came."""
+        return [waiting.batch for waiting in (*self._turns, *self._lane)]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
         """Give the replies of all who wait, in line too."""

@@ -20,6 +20,7 @@ from placet.actors.ports import Clock
 from placet.actors.queue import BatchQueue
 from placet.actors.queue_turns import Turns
 from placet.actors.waiting import Waiting
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -70,7 +71,7 @@ class WaitingQueue(BatchQueue):
         self._line = Turns()
         self._places: dict[asyncio.Future[Any], Waiting] = {}
         self._line_bytes = 0
-        # By the loop's time, earliest first; those that have left are passed over.
+        # By `_time`, earliest first; those that have left are passed over.
         self._deadlines: list[tuple[float, int, asyncio.Future[Any]]] = []
         self._bell: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -162,6 +163,10 @@ class WaitingQueue(BatchQueue):
         """How many stand in line."""
         return len(self._places)
 
+    def batches(self) -> list[CheckedBatch]:
+        """Give all that wait, in line too."""
+        return [*super().batches(), *(waiting.batch for waiting in self._line)]
+
     def replies(self) -> list[asyncio.Future[Any]]:
         """Give the replies of all who wait, in line too."""
         return [*super().replies(), *self._places]
@@ -180,15 +185,19 @@ class WaitingQueue(BatchQueue):
         self._timer = None
         self.let_in()
 
+    def _time(self) -> float:
+        """Give the time that deadlines are counted in, seconds."""
+        return asyncio.get_running_loop().time()
+
     def _set_deadline(self, waiting: Waiting) -> None:
-        deadlines, loop = self._deadlines, asyncio.get_running_loop()
+        deadlines = self._deadlines
         if len(deadlines) > 2 * len(self._places) + _GONE_MAX:
             deadlines = [one for one in deadlines if one[2] in self._places]
             heapify(deadlines)
             self._deadlines = deadlines
-        ends = loop.time() + self._patience_ns(waiting) / SECOND_NS
+        ends = self._time() + self._patience_ns(waiting) / SECOND_NS
         heappush(deadlines, (ends, waiting.number, waiting.reply))
-        if self._bell is None or ends < self._bell.when():
+        if self._bell is None or deadlines[0][2] is waiting.reply:
             self._ring_at(ends)
 
     def _ring_at(self, ends: float) -> None:
@@ -200,7 +209,7 @@ class WaitingQueue(BatchQueue):
         """Answer those whose deadline has come, and set the bell for the next."""
         self._bell = None
         deadlines, places = self._deadlines, self._places
-        now = max(now, asyncio.get_running_loop().time())
+        now = max(now, self._time())
         while deadlines and (deadlines[0][0] <= now or deadlines[0][2] not in places):
             reply = heappop(deadlines)[2]
             if reply in places:
@@ -213,7 +222,7 @@ class WaitingQueue(BatchQueue):
         self._line.discard(waiting)
         self._forget(waiting)
         if not waiting.reply.done():  # else withdrawn in the same moment
-            waited_ns = self._clock.monotonic_ns() - waiting.since_ns
+            waited_ns = self.waited_ns(waiting, self._clock.monotonic_ns())
             refusal = timed_out(waited_ns, self._patience_ns(waiting))
             waiting.reply.set_result(self._refuse(refusal, waiting.batch.dry_run))
 

@@ -42,6 +42,14 @@ class Scene:
         """Say how near an entity is to an agent: 1 is here, 0 is infinitely far."""
         return self.sighting.nearness(self.published.state, agent_id, ref)
 
+    def distance(self, agent_id: str, ref: Ref) -> float | None:
+        """Say how far an entity is from an agent; None where that is not known."""
+        return self.sighting.distance(self.published.state, agent_id, ref)
+
+    def body_of(self, agent_id: str) -> Ref | None:
+        """Name an agent's own entity; None where agents have none."""
+        return self.sighting.body_of(agent_id)
+
     def left(self, ref: Ref) -> Change:
         """Say that an entity is out of sight; nothing of why, which may be hidden."""
         return Change(f"{ref.collection}/{ref.entity}", "leave", self.published.seq, "", None)

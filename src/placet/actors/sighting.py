@@ -92,6 +92,17 @@ class Sighting:
         way = self._ways.get(_of(ref))
         return 1.0 if way is None else way.sight.nearness(state, agent_id, ref)
 
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Say how far an entity is from an agent; None where no sight can measure it."""
+        way = self._ways.get(_of(ref))
+        return None if way is None else way.sight.distance(state, agent_id, ref)
+
+    def body_of(self, agent_id: str) -> Ref | None:
+        """Name an agent's own entity; None where no sight knows of one."""
+        bodies = (way.sight.body for way in self._ways.values() if way.sight.body)
+        body = next(bodies, None)
+        return None if body is None else Ref(body, agent_id)
+
     def listeners(self, agent_id: str) -> AgentIds | None:
         """Name who may see an agent's own entity, and so may hear it; None is everyone."""
         if self._is_judged_by_anything:

@@ -18,11 +18,13 @@ class Waiting:
         queued_ns: When it came into the queue; later than that where it stood in line before.
         incarnation: Of the agent whose handle posted it; None where the operator did.
         number: Which it was of those that wait for their turn; set when it does.
+        simulated_ns: When it was posted, in simulated time; set where deadlines are.
     """
 
-    __slots__ = ("batch", "incarnation", "number", "queued_ns", "reply", "since_ns")
+    __slots__ = ("batch", "incarnation", "number", "queued_ns", "reply", "simulated_ns", "since_ns")
 
     number: int
+    simulated_ns: int
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, Settlement
+from placet.schemas.effect import Delivery, Effect, Settlement
 from placet.schemas.identity import is_kind_name
 from placet.schemas.intent import Intent
 
@@ -159,6 +159,25 @@ class Kind:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handling:
+    """How effects of one kind are handled, where a domain brings what does it.
+
+    Attributes:
+        handler: Runs one effect and gives its output; it runs in a thread.
+        delivery: What a second attempt would do outside.
+        on_in_doubt: Finds out what became of an effect that was cut off.
+        attempts_max: After so many that failed it is given up; None is what is usual.
+        seconds_max: How long one attempt may take; None is what is usual.
+    """
+
+    handler: Callable[[Effect], Json]
+    delivery: Delivery
+    on_in_doubt: Callable[[Effect], Settlement | None] | None = None
+    attempts_max: int | None = None
+    seconds_max: float | None = None
+
+
 class Follower(Protocol):
     """Whom a change may concern, kept up to date change by change beside the published state.
 
@@ -203,6 +222,9 @@ class Sight(Protocol):
     def nearness(self, state: "State", agent_id: str, ref: Ref) -> float:
         """Say how near it is, from 0 to 1: what is nearer is told first where not all can be."""
 
+    def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
+        """Say how far it is, in the world's own unit; None where that cannot be measured."""
+
     def borne_by(self, state: "State", ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one: what it holds, or says."""
 
@@ -220,6 +242,10 @@ class Domain(Protocol):
         kinds: What agents may propose.
         guide: What a planner must know of it, in a few sentences.
         commands: Sentences that are intents.
+        executors: Where its effects' executors are, as `module:function`: it is called with the
+            domain as a world is opened, and gives a `Handling` for each kind of effect, or None
+            for one that nobody can run here. Empty: whoever opens the world registers them. By
+            name, for a domain imports nothing impure.
         sight: Who may see what, where it is composed of policies (`placet.kernel.sight`): an
             observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
 
@@ -231,6 +257,7 @@ class Domain(Protocol):
     kinds: Sequence[Kind]
     guide: str = ""
     commands: Sequence[Command] = ()
+    executors: str = ""
     sight: "Sight | None" = None
 
     def settings(self) -> Mapping[str, Json] | None:

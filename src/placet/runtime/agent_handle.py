@@ -13,9 +13,11 @@ from placet.actors.ticket import Ticket
 from placet.actors.watches import ForeignChange
 from placet.kernel.kernel import Kernel
 from placet.runtime.intent_errors import RaisesRefusals
+from placet.runtime.simulated_time import Sleeps
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import Observation, View
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY = 10
 
 
-class AgentHandle(RaisesRefusals):
+class AgentHandle(RaisesRefusals, Sleeps):
     """Speaks for one agent, and for no other.
 
     Attributes:
@@ -143,7 +145,11 @@ class AgentHandle(RaisesRefusals):
         self._world.roster.look(self.agent_id)
 
     async def observe(
-        self, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+        self,
+        *,
+        bytes_max: int | None = None,
+        limits: ObserverLimits | None = None,
+        latency: Latency | None = None,
     ) -> AsyncGenerator[Observation, None]:
         """Observe: a snapshot, then deltas as the world changes in the agent's eyes, until closed.
 
@@ -151,11 +157,14 @@ class AgentHandle(RaisesRefusals):
             bytes_max: Budget of one observation: what does not fit comes late, the far after the
                 near. None is no budget.
             limits: How much may wait for this observer; what does not fit becomes a snapshot.
+            latency: How late all is shown, one's own doing too, in simulated time: `Constant`,
+                `Uniform` or `ByDistance` of `placet.schemas.latency`. `refresh_view` is not late.
 
         Raises:
             PermissionDeniedError: The agent was removed.
         """
-        async with self.observer(bytes_max=bytes_max, limits=limits) as observer:
+        eyes = self.observer(bytes_max=bytes_max, limits=limits, latency=latency)
+        async with eyes as observer:
             while (observation := await observer.next()) is not None:
                 self.view_seq = max(self.view_seq, observation.view_seq)
                 yield observation
@@ -163,14 +172,19 @@ class AgentHandle(RaisesRefusals):
                 self._refuse()
 
     def observer(
-        self, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+        self,
+        *,
+        bytes_max: int | None = None,
+        limits: ObserverLimits | None = None,
+        latency: Latency | None = None,
     ) -> Observer:
         """Give the agent's eyes, an async context manager: `next` gives what `observe` gives."""
 
         def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
             return self._world.actor.command(lambda kernel: act(self._checked(kernel)))
 
-        return self._world.observing.observer(self.agent_id, begin, limits, bytes_max)
+        observing = self._world.observing
+        return observing.observer(self.agent_id, begin, limits, bytes_max, latency)
 
     def _post(self, batch: object, dry_run: bool) -> "asyncio.Future[Verdict]":
         return self._world.actor.post(

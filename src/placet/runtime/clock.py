@@ -6,6 +6,14 @@ one of them goes forward or stands still.
 
 import time
 from collections.abc import Callable
+from typing import Final
+
+from placet.actors.dilation import Dilation
+
+_BEGIN_NS: Final = 10_000_000
+"""A first slowing is as if the load had come so long ago: time is not torn down at once."""
+
+_NEWS_NS: Final = 1_000_000_000
 
 
 class RealtimeClock:
@@ -30,6 +38,60 @@ class RealtimeClock:
     def monotonic_ns(self) -> int:
         """Give the machine's monotonic time."""
         return self._machine_ns()
+
+
+class DilatedClock(RealtimeClock):
+    """Simulated time runs with the machine's, or slower by a factor that follows the load.
+
+    It never goes back and never leaps: a new factor holds from the present on.
+
+    Args:
+        start_ns: As of `RealtimeClock`.
+        dilation: Chooses the factor.
+        monotonic_ns: The machine's clock; a test hands in its own.
+        on_news: Told when the factor halved or doubled, once a second, and when it is 1 again.
+    """
+
+    _PARTS = 1_000_000
+
+    def __init__(
+        self,
+        start_ns: int = 0,
+        dilation: Dilation | None = None,
+        *,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        on_news: Callable[[Dilation, int], None] = lambda _dilation, _wait_ns: None,
+    ) -> None:
+        super().__init__(start_ns, monotonic_ns=monotonic_ns)
+        self.dilation = dilation or Dilation()
+        self._on_news = on_news
+        self._told_ns = monotonic_ns() - _NEWS_NS
+        self._set_ns = monotonic_ns()  # when the present factor was set, and the time it was then
+        self._then_ns = start_ns
+        self._parts = self._PARTS  # in whole parts, so that a sum of times is exact
+
+    def now_ns(self) -> int:
+        """Give the simulated time."""
+        return self._then_ns + (self._machine_ns() - self._set_ns) * self._parts // self._PARTS
+
+    def follow(self, wait_ns: int) -> bool:
+        """Take in how long a batch that comes now would wait; True while time runs slower."""
+        machine_ns = self._machine_ns()
+        elapsed_ns = machine_ns - self._set_ns if self._parts < self._PARTS else _BEGIN_NS
+        factor = self.dilation.follow(wait_ns, elapsed_ns)
+        self._then_ns += (machine_ns - self._set_ns) * self._parts // self._PARTS
+        self._set_ns = machine_ns
+        self._parts = max(1, round(factor * self._PARTS))
+        may_tell = machine_ns - self._told_ns >= _NEWS_NS or factor == 1.0
+        if may_tell and self.dilation.take_news():
+            self._told_ns = machine_ns
+            self._on_news(self.dilation, wait_ns)
+        return factor < 1.0
+
+    @property
+    def behind_ns(self) -> int:
+        """How far simulated time fell behind the machine's since the clock was made."""
+        return self._machine_ns() + self._offset_ns - self.now_ns()
 
 
 class SteppedClock:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
+from placet.actors.dilation import FACTOR_MIN, WAIT_MS, Dilation
 from placet.actors.queue import Backpressure
 from placet.runtime.snapshots.taking import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging_structlog import LOG_FORMATS, LOG_LEVELS
@@ -11,8 +12,8 @@ from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, QuotaSpec
 from placet.schemas.limits import Limits
 
-ClockName = Literal["realtime", "stepped"]
-CLOCKS = ("realtime", "stepped")
+ClockName = Literal["realtime", "stepped", "next_event"]
+CLOCKS: Final[tuple[ClockName, ...]] = get_args(ClockName)
 BACKPRESSURE: Final[tuple[Backpressure, ...]] = get_args(Backpressure)
 
 
@@ -24,7 +25,11 @@ class OrchestratorConfig:
         store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
             `?synchronous=full|normal|off` for SQLite; `postgresql://user@host/db?world=town`.
         seed: Of ties and draws, 0..2**64-1.
-        clock: `realtime`, or `stepped`: time moves only by `step(dt)`.
+        clock: `realtime`; `stepped`: time moves only by `step(dt)`; `next_event`: it jumps to what
+            is due next, once nobody has anything to do.
+        tick_s: In a `next_event` world: let what moves by itself move so often; None is never.
+        moment_rounds_max: There: how often what is posted may be decided at one moment.
+        moment_seconds_max: There: how many real seconds one thought may hold up time.
         staleness_threshold: Refuse what is more than this many seqs behind; None is off, 0 strict.
         quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
         world_quota: The same for all agents together.
@@ -33,7 +38,11 @@ class OrchestratorConfig:
         mailbox_bytes_max: How many bytes they may have together.
         backpressure: What becomes of a batch that comes under load. `reject`: it is refused, and
             told when to retry. `wait`: its submitter waits in line, within its `valid_for_s`.
-            `shed_lowest`: it takes the place of one of lower priority, if there is one.
+            `shed_lowest`: it takes the place of one of lower priority, if there is one. `dilate`:
+            it waits in line, and simulated time runs slower until that is short again; its
+            `valid_for_s` is simulated. For `realtime` alone.
+        dilation_wait_ms: How long a batch may wait before time runs slower.
+        dilation_factor_min: The slowest: so many simulated seconds in one of the machine.
         world: Name of the world; part of every effect key.
         standby: Where another process writes the store, wait until that one is gone, folding what
             it writes, and open the world then. Needs a store that can tell: `postgresql://`.
@@ -54,6 +63,9 @@ class OrchestratorConfig:
     store: str = "memory://"
     seed: int = 0
     clock: ClockName = "realtime"
+    tick_s: float | None = None
+    moment_rounds_max: int = 10_000
+    moment_seconds_max: int = 600
     staleness_threshold: int | None = None
     quotas: Mapping[str, Mapping[str, float] | QuotaSpec] = field(default_factory=dict)
     world_quota: Mapping[str, float] | QuotaSpec | None = None
@@ -61,6 +73,8 @@ class OrchestratorConfig:
     mailbox_batches_max: int | None = None
     mailbox_bytes_max: int | None = None
     backpressure: Backpressure = "reject"
+    dilation_wait_ms: int = WAIT_MS
+    dilation_factor_min: float = FACTOR_MIN
     world: str = "world"
     standby: bool = False
     snapshot_every_seqs: int | None = EVERY_SEQS
@@ -85,8 +99,29 @@ class OrchestratorConfig:
         ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        if self.backpressure == "dilate" and self.clock != "realtime":
+            raise ValueError(
+                "backpressure 'dilate' slows a time that runs by itself: it needs "
+                f"clock='realtime', got {self.clock!r}"
+            )
+        self.dilation()
+        self._check_moments()
         self._check_snapshots()
         self.kernel_config()
+
+    def _check_moments(self) -> None:
+        tick_s = self.tick_s
+        if tick_s is not None and self.clock != "next_event":
+            raise ValueError(
+                f"tick_s is of a world with clock='next_event', got {self.clock!r}; a stepped one "
+                "ticks at each step"
+            )
+        if tick_s is not None and not 1e-9 <= tick_s < 1e9:  # noqa: PLR2004  # a nanosecond, 30 years
+            raise ValueError(f"tick_s must be None or seconds above 0, got {tick_s!r}")
+        for name in ("moment_rounds_max", "moment_seconds_max"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{name} must be an int >= 1, got {value!r}")
 
     def _check_snapshots(self) -> None:
         every, kept = self.snapshot_every_seqs, self.snapshots_kept
@@ -99,6 +134,14 @@ class OrchestratorConfig:
                 "compact_log removes what snapshots hold: it needs a store on disk and "
                 f"snapshot_every_seqs, got store {self.store!r} and {every!r}"
             )
+
+    def dilation(self) -> Dilation:
+        """Make what chooses how fast time runs under `dilate`.
+
+        Raises:
+            ValueError: A value is not as it must be.
+        """
+        return Dilation(self.dilation_wait_ms, self.dilation_factor_min)
 
     def kernel_config(self) -> KernelConfig:
         """Give the part that the kernel decides by.

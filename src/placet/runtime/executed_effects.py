@@ -1,9 +1,15 @@
 """The face by which an open world executes effects."""
 
+from collections.abc import Iterable
 from functools import partial
 
+from anyio import to_thread
+
 from placet.actors.executing import Terms
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
 from placet.runtime.executors.branched import Live, Simulated, handler_in
+from placet.runtime.executors.brought import handlings_of
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
 from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.schemas.attempt import Backoff
@@ -52,8 +58,9 @@ class ExecutesEffects:
             kind: As the domain's kinds declare it.
             handler: Gets the effect and returns its output as plain JSON; raising is a failed
                 attempt. An async function runs in the event loop, a plain one in a thread,
-                `InProcess(function)` in another process. In a world that was forked it comes as
-                `Simulated(handler)` or `Live(handler)`.
+                `InProcess(function)` in another process, `DbosWorkflow(workflow)` in steps that
+                outlive a crash. In a world that was forked it comes as `Simulated(handler)` or
+                `Live(handler)`.
             delivery: What a second attempt would do outside: `pure`, `idempotent`, `keyed` (the
                 callee knows the key), or harm: `at_most_once`.
             concurrency: How many run at a time.
@@ -84,6 +91,32 @@ class ExecutesEffects:
         )
         run = handler_in(world.branch, kind, handler, credits_max)
         await world.executors.register(kind, run, terms)
+
+    async def _register_brought(self, domains: Iterable[Domain]) -> None:
+        """Register the executors that domains bring; what nobody can run here is refused.
+
+        The log may say otherwise: an executor of an earlier life is expected to come back.
+
+        Raises:
+            PlacetError: One of them cannot serve here, and says why.
+        """
+        actor, is_fork = self._open.actor, self._open.branch is not None
+        for domain in domains:
+            if not domain.executors:
+                continue
+            found = await to_thread.run_sync(partial(handlings_of, domain, is_fork=is_fork))
+            for kind, handling in found.items():
+                if handling is None:
+                    await actor.command(partial(_without_executor, kind))
+                    continue
+                await self.register_executor(
+                    kind,
+                    Simulated(handling.handler) if is_fork else handling.handler,
+                    delivery=handling.delivery,
+                    attempts_max=handling.attempts_max,
+                    seconds_max=handling.seconds_max,
+                    on_in_doubt=handling.on_in_doubt,
+                )
 
     async def unregister_executor(self, kind: str) -> None:
         """Refuse effects of a kind from here on, and let those that run finish.
@@ -147,3 +180,7 @@ class ExecutesEffects:
         world = self._open
         settlement, now = Settlement(key, succeeded, output), world.clock.now_ns() / SECOND_NS
         return await world.actor.command(lambda kernel: kernel.settle(settlement, now))
+
+
+def _without_executor(kind: str, kernel: Kernel) -> None:
+    kernel.change_executor(kind, None)

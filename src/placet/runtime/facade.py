@@ -29,6 +29,7 @@ from placet.runtime.open_world import OpenWorld, in_thread_if
 from placet.runtime.plugins import default_domain
 from placet.runtime.proposals import AnswersProposers
 from placet.runtime.running_agents import RunsAgents
+from placet.runtime.simulated_time import KeepsTime
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.state_path import state_at
@@ -38,7 +39,6 @@ from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogStart
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
@@ -56,6 +56,7 @@ class Orchestrator(
     RunsAgents,
     ShowsAgents,
     BranchesWorlds,
+    KeepsTime,
     AnswersProposers,
 ):
     """One world: its state, its log, its actors. Use it as an async context manager.
@@ -96,6 +97,7 @@ class Orchestrator(
         self._world = OpenWorld(self.config, log, epoch, kernel, records, recovery=recovery)
         try:
             await self._world.start()
+            await self._register_brought(self.domains)
         except BaseException:
             await self.close()
             self._world = None
@@ -241,23 +243,6 @@ class Orchestrator(
         """Take back `pause` and `drain`."""
         await self._open.actor.resume()
 
-    # time
-
-    async def step(self, dt: float) -> list[Verdict]:
-        """Advance a stepped world by `dt` simulated seconds and decide all that is due.
-
-        Returns:
-            The verdicts of the batches that waited, in order of arrival.
-
-        Raises:
-            ValueError: The world is not stepped, or `dt` is negative or not finite.
-        """
-        if self.config.clock != "stepped":
-            raise ValueError("only a stepped world is stepped; set clock='stepped'")
-        if not 0 <= dt < 2**63 / SECOND_NS:
-            raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
-        return await self._open.actor.step(round(dt * SECOND_NS))
-
     # reading
 
     @property
@@ -279,11 +264,6 @@ class Orchestrator(
     def records(self) -> int:
         """How many records the log has durably; the next one will have this ordinal."""
         return self._open.committer.durable_records
-
-    @property
-    def sim_time(self) -> float:
-        """Simulated time, seconds."""
-        return self._open.clock.now_ns() / SECOND_NS
 
     async def state(self, path: str = "") -> Json:
         """Copy the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from placet.kernel.kernel import Kernel
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.errors import AgentError
+from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import Observation
 
@@ -20,7 +21,12 @@ class ShowsAgents:
         raise NotImplementedError
 
     async def observe(
-        self, agent_id: str, *, bytes_max: int | None = None, limits: ObserverLimits | None = None
+        self,
+        agent_id: str,
+        *,
+        bytes_max: int | None = None,
+        limits: ObserverLimits | None = None,
+        latency: Latency | None = None,
     ) -> AsyncGenerator[Observation, None]:
         """Observe as an agent, as its handle does; it ends with the world, or with the agent.
 
@@ -28,6 +34,7 @@ class ShowsAgents:
             agent_id: Through whose eyes.
             bytes_max: Budget of one observation.
             limits: How much may wait.
+            latency: How late all is shown, in simulated time.
 
         Raises:
             AgentError: There is no such agent.
@@ -40,7 +47,7 @@ class ShowsAgents:
                 raise AgentError(f"there is no agent {agent_id!r}; register it first")
 
         await world.actor.command(check)
-        observing = world.observing
-        async with observing.observer(agent_id, world.actor.command, limits, bytes_max) as observer:
+        eyes = world.observing.observer(agent_id, world.actor.command, limits, bytes_max, latency)
+        async with eyes as observer:
             while (observation := await observer.next()) is not None:
                 yield observation

@@ -17,7 +17,9 @@ from anyio import to_thread
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.counters import Counters
+from placet.actors.dilation import Dilation
 from placet.actors.executors import Executors
+from placet.actors.late_observer import Time
 from placet.actors.observing import Observing
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock, EventLog
@@ -29,15 +31,16 @@ from placet.actors.watches import Watches
 from placet.kernel.kernel import Kernel
 from placet.kernel.replay import Replayer
 from placet.kernel.state import State
-from placet.runtime.clock import RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.keeper import SnapshotKeeper
 from placet.runtime.snapshots.process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.stores.event_log_url import environment_of
+from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Branched
 from placet.schemas.verdict import Verdict
 
@@ -84,7 +87,9 @@ class OpenWorld:
         self.kernel = kernel
         self.limits = limits
         self.handle_numbers = count(1)
-        self.clock = clock or _clock_of(config, kernel.ledger.now_ns)
+        start_ns = kernel.ledger.now_ns
+        self.time = WorldTime(config, start_ns, clock, self._on_dilated, self._on_stall)
+        self.clock, self.sleepers = self.time.clock, self.time.sleepers
         self.counters = Counters(kernel.registry.kinds)
         self.publisher = Publisher(log, limits.subscriber_events_max)
         self.committer = Committer(
@@ -100,7 +105,7 @@ class OpenWorld:
             on_group=self._on_group if config.log_level in {"debug", "info"} else None,
         )
         self.viewer = Viewer(kernel)
-        self.observing = Observing(kernel.registry, self._on_error)
+        self.observing = self._make_observing(kernel)
         self.supervisor = Supervisor(limits, self.clock, self._on_fault)
         self.roster = Roster(
             self.supervisor, kernel.ledger.agents, self._suspend, self._on_given_up
@@ -139,6 +144,9 @@ class OpenWorld:
             self._keeper.note(records, seq)
             self.supervisor.start("snapshots", self._keeper.run, _let_be)
         await self.actor.command(_nothing)
+        if self.time.company is not None:
+            run = self.time.next_event(self.kernel, self.actor, self.executors).run
+            self.supervisor.start("time", run, self._on_escalation, restarts=False)
         if self.config.metrics_port is not None:
             from placet.runtime.telemetry.metrics_prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
 
@@ -198,6 +206,7 @@ class OpenWorld:
             "records": self.committer.durable_records,
             "agents": len(self.kernel.ledger.agents),
             "waiting": len(self.actor),
+            "time": {**self.time.statistics(), "late": self.actor.barrier.lates},
             "outbox": len(self.kernel.ledger.outbox),
             "effects": self.executors.statistics(),
             "observers": self._count_observers(),
@@ -226,6 +235,12 @@ class OpenWorld:
             self.executors.take(commit.effects)
         if self.executors.is_awaited:
             self.executors.tell()
+        if self.time.company is not None:
+            self.time.company.nudge()
+
+    def _make_observing(self, kernel: Kernel) -> Observing:
+        time = Time(self.clock.now_ns, self.sleepers.sleep_until, kernel.config.seed)
+        return Observing(kernel.registry, self._on_error, time)
 
     def _make_keeper(self) -> SnapshotKeeper | None:
         """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
@@ -248,9 +263,13 @@ class OpenWorld:
         self._is_ending = True
         self.observing.close()
         self.executors.end(self.committer.failure)
+        self.sleepers.end(self.committer.failure)
+        self.actor.barrier.end()
 
     def _watch(self) -> None:
         counters, kernel = self.counters, self.kernel
+        counters.watch("time_dilation", self.time.factor)
+        counters.watch("barrier_late", lambda: self.actor.barrier.lates)
         counters.watch("seq", lambda: self.committer.durable_seq)
         counters.watch("agents", lambda: len(kernel.ledger.agents))
         counters.watch("log_bytes", self.log.size_bytes)
@@ -274,6 +293,12 @@ class OpenWorld:
 
     def _on_group(self, verdicts: Sequence[Verdict]) -> None:
         self._reports.group(verdicts)
+
+    def _on_dilated(self, dilation: Dilation, wait_ns: int) -> None:
+        self._reports.dilated(dilation.factor, wait_ns / SECOND_NS)
+
+    def _on_stall(self, stalled: PlacetError) -> None:
+        self._reports.warning(str(stalled))
 
     def _state_to_judge_by(self) -> State:
         """Give what is published, where there is a copy of it, else the state as it is now."""
@@ -309,10 +334,6 @@ class OpenWorld:
         self.committer.fail(failure)
         self.actor.shed("the world has failed")
         self._end()
-
-
-def _clock_of(config: OrchestratorConfig, start_ns: int) -> Clock:
-    return SteppedClock(start_ns) if config.clock == "stepped" else RealtimeClock(start_ns)
 
 
 def _nothing(kernel: Kernel) -> None:

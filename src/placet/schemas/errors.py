@@ -119,6 +119,10 @@ class ClosedError(PlacetError):
     """The world is not open: it has not started, has stopped, or has failed."""
 
 
+class TimeStalledError(PlacetError):
+    """Simulated time cannot go on: somebody who lives in it neither sleeps nor ends."""
+
+
 _BY_STAGE: Final[Mapping[Stage, type[PlacetError]]] = {
     Stage.DOOR: BackpressureError,
     Stage.STRUCTURE: IntentError,

@@ -5,7 +5,6 @@ import re
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.design import (
-    EXECUTORS,
     Action,
     ActionPlan,
     ActionType,
@@ -14,15 +13,8 @@ from placet.domains.design import (
     batch_of,
 )
 from placet.domains.design.projection import project
+from placet.domains.design.vocabulary import RUN_EFFECT
 from tests.domains.design.desk import VESSEL, put
-
-
-async def open_executors(orchestrator):
-    async def run(effect):
-        return EXECUTORS[effect.kind](effect.payload)
-
-    for kind in EXECUTORS:
-        await orchestrator.register_executor(kind, run)
 
 
 def plan(n, version, *actions):
@@ -32,7 +24,6 @@ def plan(n, version, *actions):
 async def test_plans_phases_and_exports_in_an_orchestrator(tmp_path):
     config = OrchestratorConfig(store=f"sqlite:///{tmp_path}/ship.db")
     async with Orchestrator(Design(design_id="ship"), config) as orchestrator:
-        await open_executors(orchestrator)
         ann = await orchestrator.register_agent("ann")
         await orchestrator.register_agent("bob", role="operator")
         sets = [put(path, value) for path, value in VESSEL.items()]
@@ -52,7 +43,6 @@ async def test_plans_phases_and_exports_in_an_orchestrator(tmp_path):
 
     async with Orchestrator(Design(design_id="ship"), config) as orchestrator:
         assert await orchestrator.digest() == digest
-        await open_executors(orchestrator)
         ann = await orchestrator.register_agent("ann")
         undo = ann.intent("design.undo")
         assert (await ann.submit([undo])).admitted
@@ -92,6 +82,7 @@ async def test_events_and_audit_are_projected_from_the_orchestrators_log():
 
 async def test_without_executors_a_run_is_refused_as_unregistered():
     async with Orchestrator(Design()) as orchestrator:
+        await orchestrator.unregister_executor(RUN_EFFECT)
         ann = await orchestrator.register_agent("ann")
         verdict = await ann.submit([ann.intent("design.run_phases")])
         assert verdict.codes == ("tool_unregistered",)

@@ -32,6 +32,7 @@ class Design(Domain):
     """
 
     name = "design"
+    executors = "placet.domains.design.effects:executors_of"
 
     def __init__(
         self,

@@ -1,11 +1,7 @@
 """The effects of a design and the pure functions that run them, in whatever hands they are.
 
-A `StateManager` runs them at once. In an orchestrator they are the work of executors:
-
-    for kind in EXECUTORS:
-        await orchestrator.register_executor(
-            kind, lambda effect: EXECUTORS[effect.kind](thaw(effect.payload)), delivery="pure"
-        )
+A `StateManager` runs them at once. In an orchestrator they are the work of executors, which are
+registered as its world is opened (`Design.executors`).
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +10,7 @@ from typing import Final
 from placet.domains.design.exports import write_out
 from placet.domains.design.phase_results import run_phases
 from placet.domains.design.vocabulary import EXPORT_EFFECT, RUN_EFFECT
+from placet.kernel.domain import Domain, Handling
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Effect, Settlement
 
@@ -22,6 +19,15 @@ EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] 
     EXPORT_EFFECT: write_out,
 }
 """Kind of effect -> what runs it, from the effect's payload to its output."""
+
+
+def executors_of(_: Domain) -> Mapping[str, Handling]:
+    """Give what runs them in an orchestrator; what fails once would fail again."""
+    return {kind: Handling(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS}
+
+
+def _handle(effect: Effect) -> Json:
+    return EXECUTORS[effect.kind](thaw(effect.payload))
 
 
 def run_effect(effect: Effect) -> Settlement:

@@ -13,7 +13,7 @@ from typing import Final
 from placet.domains.world.settings import read_length
 from placet.domains.world.vocabulary import AGENTS, OBJECTS, SPEECH, Position
 from placet.kernel.domain import Ref, Sight
-from placet.kernel.sight.distance import Distance
+from placet.kernel.sight.distance import Distance, distance_between
 from placet.kernel.sight.policy import AllOf, AnyOf, Policy
 from placet.kernel.sight.relations import HiddenFields, Known, SameTeam
 from placet.kernel.state import State
@@ -30,16 +30,21 @@ def owner_of(state: State, ref: Ref) -> str | None:
     return None
 
 
+def place_of(state: State, ref: Ref) -> Position | None:
+    """Say where an entity is; what is carried or said is where its agent is."""
+    if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
+        place: Position | None = state.get(AGENTS, ref.entity, "position")
+        return place
+    owner = owner_of(state, ref)
+    at = ref if owner is None else Ref(AGENTS, owner)
+    return None if at.entity is None else state.get(at.collection, at.entity, "position")
+
+
 class _Near(Distance):
     """By distance: what is carried or said is where its agent is."""
 
     def place(self, state: State, ref: Ref) -> Position | None:
-        if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
-            place: Position | None = state.get(AGENTS, ref.entity, "position")
-            return place
-        owner = owner_of(state, ref)
-        at = ref if owner is None else Ref(AGENTS, owner)
-        return None if at.entity is None else state.get(at.collection, at.entity, "position")
+        return place_of(state, ref)
 
 
 class _Team(SameTeam):
@@ -82,6 +87,11 @@ class _Audible(Policy):
             return True
         team = said.get("team")
         return is_meant_for(state, agent_id, said["channel"], said.get("target_id"), team)
+
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Measure between places: a world has them, however far its agents see."""
+        here, there = place_of(state, Ref(AGENTS, agent_id)), place_of(state, ref)
+        return None if here is None or there is None else distance_between(here, there)
 
     def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Give what an agent carries and says: it moves with it, and is of its team."""

@@ -5,7 +5,7 @@ neighbors in these cells, before and after, and never the number of agents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from math import floor
+from math import dist, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -76,6 +76,11 @@ class Distance(Policy):
             return 1.0
         return 1.0 / (1.0 + _square(_point(here), _point(there)) / self.square)
 
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Measure from the agent's own entity; None if one of the two has no place."""
+        here, there = self.place(state, Ref(self.body, agent_id)), self.place(state, ref)
+        return None if here is None or there is None else distance_between(here, there)
+
     def follower(self) -> Follower:
         """Make a grid."""
         return _Grid(self)
@@ -135,6 +140,11 @@ class _Grid:
                     if (a - x) * (a - x) + (b - y) * (b - y) + (c - z) * (c - z) <= square:
                         near[ref] = None
         return near
+
+
+def distance_between(one: Place, other: Place) -> float:
+    """Measure between two places, of as many coordinates or fewer."""
+    return dist(_point(one), _point(other))
 
 
 def _square(one: _Point, other: _Point) -> float:

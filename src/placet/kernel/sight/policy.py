@@ -36,6 +36,10 @@ class Policy:
         """Say how near an entity is, from 0 to 1; 1 is here, or anywhere."""
         return 1.0
 
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Say how far an entity is; None where that cannot be measured."""
+        return None
+
     def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one."""
         return ()
@@ -76,6 +80,11 @@ class _Composed(Policy):
     def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
         """Ask the part to whom it is farthest."""
         return min(part.nearness(state, agent_id, ref) for part in self.parts)
+
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Ask the first part that can measure."""
+        measured = (part.distance(state, agent_id, ref) for part in self.parts)
+        return next((distance for distance in measured if distance is not None), None)
 
     def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Name what any of the parts names."""

@@ -18,9 +18,10 @@ from placet.runtime.facade import Orchestrator
 from placet.runtime.history.log_reader import Verification
 from placet.runtime.history.log_reader import verify as verify_log
 from placet.runtime.scenarios import Scenario, load
+from placet.runtime.scenarios.loading import split_override
 from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
-from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX
+from placet.runtime.scenarios.scenario import AGENTS_MAX, TICKS_MAX, ScenarioError
 from placet.runtime.snapshots.taking import EVERY_SEQS
 from placet.runtime.stores.event_log_url import file_of
 
@@ -130,6 +131,11 @@ def _begun(
     """Choose what to begin, and where."""
     if name is None:
         raise typer.BadParameter("expected a SCENARIO such as town, or --resume STORE")
+    for setting in settings:
+        try:
+            split_override(setting)
+        except ScenarioError as error:  # of no scenario: it is the command that is wrong
+            raise typer.BadParameter(str(error)) from error
     chosen = _chosen(name, agents, ticks, seed, settings)
     if store is None:
         return chosen, fresh_store(chosen.name)

@@ -54,6 +54,10 @@ def _figures(report: RunReport) -> list[tuple[str, str]]:
     p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
     if p50 is not None and p99 is not None:
         rows.append(("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after its batch was posted"))
+    if "factor" in report.time:
+        lowest, behind = report.time["factor_lowest"], report.time["behind_s"]
+        slow = f"{lowest:.2f} of the machine's at the slowest, {behind:.1f} s behind it in the end"
+        rows.append(("time", slow))
     rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
     return rows
 

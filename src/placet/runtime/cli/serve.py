@@ -12,6 +12,7 @@ from placet.runtime.cli.terminal import AsJson, CommandError, say_json
 from placet.runtime.collector_cpython import calm_collector
 from placet.runtime.credentials import Credentials
 from placet.runtime.http_api import create_app
+from placet.runtime.plugins import find_domain
 from placet.runtime.serve_config import ServeConfig
 from placet.runtime.settings import Settings
 from placet.runtime.stores.address_postgres import shown_url
@@ -33,6 +34,12 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     ] = None,
     assignments: SetOption = None,
     *,
+    sessions: Annotated[
+        bool,
+        typer.Option(
+            "--sessions", help="Keep conversations with agents beside it, and serve them."
+        ),
+    ] = False,
     standby: Annotated[
         bool,
         typer.Option("--standby", help="Wait until the world's writer is gone, then serve it."),
@@ -54,11 +61,13 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         serve__host=host,
         serve__port=port,
         serve__tokens=tokens,
+        serve__sessions=sessions or None,
     )
     known = _credentials(settings.serve)
-    app = create_app(
-        settings.make_domain(), settings.world, credentials=known, serve=settings.serve
-    )
+    domains = [settings.make_domain()]
+    if settings.serve.sessions:
+        domains.append(find_domain("session")())
+    app = create_app(domains, settings.world, credentials=known, serve=settings.serve)
     # After `create_app`, which says it better when the extra is missing.
     from placet.runtime.http_api.server import listen, run_server, url_of  # noqa: PLC0415
 

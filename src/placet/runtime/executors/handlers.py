@@ -5,6 +5,7 @@ from inspect import iscoroutinefunction
 from typing import TypeAlias, TypeVar, cast
 
 from placet.actors.ports import EffectHandler
+from placet.runtime.executors.executor_dbos import DbosWorkflow
 from placet.runtime.executors.executor_process import InProcess
 from placet.runtime.executors.executor_thread import ThreadHandler
 from placet.schemas.codec import Json
@@ -12,8 +13,8 @@ from placet.schemas.effect import Effect, Settlement
 
 T = TypeVar("T")
 
-AnyHandler: TypeAlias = EffectHandler | Callable[[Effect], Json] | InProcess
-"""An async function, a plain one, or one for another process."""
+AnyHandler: TypeAlias = EffectHandler | Callable[[Effect], Json] | InProcess | DbosWorkflow
+"""An async function, a plain one, one for another process, or a workflow of many steps."""
 AnyInDoubt: TypeAlias = (
     Callable[[Effect], Awaitable[Settlement | None]] | Callable[[Effect], Settlement | None]
 )
@@ -25,7 +26,7 @@ def as_handler(given: AnyHandler, concurrency: int) -> EffectHandler:
     Raises:
         ValueError: It cannot be called.
     """
-    if isinstance(given, InProcess):
+    if isinstance(given, InProcess | DbosWorkflow):
         return given.handler(concurrency)
     return awaitable(given, concurrency)
 
@@ -39,7 +40,9 @@ def awaitable(
         ValueError: It cannot be called.
     """
     if not callable(given):
-        raise ValueError(f"a handler is a function, or an InProcess of one; got {given!r}")
+        raise ValueError(
+            f"a handler is a function, an InProcess or a DbosWorkflow of one; got {given!r}"
+        )
     if iscoroutinefunction(given) or iscoroutinefunction(type(given).__call__):
         return cast("Callable[[Effect], Awaitable[T]]", given)
     return ThreadHandler(given, concurrency)

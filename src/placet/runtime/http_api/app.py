@@ -16,6 +16,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.credentials import Credentials, KnownToken, hash_of, new_token
 from placet.runtime.described import describe
 from placet.runtime.facade import Orchestrator
+from placet.runtime.guests import ROUTES, Guest, GuestBroken, guests
 from placet.runtime.http_api import agents, batches, health, problems, reading, stream
 from placet.runtime.http_api.door import HttpDoor
 from placet.runtime.http_api.head import HeadAsGet
@@ -24,12 +25,14 @@ from placet.runtime.http_api.request_id import HEADER, RequestId
 from placet.runtime.http_api.worlds import Worlds
 from placet.runtime.plugins import default_domain, find_domain
 from placet.runtime.serve_config import ServeConfig
+from placet.runtime.telemetry.reports_structlog import Reports
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
 
 _PREFIX = "/api/v1"
 _DESIGN = "design"
+_SESSION = "session"
 _DESCRIPTION = (
     "Agents propose batches of intents, one gate decides, and every decision has a reason."
 )
@@ -66,13 +69,31 @@ def build_app(
     _wrap(app, serve)
     for part in (batches, agents, reading, stream):
         app.include_router(part.router, prefix=_PREFIX)
-    if [one.name for one in domains] == [_DESIGN]:
+    names = [one.name for one in domains]
+    if names in ([_DESIGN], [_DESIGN, _SESSION]):
         from placet.runtime.http_api import designs  # noqa: PLC0415  # who serves none needs none
 
-        designs.add_to(app, door.worlds, domains[0], _PREFIX)
+        designs.add_to(app, door.worlds, domains, _PREFIX)
+    for guest in guests(ROUTES).values():
+        _add_guest(app, guest)
     app.include_router(health.router)
     _describe_by(app, domains)
     return app
+
+
+def _add_guest(app: FastAPI, guest: Guest) -> None:
+    """Serve what a guest brings; one that is broken is told of, and the others are served."""
+    try:
+        routes = guest.load()
+        if not callable(routes):
+            raise GuestBroken(f"{guest} is no function of an application, got {routes!r:.80}")
+    except GuestBroken as error:
+        config = app.state.door.worlds.first.config
+        Reports(config.log_format, config.log_level, config.world).warning(str(error))
+        return
+    router = routes(app)
+    if router is not None:
+        app.include_router(router, prefix=_PREFIX)
 
 
 @asynccontextmanager

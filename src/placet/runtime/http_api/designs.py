@@ -6,14 +6,13 @@ not come so far is answered as it is everywhere.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
-from placet.domains.design import EXECUTORS, Design, audit, project
+from placet.domains.design import Design, audit, project
 from placet.domains.design.phase_results import shown_phases
 from placet.domains.design.phase_states import PhaseState
 from placet.domains.design.phases import PHASES
@@ -32,8 +31,7 @@ from placet.runtime.http_api.plan_answers import Desk, answer_of, plan_schemas, 
 from placet.runtime.http_api.problems import Problem
 from placet.runtime.http_api.reading import durable_events
 from placet.runtime.http_api.worlds import Worlds
-from placet.schemas.codec import Json, thaw, to_json
-from placet.schemas.effect import Effect
+from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.verdict import Verdict
 
@@ -47,31 +45,22 @@ SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
 FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 
 
-def add_to(app: FastAPI, worlds: Worlds, design: Domain, prefix: str) -> None:
+def add_to(app: FastAPI, worlds: Worlds, domains: Sequence[Domain], prefix: str) -> None:
     """Serve designs: each is a world of its own, set up as the first one is."""
+    design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
     setup = design.setup
 
-    def make(name: str) -> Domain:
-        return Design(
+    def make(name: str) -> Sequence[Domain]:
+        made = Design(
             design_id=name, policy=setup.policy, fields=setup.fields, undo_max=setup.undo_max
         )
+        return [made, *beside]
 
     app.state.schemas = plan_schemas()
     worlds.make = make
     worlds.what = _WHAT
-    worlds.on_open = _register_executors
     app.include_router(router, prefix=prefix)
-
-
-async def _register_executors(world: Orchestrator) -> None:
-    for kind in EXECUTORS:
-        await world.register_executor(kind, _run, delivery="pure", attempts_max=1)
-
-
-async def _run(effect: Effect) -> Json:
-    """Run phases, or write a design out, off the loop: both are plain functions."""
-    return await to_thread.run_sync(EXECUTORS[effect.kind], thaw(effect.payload))
 
 
 @router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
@@ -279,7 +268,7 @@ async def _desk(
 
 
 def _setup(world: Orchestrator) -> Settings:
-    (domain,) = world.domains
+    domain, *_ = world.domains
     assert isinstance(domain, Design), "served where the domain is"
     return domain.setup
 

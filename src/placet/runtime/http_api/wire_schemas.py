@@ -56,7 +56,7 @@ _WORLD: Final = {
     "seq": _SEQ,
     "records": _SEQ,
     "sim_time": _NUMBER,
-    "clock": {"enum": ["realtime", "stepped"]},
+    "clock": {"enum": ["realtime", "stepped", "next_event"]},
 }
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {

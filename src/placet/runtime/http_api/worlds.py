@@ -19,7 +19,7 @@ from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Sequence
 
     from placet.kernel.domain import Domain
 
@@ -32,8 +32,7 @@ class Worlds:
     Attributes:
         first: The world that is there from the start.
         what: What a world made here is called.
-        make: Makes the domain of a world made here; None where there are none.
-        on_open: Called with each world once it is open.
+        make: Makes the domains of a world made here; None where there are none.
 
     Args:
         first: Not open yet.
@@ -43,8 +42,7 @@ class Worlds:
     def __init__(self, first: Orchestrator, limits: HttpLimits) -> None:
         self.what = "world"
         self.first = first
-        self.make: Callable[[str], Domain] | None = None
-        self.on_open: Callable[[Orchestrator], Awaitable[None]] | None = None
+        self.make: Callable[[str], Sequence[Domain]] | None = None
         self._count_max = limits.designs_max
         self._open: dict[str, Orchestrator] = {}
         self._making = asyncio.Lock()
@@ -108,8 +106,6 @@ class Worlds:
     async def _enter(self, world: Orchestrator) -> Orchestrator:
         await world.__aenter__()
         self._open[world.config.world] = world
-        if self.on_open is not None:
-            await self.on_open(world)
         return world
 
     def _beside(self, name: str) -> Orchestrator:

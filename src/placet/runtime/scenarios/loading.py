@@ -113,12 +113,23 @@ def _read(scenario: str | Path) -> tuple[str, str]:
         raise ScenarioError(str(path), "", problem) from None
 
 
-def _override(raw: dict[str, Json], override: str) -> None:
+def split_override(override: str) -> tuple[list[str], str]:
+    """Take an override apart: its path, and its value as text.
+
+    Raises:
+        ScenarioError: It is none.
+    """
     key, equals, text = override.partition("=")
     path = key.strip().split(".")
-    source = f"--set {override}"
     if not equals or not all(path):
-        raise ScenarioError(source, "", "expected key=value, such as agents.folk.count=20")
+        problem = "expected key=value, such as agents.folk.count=20"
+        raise ScenarioError(f"--set {override}", "", problem)
+    return path, text
+
+
+def _override(raw: dict[str, Json], override: str) -> None:
+    path, text = split_override(override)
+    source = f"--set {override}"
     _check_path(raw, path, source)
     table = raw
     for step in path[:-1]:

@@ -1,5 +1,8 @@
 """Runs a scenario: once per tick every agent looks, proposes and posts; then time takes one step.
 
+Where time runs by itself (`clock = "realtime"`), agents act once per tick each for itself, and what
+follows is not said of them.
+
 All agents of a tick look at one cut, and all proposals are posted before the step, so who is
 called first gains nothing and a tick costs what its agents look at. A run is a function of the
 scenario alone: the same seed gives the same digest, whatever the store. All of a tick is one group
@@ -57,6 +60,7 @@ class RunReport:
         seconds: From opening the world to the last verdict.
         contests: How evenly it dealt with its agents.
         verdict_ms: `p50` and `p99` from post to decision; None where nothing was proposed.
+        time: How simulated time ran: `clock`, and of a dilated one how slowly.
         is_stopped: Somebody asked the run to stop before its last tick.
     """
 
@@ -75,6 +79,7 @@ class RunReport:
     seconds: float = 0.0
     verdict_ms: dict[str, float | None] = field(default_factory=dict)
     store: str = ""
+    time: dict[str, Json] = field(default_factory=dict)
     is_stopped: bool = False
 
     @property
@@ -116,6 +121,7 @@ class RunReport:
             "seconds": round(self.seconds, 6),
             "intents_per_second": round(self.intents_per_second, 1),
             "verdict_ms": self.verdict_ms,
+            "time": self.time,
             "store": self.store,
         }
 
@@ -166,6 +172,7 @@ class ScenarioRunner:
         self._on_tick = on_tick
         self._is_stopped = is_stopped
         self._people: list[_Person] = []
+        self._acts = 0
 
     async def run(self) -> RunReport:
         """Live through the scenario; the log is closed when this returns.
@@ -178,19 +185,24 @@ class ScenarioRunner:
         started = perf_counter()
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
-            report.ticks = ticks_at(scenario, world.sim_time)
+            if self._is_resumed or scenario.clock == "stepped":
+                report.ticks = min(ticks_at(scenario, world.sim_time), scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
-            while report.ticks < scenario.ticks and not self._is_stopped():
-                await self._tick(world)
-                report.ticks += 1
-                self._on_tick(report.ticks)
+            if scenario.clock == "stepped":
+                while report.ticks < scenario.ticks and not self._is_stopped():
+                    await self._tick(world)
+                    report.ticks += 1
+                    self._on_tick(report.ticks)
+            else:
+                await self._live(world)
             report.is_stopped = report.ticks < scenario.ticks
             report.seconds = perf_counter() - started
             report.sim_time, report.seq = world.sim_time, world.seq
             report.digest = await world.digest()
             statistics = world.statistics()
             report.verdict_ms, report.store = dict(statistics["verdict_ms"]), statistics["store"]
+            report.time = statistics["time"]
         return report
 
     async def _register(self, world: Orchestrator) -> None:
@@ -225,6 +237,33 @@ class ScenarioRunner:
         self._report.contests.begin_group()
         for (_, batch), ticket in zip(proposed, tickets, strict=True):
             self._report.count(batch, await ticket)
+
+    async def _live(self, world: Orchestrator) -> None:
+        """Let all act once per tick of a time that runs by itself, each in a task of its own."""
+        began, acting = world.sim_time, self._people
+        tasks = [asyncio.create_task(self._act(one, began)) for one in acting]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _act(self, one: "_Person", began: float) -> None:
+        """Act at each tick that is left; who is late for one acts at once."""
+        report, scenario = self._report, self._scenario
+        first = report.ticks
+        for number in range(first, scenario.ticks):
+            await one.handle.sleep_until(began + (number - first) * scenario.tick_s)
+            if self._is_stopped():
+                return
+            if batch := one.propose(await one.handle.refresh_view(), number):
+                report.count(batch, await one.handle.submit(batch))
+            self._acts += 1
+            if self._acts % len(self._people) == 0:  # as many as one tick has
+                report.ticks += 1
+                report.contests.begin_group()
+                self._on_tick(report.ticks)
 
 
 class _Person:
@@ -280,7 +319,10 @@ def _config_of(scenario: Scenario, store: str) -> OrchestratorConfig:
         return OrchestratorConfig(
             store=store,
             seed=scenario.seed,
-            clock="stepped",
+            clock=scenario.clock,
+            backpressure=scenario.backpressure,
+            dilation_wait_ms=scenario.dilation_wait_ms,
+            dilation_factor_min=scenario.dilation_factor_min,
             staleness_threshold=scenario.staleness_threshold,
             quotas=scenario.quotas,
             mailbox_batches_max=max(limits.mailbox_batches_max, agents),

@@ -10,7 +10,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field
 
+from placet.actors.dilation import FACTOR_MIN, WAIT_MS
+from placet.actors.queue import Backpressure
 from placet.kernel.draw import draw_unit
+from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
@@ -104,6 +107,9 @@ class Scenario:
         settings: Keywords of the domain.
         quotas: Kind -> `{"rate": per second, "burst": count}`.
         staleness_threshold: As in the configuration of a world; None is off.
+        clock: Likewise. `stepped`: a tick begins when all have answered the last, and a seed has
+            one outcome. Else all act once per tick of a time that does not wait for them.
+        backpressure: Likewise; and the two of `dilate`.
         agents: Groups of agents, by name.
         objects: Groups of objects, by name; given to the domain as its keyword `objects`.
     """
@@ -119,6 +125,10 @@ class Scenario:
     settings: Mapping[str, Json] = field(default_factory=dict)
     quotas: Mapping[str, _Quota] = field(default_factory=dict)
     staleness_threshold: Annotated[int, Field(strict=True, ge=0)] | None = None
+    clock: ClockName = "stepped"
+    backpressure: Backpressure = "reject"
+    dilation_wait_ms: int = WAIT_MS
+    dilation_factor_min: float = FACTOR_MIN
     agents: Mapping[str, AgentGroup]
     objects: Mapping[str, ObjectGroup] = field(default_factory=dict)
 

@@ -41,6 +41,7 @@ class _GaugeText(NamedTuple):
 
 
 _GAUGES: Final[dict[Gauge, _GaugeText]] = {
+    "time_dilation": _GaugeText("", "Simulated seconds in a second of the machine; 1 is no load."),
     "mailbox_depth": _GaugeText("actor", "Messages that wait in an actor's mailbox."),
     "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest batch that waits."),
     "outbox_depth": _GaugeText("executor", "Effects that are not settled."),
@@ -92,6 +93,10 @@ class CountersCollector(Collector):
             "placet_observation_overflows",
             "Inboxes of observers that overflowed into a snapshot.",
             value=overflows,
+        )
+        late = sum(reading() for reading in self._readings("barrier_late").values())
+        yield CounterMetricFamily(
+            "placet_barrier_late", "Agents who were late for a step.", value=late
         )
         log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
         yield CounterMetricFamily(

@@ -32,6 +32,11 @@ class Reports:
                     seq=verdict.current_seq,
                 )
 
+    def dilated(self, factor: float, wait_s: float) -> None:
+        """Report that simulated time runs slower than it did, or as it should again."""
+        say = self._logger.info if factor == 1.0 else self._logger.warning
+        say("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
+
     def warning(self, what: str) -> None:
         """Report what is not as it should be, and hurts nobody yet."""
         self._logger.warning(what)

@@ -1,0 +1,135 @@
+"""The domain itself: settings in, kinds out."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, runtime_checkable
+
+from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
+from placet.domains.files.vocabulary import (
+    ALL,
+    ANALYZE,
+    BYTES_MAX,
+    CREATE,
+    FILES_MAX,
+    INSPECT,
+    RECEIPTS,
+    USAGE,
+    WRITES,
+    AnalyzeText,
+    CreateFile,
+    InspectZip,
+)
+from placet.kernel.domain import Domain, Kind, Ref
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.intent import Intent
+
+
+@runtime_checkable
+class FolderPath(Protocol):
+    """What the standard library's paths are, as far as it matters here."""
+
+    def __fspath__(self) -> str:
+        """Give it as a string."""
+
+
+class Files(Domain):
+    """Files below one folder, which agents create, and texts and archives that they look into.
+
+    Attributes:
+        root: The folder, for the executor. It is no setting: which files may be written does not
+            depend on it, and a log that is read elsewhere must not name a folder there.
+    """
+
+    name = "files"
+    version = "1"
+    executors = "placet.runtime.executors.executor_files:executors_of"
+    guide = (
+        "Paths are relative, with '/' between at most 8 segments, and no '..'. Creating a file "
+        "that is there fails unless overwrite is true. Analyzing and inspecting change nothing; "
+        "their result comes with the outcome. An archive is listed, never unpacked."
+    )
+
+    def __init__(
+        self,
+        root: str | FolderPath | None = None,
+        *,
+        files_max: int = FILES_MAX,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        """Set the stage.
+
+        Args:
+            root: The folder, which must be there when a world is opened; None lets nobody touch a
+                disk: what needs it is refused as `tool_unregistered`.
+            files_max: How many files may be written.
+            bytes_max: How many bytes they may have together.
+
+        Raises:
+            ValueError: A setting is unsound.
+        """
+        path: object = root.__fspath__() if isinstance(root, FolderPath) else root
+        if path is not None and not (isinstance(path, str) and path):
+            raise ValueError(f"root must be the path of a folder, or None, got {root!r}")
+        for name, bound in (("files_max", files_max), ("bytes_max", bytes_max)):
+            if type(bound) is not int or bound < 1:
+                raise ValueError(f"{name} must be an int >= 1, got {bound!r}")
+        self.root: str | None = path
+        self._files_max = files_max
+        self._bytes_max = bytes_max
+        self.kinds = _kinds(files_max, bytes_max)
+
+    def settings(self) -> Mapping[str, Json]:
+        """Give the keywords that make its rules again."""
+        return {"files_max": self._files_max, "bytes_max": self._bytes_max}
+
+    def on_open(self, draft: Draft) -> None:
+        """Begin with nothing written."""
+        draft.create(USAGE, ALL, {"files": 0, "bytes": 0})
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        """Take in what became of a write."""
+        if effect.kind == CREATE:
+            take_in(draft, effect, settlement)
+
+
+def _kinds(files_max: int, bytes_max: int) -> tuple[Kind, ...]:
+    return (
+        Kind(
+            CREATE,
+            CreateFile,
+            create_rule(files_max, bytes_max),
+            reads=_reads_what_it_replaces,
+            effects=(CREATE,),
+            summary="Write a file of text below the root.",
+            risk="low",
+            risk_of=risk_of_creating,
+        ),
+        Kind(
+            ANALYZE,
+            AnalyzeText,
+            analyze,
+            effects=(ANALYZE,),
+            summary="Count lines, words and the most frequent words of a text file.",
+            risk="read",
+        ),
+        Kind(
+            INSPECT,
+            InspectZip,
+            inspect,
+            effects=(INSPECT,),
+            summary="List a zip archive, and say what is unsafe in it.",
+            risk="read",
+        ),
+    )
+
+
+def _reads_what_it_replaces(intent: Intent) -> Iterable[Ref]:
+    """Name the file, where it is to be replaced: nobody replaces what they have not seen.
+
+    One that is only created reads nothing: that it is there already is said by that name.
+    """
+    payload = intent["payload"]
+    if not payload.get("overwrite"):
+        return ()
+    return (Ref(RECEIPTS, payload["filename"]), Ref(WRITES, payload["filename"]))

@@ -1,0 +1,76 @@
+"""The words of files: payloads, collections, effects, bounds, and how an executor refuses."""
+
+from typing import Annotated, Final, NotRequired
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from placet.schemas.attempt import DoNotRetry
+
+RECEIPTS: Final = "files.receipts"
+"""`sha256` `bytes` `seq` of each file that was written; the entity is its path, the seq that of
+the intent that asked for it."""
+
+WRITES: Final = "files.writes"
+"""The same of what is being written: admitted, and not settled yet."""
+
+USAGE: Final = "files.usage"
+"""The entity `all`: `files` and `bytes`, with what is being written counted in."""
+ALL: Final = "all"
+
+CREATE: Final = "files.create_file"
+ANALYZE: Final = "files.analyze_text"
+INSPECT: Final = "files.inspect_zip"
+"""Kinds, and the effects that they have."""
+
+FILES_MAX: Final = 1_000
+BYTES_MAX: Final = 64 * 1024 * 1024
+CONTENT_CHARS_MAX: Final = 64 * 1024
+TEXT_BYTES_MAX: Final = 1024 * 1024
+ZIP_BYTES_MAX: Final = 16 * 1024 * 1024
+
+Path = Annotated[str, Field(min_length=1, max_length=1_024)]
+
+
+class CreateFile(TypedDict):
+    """Write a file of text. It must not be there, unless it may be replaced."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    filename: Path
+    content: Annotated[str, Field(max_length=CONTENT_CHARS_MAX)]
+    overwrite: NotRequired[Annotated[bool, Field(strict=True)]]
+
+
+class AnalyzeText(TypedDict):
+    """Count what a text has."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    path: Path
+
+
+class InspectZip(TypedDict):
+    """List what an archive has, without unpacking it."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    zip_path: Path
+
+
+class FileRefused(DoNotRetry):
+    """An executor's refusal: what is on the disk is not what may be read or written.
+
+    Args:
+        code: What is wrong, in one word: `symlink_refused`.
+        message: What was found.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self._code = code
+
+    @property
+    def code(self) -> str:
+        """What is wrong, in one word."""
+        return self._code

@@ -1,0 +1,42 @@
+"""The words of memory: its payloads, its collections, and how a fact is named in them."""
+
+from typing import Annotated, Final, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, JsonValue
+from typing_extensions import TypedDict
+
+FACTS: Final = "memory.facts"
+"""`key` `value` `seq` `scope`; the entity is named `project/KEY` or `principal/AGENT/KEY`."""
+
+KEYS: Final = "memory.keys"
+"""The `keys` of each scope, sorted; the entity is named `project` or `principal/AGENT`."""
+
+PROJECT: Final = "project"
+PRINCIPAL: Final = "principal"
+
+Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
+Scope = Literal["project", "principal"]
+
+
+class Remember(TypedDict):
+    """Keep a fact, in place of what was kept under its key."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    key: Key
+    value: JsonValue
+    scope: NotRequired[Scope]
+
+
+class Forget(TypedDict):
+    """Keep a fact no longer."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
+
+    key: Key
+    scope: NotRequired[Scope]
+
+
+def owner_of(scope: str, agent_id: str) -> str:
+    """Name whose facts are meant: the project's, or an agent's own."""
+    return PROJECT if scope == PROJECT else f"{PRINCIPAL}/{agent_id}"

@@ -1,0 +1,293 @@
+"""One folder, and nothing outside it: every step below it is taken from an open descriptor.
+
+No path is ever handed to the system whole. A step follows no link, so that `..`, a symlink, or a
+folder that is put in another's place while we look cannot lead outside. What is written appears
+whole or not at all: it is made under a name of its own beside its place, made durable, and then put
+there.
+"""
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from placet.domains.files import FileRefused
+from placet.domains.files.paths import TEMPORARY_PREFIX, path_fault
+from placet.schemas.attempt import OutcomeUnknown
+from placet.schemas.errors import PlacetError
+
+_CHUNK_BYTES: Final = 1 << 16
+_CODES: Final = {
+    errno.ENOENT: "not_found",
+    errno.EEXIST: "already_exists",
+    errno.ELOOP: "symlink_refused",
+    errno.ENOTDIR: "not_a_directory",
+    errno.EISDIR: "not_a_regular_file",
+    errno.ENXIO: "not_a_regular_file",
+}
+
+
+class RootUnusable(PlacetError):  # noqa: N818  # what it says
+    """The folder cannot be used as a root, or this system has not what keeps us inside it."""
+
+
+class FileRoot:
+    """Reads and writes files below one folder.
+
+    Args:
+        path: The folder; it must be there. Whoever names it may name it by a link.
+
+    Raises:
+        RootUnusable: It is none, or the system cannot open files relative to a descriptor.
+    """
+
+    def __init__(self, path: str) -> None:
+        _require_descriptors()
+        self._path = Path(path).absolute()
+        try:
+            self._identity = _identity(self._path.stat())
+            os.close(self._open())
+        except OSError as error:
+            raise RootUnusable(f"{path!r} cannot be the root of files: {error}") from error
+        self._lock = Lock()
+        self._latest: dict[str, object] = {}
+
+    def read(self, path: str, bytes_max: int) -> bytes:
+        """Read a regular file that has one name.
+
+        Raises:
+            FileRefused: It is none, is not there, or is larger.
+        """
+        with _refusing(path), self._folder_of(path) as (folder, name):
+            # Without O_NONBLOCK the open of a FIFO would wait for somebody who writes.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            file = os.open(name, flags, dir_fd=folder)
+            try:
+                _require_plain(os.fstat(file), path)
+                return _read_all(file, path, bytes_max)
+            finally:
+                os.close(file)
+
+    def create(self, path: str, data: bytes, *, overwrites: bool, key: str) -> None:
+        """Write a file, durably, with the folders that lead to it.
+
+        Args:
+            path: Where.
+            data: What.
+            overwrites: A file that is there is replaced; else it is an error.
+            key: Of the effect; what a crash leaves behind is known by it.
+
+        Raises:
+            FileRefused: Nothing was written.
+            OutcomeUnknown: It was written, and perhaps not durably, or not where it was meant.
+        """
+        turn = object()
+        with self._lock:
+            self._latest[path] = turn
+        try:
+            with _refusing(path), self._folder_of(path, make=True) as (folder, name):
+                temporary = f"{_temporaries_of(key)}{secrets.token_hex(4)}"
+                try:
+                    _write(folder, temporary, data)
+                    self._put(path, folder, (temporary, name), turn, overwrites=overwrites)
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder)
+                with _unknown_if_it_fails(path):
+                    self._require_reached(path, folder, name, overwrites=overwrites)
+                    os.fsync(folder)
+        finally:
+            with self._lock:
+                if self._latest.get(path) is turn:
+                    del self._latest[path]
+
+    def sweep(self, path: str, key: str) -> None:
+        """Remove what attempts at an effect that were cut off have left beside its place."""
+        prefix = _temporaries_of(key)
+        with suppress(FileNotFoundError), self._folder_of(path) as (folder, _):
+            for name in os.listdir(folder):  # noqa: PTH208  # of a descriptor, not of a path
+                if name.startswith(prefix):
+                    os.unlink(name, dir_fd=folder)
+
+    def sha256_of(self, path: str, bytes_max: int) -> str | None:
+        """Say what is there; None if nothing is.
+
+        Raises:
+            FileRefused: It is no regular file that has one name, or is larger.
+        """
+        try:
+            return hashlib.sha256(self.read(path, bytes_max)).hexdigest()
+        except FileRefused as refused:
+            if refused.code == "not_found":
+                return None
+            raise
+
+    def sync(self, path: str) -> None:
+        """Make a file that is there as durable as `create` would.
+
+        Raises:
+            FileRefused: It is not there, or the disk fails.
+        """
+        with _refusing(path), self._folder_of(path) as (folder, name):
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.fsync(folder)
+
+    # the way there
+
+    def _open(self) -> int:
+        root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if _identity(os.fstat(root)) == self._identity:
+            return root
+        os.close(root)
+        raise FileRefused("io_error", "the root is another folder than the world was opened with")
+
+    @contextmanager
+    def _folder_of(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Open the folder in which a path ends; give it with the name there."""
+        fault = path_fault(path)
+        if fault is not None:  # the domain has judged it; here it is what keeps us inside
+            raise FileRefused(*fault)
+        *steps, name = path.split("/")
+        folder = self._open()
+        try:
+            for step in steps:
+                deeper = _step(folder, step, make=make)
+                os.close(folder)
+                folder = deeper
+            yield folder, name
+        finally:
+            os.close(folder)
+
+    # the write
+
+    def _put(
+        self, path: str, folder: int, names: tuple[str, str], turn: object, *, overwrites: bool
+    ) -> None:
+        """Put what was made in its place, unless another attempt has begun since.
+
+        One that was given up because the disk hung must not put old content over new.
+        """
+        temporary, name = names
+        with self._lock:
+            if self._latest.get(path) is not turn:
+                raise FileRefused("io_error", f"{path!r} was written by a later attempt")
+            if not overwrites:
+                os.link(
+                    temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False
+                )
+                return
+            with suppress(FileNotFoundError):
+                _require_plain(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _require_reached(self, path: str, folder: int, name: str, *, overwrites: bool) -> None:
+        """Check that the path still leads to the folder in which we put the file."""
+        try:
+            with _refusing(path), self._folder_of(path) as (reached, _):
+                if _identity(os.fstat(reached)) == _identity(os.fstat(folder)):
+                    return
+        except FileRefused:
+            pass
+        if overwrites:
+            raise OutcomeUnknown(f"a folder of {path!r} was moved while it was written")
+        os.unlink(name, dir_fd=folder)
+        raise FileRefused("symlink_refused", f"a folder of {path!r} was moved while it was written")
+
+
+def _require_descriptors() -> None:
+    needed = {os.open, os.mkdir, os.stat, os.link, os.rename, os.unlink}
+    if not hasattr(os, "O_NOFOLLOW") or not needed <= os.supports_dir_fd:
+        raise RootUnusable(
+            "this system cannot open files relative to a folder without following links, so none "
+            "are written here; leave out the root, or run the world on a POSIX system"
+        )
+
+
+def _step(folder: int, name: str, *, make: bool) -> int:
+    """Open a folder in a folder; make it, durably, where it is missing and may be made."""
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=folder)
+            os.fsync(folder)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except NotADirectoryError as error:
+        # Linux says so of a link too, where a folder is asked for.
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
+        raise
+
+
+def _write(folder: int, name: str, data: bytes) -> None:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    file = os.open(name, flags, 0o644, dir_fd=folder)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _read_all(file: int, path: str, bytes_max: int) -> bytes:
+    """Read to the end, and no more than is allowed: a file may grow while it is read."""
+    parts: list[bytes] = []
+    left = bytes_max + 1
+    while left > 0:
+        part = os.read(file, min(_CHUNK_BYTES, left))
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        left -= len(part)
+    raise FileRefused("file_too_large", f"{path!r} has more than {bytes_max} bytes")
+
+
+def _require_plain(found: os.stat_result, path: str) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise FileRefused("symlink_refused", f"{path!r} is a link")
+    if not stat.S_ISREG(found.st_mode):
+        raise FileRefused("not_a_regular_file", f"{path!r} is no regular file")
+    if found.st_nlink > 1:
+        raise FileRefused("hardlink_refused", f"{path!r} has another name, perhaps outside")
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _temporaries_of(key: str) -> str:
+    """Give what the names of an effect's files in the making begin with."""
+    return f"{TEMPORARY_PREFIX}{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}-"
+
+
+@contextmanager
+def _refusing(path: str) -> Iterator[None]:
+    """Say in our words what the system says."""
+    try:
+        yield
+    except OSError as error:
+        code = _CODES.get(error.errno or 0, "io_error")
+        said = f"{errno.errorcode.get(error.errno or 0, '?')}, {error.strerror}"
+        raise FileRefused(code, f"{path!r}: {said}") from error
+
+
+@contextmanager
+def _unknown_if_it_fails(path: str) -> Iterator[None]:
+    """After the file is in its place, a failure leaves open whether it will be there tomorrow."""
+    try:
+        yield
+    except OSError as error:
+        raise OutcomeUnknown(f"{path!r} is written, and perhaps not durably: {error}") from error

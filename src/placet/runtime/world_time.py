@@ -1,0 +1,107 @@
+"""The time of one world: its clock, who waits for it, and what moves it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from placet.actors.company import Company
+from placet.actors.dilation import Dilation
+from placet.actors.executors import Executors
+from placet.actors.next_event import NextEvent
+from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.ports import Clock
+from placet.actors.sleepers import Sleepers
+from placet.kernel.kernel import Kernel
+from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock
+from placet.runtime.config import OrchestratorConfig
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.limits import SECOND_NS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from placet.schemas.verdict import Verdict
+
+
+class WorldTime:
+    """What a configuration says of time, made.
+
+    Args:
+        config: What the user set.
+        start_ns: Simulated time at which to go on.
+        clock: None is the one that the configuration names.
+        on_dilated: Told when time slowed, and when it is as it should be again.
+        on_stall: Told when time cannot go on.
+
+    Attributes:
+        clock: Says when it is.
+        sleepers: Those who wait for a moment.
+        company: The same, where time goes by their next event; else None.
+    """
+
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        start_ns: int,
+        clock: Clock | None,
+        on_dilated: Callable[[Dilation, int], None],
+        on_stall: Callable[[PlacetError], None],
+    ) -> None:
+        self._config = config
+        self._on_stall = on_stall
+        self.clock = clock or _clock_of(config, start_ns, on_dilated)
+        self.company = Company(self.clock) if config.clock == "next_event" else None
+        self.sleepers = Sleepers(self.clock) if self.company is None else self.company
+
+    def next_event(
+        self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
+    ) -> NextEvent:
+        """Make what moves the time of a `next_event` world, and let it hear of every batch."""
+        company, config, post = self.company, self._config, actor.post
+        assert company is not None, "only a `next_event` world goes by its next event"
+
+        def noted(
+            raw: object, submitter: str, *, dry_run: bool = False, incarnation: int | None = None
+        ) -> "asyncio.Future[Verdict]":
+            reply = post(raw, submitter, dry_run=dry_run, incarnation=incarnation)
+            company.note_post(reply, submitter)
+            return reply
+
+        # Put before what there is, so that no other world asks whether it is one of these.
+        actor.post = noted
+        return NextEvent(
+            kernel,
+            actor,
+            executors,
+            company,
+            self.clock,
+            tick_ns=None if config.tick_s is None else round(config.tick_s * SECOND_NS),
+            rounds_max=config.moment_rounds_max,
+            seconds_max=config.moment_seconds_max,
+            on_stall=self._on_stall,
+        )
+
+    def factor(self) -> float:
+        """Give simulated seconds in a second of the machine, as far as load has slowed them."""
+        clock = self.clock
+        return clock.dilation.factor if isinstance(clock, DilatedClock) else 1.0
+
+    def statistics(self) -> dict[str, Json]:
+        """Say how time runs; `behind_s` is what dilation has cost since the opening."""
+        clock = self.clock
+        told: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
+        if isinstance(clock, DilatedClock):
+            told["factor"] = round(clock.dilation.factor, 6)
+            told["factor_lowest"] = round(clock.dilation.lowest, 6)
+            told["behind_s"] = round(clock.behind_ns / SECOND_NS, 6)
+        return told
+
+
+def _clock_of(
+    config: OrchestratorConfig, start_ns: int, on_dilated: Callable[[Dilation, int], None]
+) -> Clock:
+    if config.clock != "realtime":
+        return SteppedClock(start_ns)
+    if config.backpressure == "dilate":
+        return DilatedClock(start_ns, config.dilation(), on_news=on_dilated)
+    return RealtimeClock(start_ns)

@@ -1,0 +1,81 @@
+"""How late an observer is shown what it may see: models of latency, in simulated seconds."""
+
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Final, TypeAlias
+
+from placet.schemas.limits import SECOND_NS
+
+_DELAY_NS_MAX: Final = 1 << 62
+"""What is later than this, in a world of any age, is never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """All is shown so many simulated seconds after it was."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """All is shown after a time that is drawn anew for each commit, from the world's seed.
+
+    What was drawn a shorter time than what is before it waits for that: nothing overtakes.
+    """
+
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.most < self.least:
+            raise ValueError(f"a latency goes from least to most, got {self.least} and {self.most}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByDistance:
+    """What is far is shown later: after `base` seconds, and `per_unit` for each unit of distance.
+
+    The distance is what the domain's sight measures from the agent's own entity; what has no place
+    is here.
+    """
+
+    per_unit: float
+    base: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+Latency: TypeAlias = Constant | Uniform | ByDistance
+
+
+def delay_ns(latency: Latency, chance: float, distance: float) -> int:
+    """Give how late something is shown, in simulated nanoseconds.
+
+    Args:
+        latency: The model.
+        chance: Drawn from [0, 1).
+        distance: How far it is from the agent.
+    """
+    return round(min(_delay_s(latency, chance, distance) * SECOND_NS, _DELAY_NS_MAX))
+
+
+def _delay_s(latency: Latency, chance: float, distance: float) -> float:
+    if isinstance(latency, Constant):
+        return latency.seconds
+    if isinstance(latency, Uniform):
+        return latency.least + chance * (latency.most - latency.least)
+    return latency.base + latency.per_unit * distance
+
+
+def _check(latency: Latency) -> None:
+    for field in fields(latency):
+        value = getattr(latency, field.name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and isfinite(value) and value >= 0):
+            raise ValueError(f"{field.name} must be finite seconds >= 0, got {value!r}")

@@ -1,0 +1,342 @@
+"""`dilate`: simulated time slows under load, so that nothing is refused, and comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.actors.dilation import Dilation
+from placet.actors.queue_dilating import DilatingQueue
+from placet.kernel.draft import Draft
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import Replayer
+from placet.runtime.clock import DilatedClock
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.limits import SECOND_NS
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import add, open_world
+from tests.actors.virtual_time import VirtualTimeLoop, in_virtual_time, turns
+from tests.kernel.domains import Lab
+
+if TYPE_CHECKING:
+    from placet.schemas.verdict import Verdict
+
+MS = 1_000_000
+WORK_S = 0.01
+"""What deciding a batch costs the machine of these tests: so it decides a hundred a second."""
+
+AGENTS = tuple(f"agent_{number}" for number in range(20))
+
+
+class Laborious(Lab):
+    """A lab on a machine whose time goes by as it decides."""
+
+    def on_batch(self, draft: Draft) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.seconds += WORK_S
+
+
+@asynccontextmanager
+async def dilated_world(**options: Any) -> AsyncIterator[OpenWorld]:
+    async with open_world(backpressure="dilate", domain=Laborious(), **options) as world:
+        yield world
+
+
+def clock_of(world: OpenWorld) -> DilatedClock:
+    clock = world.clock
+    assert isinstance(clock, DilatedClock)
+    return clock
+
+
+async def offer(world: OpenWorld, agent_id: str, seconds: int, every_ms: int) -> list["Verdict"]:
+    """Post a batch at each so many simulated milliseconds, and wait for none before the end."""
+    began_ns = world.clock.now_ns()
+    answers = []
+    for number in range(seconds * 1000 // every_ms):
+        await world.sleepers.sleep_until(began_ns + number * every_ms * MS)
+        answers.append(world.actor.post([add(f"{agent_id}:{number}", agent_id=agent_id)], agent_id))
+    return [await answer for answer in answers]
+
+
+async def offer_all(world: OpenWorld, seconds: int, every_ms: int) -> list["Verdict"]:
+    """Let every agent offer as much: 20 / every_ms batches a millisecond."""
+    offers = [offer(world, agent_id, seconds, every_ms) for agent_id in AGENTS]
+    return [verdict for part in await asyncio.gather(*offers) for verdict in part]
+
+
+async def watched(world: OpenWorld, seconds: float) -> list[float]:
+    """Read the factor ten times a second of the machine."""
+    factors = []
+    for _ in range(round(seconds * 10)):
+        await asyncio.sleep(0.1)
+        factors.append(clock_of(world).dilation.factor)
+    return factors
+
+
+# The whole of it
+
+
+@in_virtual_time
+async def test_five_times_the_capacity_is_all_admitted_in_five_times_the_time():
+    """Ten simulated seconds of 500 batches each take fifty of the machine, which decides 100."""
+    loop = asyncio.get_running_loop()
+    async with dilated_world(agents=AGENTS) as world:
+        began_s, began_ns = loop.time(), world.clock.now_ns()
+        watching = asyncio.create_task(watched(world, 35))
+        verdicts = await offer_all(world, seconds=10, every_ms=40)
+        assert len(verdicts) == 5000
+        assert all(verdict.admitted for verdict in verdicts)
+        assert loop.time() - began_s == pytest.approx(50, rel=0.03)
+        assert world.clock.now_ns() - began_ns == pytest.approx(10 * SECOND_NS, rel=0.05)
+        settled = (await watching)[30:]  # from the third second on
+        assert min(settled) > 0.17
+        assert max(settled) < 0.23
+        assert sum(settled) / len(settled) == pytest.approx(0.2, rel=0.02)
+        told = world.statistics()["time"]
+        assert told["behind_s"] == pytest.approx(40, rel=0.03)
+        assert told["factor_lowest"] < 0.2
+
+        await asyncio.sleep(1)  # it recovers within a second, and runs as the machine does
+        assert world.statistics()["time"]["factor"] == 1.0
+        then_s, then_ns = loop.time(), world.clock.now_ns()
+        await asyncio.sleep(7)
+        assert world.clock.now_ns() - then_ns == round((loop.time() - then_s) * SECOND_NS)
+
+
+@in_virtual_time
+async def test_what_was_lived_in_slow_time_replays_and_decides_again_to_the_same():
+    async with dilated_world(agents=AGENTS, quotas={"Add": {"rate": 20, "burst": 2}}) as world:
+        verdicts = await offer_all(world, seconds=2, every_ms=40)
+        assert clock_of(world).dilation.lowest < 0.5
+        assert any(verdict.codes == ("quota_exceeded",) for verdict in verdicts)
+        records = [record for _, record in world.log.read()]
+        digest = world.kernel.digest()
+    replayer, again = Replayer(), Redecider([Laborious()])
+    for record in records:
+        replayer.apply(record)
+        again.apply(record)  # raises at the first that comes out otherwise
+    assert replayer.state.digest().hex() == digest
+    assert again.state.digest().hex() == digest
+
+
+@in_virtual_time
+async def test_below_the_capacity_time_runs_as_the_machines():
+    async with dilated_world(agents=AGENTS) as world:
+        watching = asyncio.create_task(watched(world, 4))
+        verdicts = await offer_all(world, seconds=5, every_ms=250)  # 80 a second
+        assert all(verdict.admitted for verdict in verdicts)
+        factors = await watching
+        assert min(factors) > 0.6  # all post at once: a crowd of 20, four times a second
+        assert sum(factors) / len(factors) > 0.85
+
+
+@in_virtual_time
+async def test_a_world_that_is_not_used_sets_no_timer_and_is_not_slowed():
+    async with dilated_world() as world:
+        assert (await world.actor.post([add("one")], "alice")).admitted
+        await turns()
+        mailbox = world.actor._mailbox
+        assert isinstance(mailbox, DilatingQueue)
+        assert mailbox._look is None
+        before = world.clock.now_ns()
+        await asyncio.sleep(100)
+        assert world.clock.now_ns() - before == 100 * SECOND_NS
+        assert (await world.actor.post([add("two")], "alice")).admitted
+        assert clock_of(world).dilation.lowest == 1.0
+
+
+@in_virtual_time
+async def test_a_turn_that_came_late_is_not_taken_for_the_pace_of_deciding():
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    async with open_world(backpressure="dilate") as world:
+        one = world.actor.post([add("one")], "alice")
+        loop.seconds += 0.09
+        assert (await one).admitted
+        crowd = [world.actor.post([add(f"r{number}")], "alice") for number in range(40)]
+        loop.seconds += 0.02
+        assert all([(await answer).admitted for answer in crowd])
+        assert clock_of(world).dilation.lowest == 1.0
+
+
+@in_virtual_time
+async def test_the_slowest_is_as_slow_as_is_set_and_a_full_line_is_refused():
+    """Time cannot help against who does not live in it; what is bounded stays so."""
+    limits = {"mailbox_batches_max": 50, "line_batches_max": 300}
+    async with dilated_world(limits=limits, dilation_factor_min=0.25) as world:
+        posted = [
+            world.actor.post([add(f"r{number}", agent_id=name)], name)
+            for number in range(300)
+            for name in ("alice", "bob")
+        ]
+        factors = await watched(world, 2)
+        assert min(factors) == pytest.approx(0.25)
+        refused = [answer for answer in [await one for one in posted] if not answer.admitted]
+        assert {answer.codes for answer in refused} == {("queue_full",)}
+        signals = {answer.refusals[0].details["signal"] for answer in refused}
+        assert signals == {"line_batches_of_submitter"}
+        assert len(posted) - len(refused) == 250  # 50, and two thirds of the line
+
+
+@in_virtual_time
+async def test_a_store_that_hangs_slows_time_though_nothing_is_taken():
+    log = SlowLog()
+    async with dilated_world(log=log, limits={"groups_in_flight_max": 1}) as world:
+        log.hold()
+        posted = [world.actor.post([add("first")], "alice")]
+        await log.began()
+        posted.append(world.actor.post([add("second")], "alice"))
+        await turns()  # and then the orchestrator waits for room
+        factors = []
+        for number in range(30):
+            posted.append(world.actor.post([add(f"r{number}")], "alice"))
+            factors += await watched(world, 0.1)
+        assert factors[0] == 1.0
+        assert factors[-1] < 0.06
+        log.release()
+        assert all([(await one).admitted for one in posted])
+        assert (await watched(world, 1))[-1] == 1.0
+
+
+@in_virtual_time
+async def test_a_pause_is_no_load():
+    async with dilated_world() as world:
+        await world.actor.pause()
+        posted = [world.actor.post([add(f"r{number}")], "alice") for number in range(5)]
+        assert set(await watched(world, 3)) == {1.0}
+        posted.append(world.actor.post([add("late")], "alice"))
+        assert set(await watched(world, 1)) == {1.0}
+        await world.actor.resume()
+        await turns()
+        assert clock_of(world).dilation.lowest == 1.0
+        assert all([(await one).admitted for one in posted])
+
+
+# Deadlines and quotas, in simulated time
+
+
+@in_virtual_time
+async def test_a_deadline_is_in_simulated_time_whether_in_line_or_in_the_queue():
+    loop = asyncio.get_running_loop()
+    for mailbox_batches_max in (1, 100):  # in line; in the queue
+        limits = {"mailbox_batches_max": mailbox_batches_max, "group_batches_max": 1}
+        async with dilated_world(limits=limits, dilation_factor_min=0.1) as world:
+            await asyncio.sleep(100)  # a deadline counts from the post, not from the beginning
+            flood = [world.actor.post([add(f"r{number}")], "alice") for number in range(90)]
+            await asyncio.sleep(0.3)  # it is slow by now
+            began_s = loop.time()
+            batch = {"intents": [add("patient")], "valid_for_s": 0.4}
+            patient = world.actor.post(batch, "alice")
+            batch = {"intents": [add("hasty")], "valid_for_s": 0.02}
+            hasty = world.actor.post(batch, "alice")
+            assert (await patient).admitted
+            assert loop.time() - began_s > 0.5  # longer than it was valid for, by the machine's
+            refusal = (await hasty).refusals[0]
+            assert refusal.code == "timeout"
+            assert 0.02 <= refusal.details["value"] < 0.4
+            assert all([(await one).admitted for one in flood])
+
+
+@in_virtual_time
+async def test_who_is_in_line_is_told_of_a_timeout_when_it_is_and_not_before():
+    loop = asyncio.get_running_loop()
+    limits = {"mailbox_batches_max": 1, "group_batches_max": 1}
+    async with dilated_world(limits=limits, dilation_factor_min=0.1) as world:
+        flood = [world.actor.post([add(f"r{number}")], "alice") for number in range(500)]
+        await asyncio.sleep(1)
+        assert clock_of(world).dilation.factor == pytest.approx(0.1)
+        began_ns, began_s = world.clock.now_ns(), loop.time()
+        batch = {"intents": [add("hasty")], "valid_for_s": 0.2}
+        assert (await world.actor.post(batch, "alice")).codes == ("timeout",)
+        assert world.clock.now_ns() - began_ns == pytest.approx(0.2 * SECOND_NS, abs=5 * MS)
+        assert loop.time() - began_s == pytest.approx(2.0, abs=0.05)
+        assert all([(await one).admitted for one in flood])
+
+
+@in_virtual_time
+async def test_a_quota_is_exact_in_simulated_time():
+    """Beside a flood that slows time, an agent that tries as it is told gets just its rate."""
+    quotas = {"Add": {"rate": 10, "burst": 2}}
+    agents = ("meek", *AGENTS)
+    async with open_world(backpressure="dilate", domain=Laborious(), agents=agents) as world:
+        await world.actor.command(
+            lambda kernel: kernel.register_agent("slow", quotas=quotas)  # its own quota
+        )
+        load = [asyncio.create_task(offer(world, name, 6, 80)) for name in AGENTS]
+        admitted: list[float] = []
+        number, ends_ns = 0, world.clock.now_ns() + 5 * SECOND_NS
+        while world.clock.now_ns() < ends_ns:
+            number += 1
+            verdict = await world.actor.post([add(f"q{number}", agent_id="slow")], "slow")
+            if verdict.admitted:
+                admitted.append(verdict.sim_time)
+                continue
+            assert verdict.codes == ("quota_exceeded",)
+            retry_after = verdict.refusals[0].retry_after
+            assert retry_after is not None
+            due_ns = round((verdict.sim_time + retry_after) * SECOND_NS)
+            await world.sleepers.sleep_until(due_ns)
+        assert clock_of(world).dilation.lowest < 0.6
+        for first in range(len(admitted)):
+            for last in range(first, len(admitted)):
+                span_s = admitted[last] - admitted[first]
+                assert last - first + 1 <= 2 + 10 * span_s + 1e-6
+        assert len(admitted) >= 30
+        await asyncio.gather(*load)
+
+
+# The factor
+
+
+@given(
+    waits=st.lists(st.tuples(st.integers(0, 2**50), st.integers(0, 10**9)), max_size=60),
+    wait_ms=st.integers(1, 10_000),
+    factor_min=st.floats(0.001, 1.0),
+)
+def test_the_factor_stays_within_its_bounds_and_goes_towards_what_is_called_for(
+    waits, wait_ms, factor_min
+):
+    dilation = Dilation(wait_ms, factor_min)
+    for wait_ns, elapsed_ns in waits:
+        before = dilation.factor
+        wanted = max(factor_min, min(1.0, wait_ms * MS / max(wait_ns, 1)))
+        after = dilation.follow(wait_ns, elapsed_ns)
+        assert min(before, wanted) <= after + 1e-9
+        assert after <= max(before, wanted)
+        assert factor_min <= after + 1e-9
+        assert dilation.lowest <= after
+
+
+def test_it_recovers_to_one_and_not_nearly():
+    dilation = Dilation()
+    dilation.follow(5 * SECOND_NS, SECOND_NS)
+    assert dilation.factor == pytest.approx(0.05)
+    for _ in range(50):
+        dilation.follow(0, 10 * MS)
+    assert dilation.factor == 1.0
+
+
+def test_news_is_what_halved_or_doubled_and_the_end():
+    dilation, told = Dilation(), []
+    for wait_ms in (150, 180, 250, 240, 900, 600, 400, 350, 90, 90):
+        dilation.follow(wait_ms * MS, 1000 * SECOND_NS)
+        if dilation.take_news():
+            told.append(round(dilation.factor, 2))
+    assert told == [0.4, 0.11, 0.25, 1.0]
+
+
+@pytest.mark.parametrize("wait_ms", [0, -1, 1.5, True, "100"])
+def test_a_wait_that_is_none_is_refused(wait_ms):
+    with pytest.raises(ValueError, match="dilation_wait_ms must be an int >= 1"):
+        Dilation(wait_ms)
+
+
+@pytest.mark.parametrize("factor_min", [0, -0.1, 1.01, True, float("nan")])
+def test_a_factor_that_is_none_is_refused(factor_min):
+    with pytest.raises(ValueError, match="dilation_factor_min must be above 0 and <= 1"):
+        Dilation(factor_min=factor_min)

@@ -1,0 +1,51 @@
+"""The domain `files` under the laws, and its count against what is counted."""
+
+from functools import partial
+
+import pytest
+from hypothesis import strategies as st
+
+from placet.domains.files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
+from placet.kernel.domain import RuleRefusal
+from placet.testing import domain_laws
+
+PATHS = st.sampled_from(["a", "a/b", "c.txt", "../x", "con"])
+CONTENT = st.text(max_size=6)
+READS = {
+    ANALYZE: st.fixed_dictionaries({"path": PATHS}),
+    INSPECT: st.fixed_dictionaries({"zip_path": PATHS}),
+}
+CREATES = {
+    CREATE: st.fixed_dictionaries(
+        {"filename": PATHS, "content": CONTENT}, optional={"overwrite": st.booleans()}
+    )
+}
+OVERWRITES = {
+    CREATE: st.fixed_dictionaries(
+        {"filename": PATHS, "content": CONTENT, "overwrite": st.just(True)}
+    )
+}
+
+
+class CountedFiles(Files):
+    """Holds what is counted as it goes to what there is."""
+
+    def invariants(self, state, changed):
+        rows = [state.entity(kept, path) for kept in (RECEIPTS, WRITES) for path in state.ids(kept)]
+        paths = {*state.ids(RECEIPTS), *state.ids(WRITES)}
+        counted = {"files": len(paths), "bytes": sum(row["bytes"] for row in rows)}
+        if dict(state.entity(USAGE, "all")) != counted:
+            yield RuleRefusal("miscounted", f"there are {counted}")
+
+
+# Who only creates depends on others by what is there already, and by what all share; it is refused
+# by that name, and is not stale.
+TestFiles = pytest.mark.slow(
+    domain_laws(
+        partial(CountedFiles, files_max=2, bytes_max=12),
+        intents={**CREATES, **READS},
+        examples=30,
+        without=["footprints_name_what_matters"],
+    )
+)
+TestOverwrites = pytest.mark.slow(domain_laws(Files, intents={**OVERWRITES, **READS}, examples=30))

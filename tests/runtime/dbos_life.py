@@ -1,0 +1,167 @@
+"""A world whose effects are workflows of three steps, and a process that dies where it is told to.
+
+The world outside is a file that only grows: each step adds one line, in one write, whatever becomes
+of the process.
+"""
+
+import asyncio
+import os
+import signal
+from contextlib import aclosing
+from typing import Any
+from uuid import uuid4
+
+from dbos import DBOS
+from typing_extensions import TypedDict
+
+from placet import Domain, Kind, Orchestrator, OrchestratorConfig
+from placet.kernel import Draft
+from placet.runtime.executors import Backoff, DbosWorkflow, Effect, Settlement, executor_dbos
+from tests.crash.zygote import Report
+
+POINTS = ("begun", "after first", "within second", "after second", "done", "settling")
+"""Where a life may be cut off, in order."""
+
+
+class Outside:
+    """The world outside, and the place where the process dies."""
+
+    path = ""
+    crash_at: str | None = None
+
+    @classmethod
+    def note(cls, key: str, step: str) -> None:
+        file = os.open(cls.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{key} {step}\n".encode())
+        os.close(file)
+
+    @classmethod
+    def reach(cls, point: str) -> None:
+        if point == cls.crash_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def steps_noted(path: object) -> list[str]:
+    with open(str(path), encoding="utf-8") as lines:  # noqa: PTH123  # as the life has it
+        return [line.strip() for line in lines]
+
+
+@DBOS.step()
+def do(key: str, step: str) -> str:
+    Outside.note(key, step)
+    Outside.reach(f"within {step}")
+    return step
+
+
+@DBOS.workflow()
+def ship(effect: dict[str, Any]) -> dict[str, Any]:
+    Outside.reach("begun")
+    said = []
+    for step in ("first", "second", "third"):
+        said.append(do(effect["key"], step))
+        Outside.reach(f"after {step}")
+    Outside.reach("done")
+    return {"article": effect["payload"]["article"], "steps": said}
+
+
+@DBOS.workflow()
+async def ship_waiting(effect: dict[str, Any]) -> dict[str, Any]:
+    await DBOS.sleep_async(0.05)
+    return {"article": effect["payload"]["article"]}
+
+
+@DBOS.workflow()
+def ship_at_leisure(effect: dict[str, Any]) -> str:
+    Outside.note(effect["key"], "begun")
+    DBOS.sleep(0.5)
+    return "at leisure"
+
+
+@DBOS.workflow()
+def ship_in_vain(effect: dict[str, Any]) -> None:
+    Outside.note(effect["key"], "tried")
+    raise LookupError(f"no {effect['payload']['article']} is left")
+
+
+class Order(TypedDict):
+    article: str
+
+
+def order(draft: Draft, intent: Any) -> None:
+    draft.emit("ship", {"article": intent["payload"]["article"], "sizes": [1, 2]})
+
+
+class Shop(Domain):
+    name, version = "shop", "1"
+    kinds = (Kind("Order", Order, order, effects=("ship",)),)
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        Outside.reach("settling")
+        draft.create("shop.orders", str(effect.key), {"said": settlement.output})
+
+
+def launch(engine: str) -> None:
+    """Launch DBOS on its own database; how it looks for work is made quick."""
+    DBOS(
+        config={
+            "name": "shop",
+            "system_database_url": engine,
+            "application_version": "1",
+            "log_level": "CRITICAL",
+            "notification_listener_polling_interval_sec": 0.05,
+        }
+    )
+    DBOS.launch()
+
+
+def live(
+    report: Report,
+    *,
+    store: str,
+    engine: str,
+    outside: str,
+    crash_at: str | None = None,
+    is_forgetful: bool = False,
+) -> None:
+    """Order once, in the first life; wait until it is settled, and tell what it came to.
+
+    Args:
+        report: To whom.
+        store: Of the world.
+        engine: Database of DBOS.
+        outside: The file.
+        crash_at: One of the points; None lives to the end.
+        is_forgetful: The planted bug: each attempt has a workflow of its own.
+    """
+    Outside.path, Outside.crash_at = outside, crash_at
+    if is_forgetful:
+        executor_dbos.workflow_id_of = lambda effect: f"{effect.key} {uuid4()}"
+    launch(engine)
+    asyncio.run(_live(report, store))
+    DBOS.destroy()
+
+
+async def _live(report: Report, store: str) -> None:
+    config = OrchestratorConfig(store=store, log_level="critical")
+    async with Orchestrator(Shop(), config) as shop:
+        is_first = shop.seq <= 1  # nothing but the settings is in its log
+        await shop.register_executor(
+            "ship", DbosWorkflow(ship), backoff=Backoff(first_s=0.01), seconds_max=60
+        )
+        if is_first:
+            ann = await shop.register_agent("ann")
+            verdict = await ann.submit([ann.intent("Order", article="lamp")])
+            assert verdict.admitted, verdict
+        await asyncio.wait_for(shop.settle(), 30)
+        report.tell("end", orders=await shop.state("shop.orders"), settled=await settlements(shop))
+
+
+async def settlements(world: Orchestrator) -> int:
+    """Count them in the log."""
+    count = 0
+    async with aclosing(world.event_pages(0)) as pages:
+        async for page in pages:
+            count += sum(event.type == "settled" for event in page)
+            if page[-1].seq == world.seq:
+                break
+    return count

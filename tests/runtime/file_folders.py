@@ -1,0 +1,43 @@
+"""A root with a folder beside it that nobody may reach, and what is open and lying about."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from placet.domains.files import Files
+from placet.runtime.executors.file_root import FileRoot
+
+SECRET = "s3cret"
+
+
+class Folders:
+    """Two folders side by side: `root`, and `outside` with a secret in it."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.outside = base / "root", base / "outside"
+        for folder in (self.root, self.outside):
+            folder.mkdir()
+        (self.outside / "secret").write_text(SECRET)
+
+    def file_root(self) -> FileRoot:
+        return FileRoot(str(self.root))
+
+    def domain(self, **settings) -> Files:
+        return Files(self.root, **settings)
+
+    def assert_nothing_escaped(self) -> None:
+        """What is outside is as it was, and no file in the making is left over."""
+        assert [path.name for path in self.outside.iterdir()] == ["secret"]
+        assert (self.outside / "secret").read_text() == SECRET
+        assert self.leftovers() == []
+
+    def leftovers(self) -> list[str]:
+        return [path.name for path in self.root.rglob(".placet-*")]
+
+
+def open_descriptors() -> set[str]:
+    """Name what this process has open."""
+    found = set()
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # the one by which we look is gone
+            found.add(f"{descriptor.name} {descriptor.readlink()}")
+    return found

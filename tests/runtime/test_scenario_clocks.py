@@ -1,0 +1,65 @@
+"""A scenario whose time runs by itself: all act once per tick, and slow time loses nobody."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from placet.runtime.cli.run_report import report_lines
+from placet.runtime.history.log_reader import verify
+from placet.runtime.scenarios import ScenarioError, load
+from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
+from placet.runtime.stores.event_log_url import open_event_log
+
+GUESTS, TICKS = 300, 4
+
+
+def run(store: str = "memory://", **changed: Any) -> RunReport:
+    some = {"agents__guest__count": GUESTS, "ticks": TICKS, "tick_s": 0.02, **changed}
+    overrides = [f"{key.replace('__', '.')}={value}" for key, value in some.items()]
+    return asyncio.run(ScenarioRunner(load("rush", overrides=overrides), store=store).run())
+
+
+def test_a_crowd_in_dilated_time_is_refused_nothing_for_load_and_the_report_says_so(tmp_path):
+    store = f"sqlite:///{tmp_path}/rush.db"
+    report = run(store, clock="realtime", backpressure="dilate", dilation_wait_ms=1)
+    assert report.ticks == TICKS
+    assert GUESTS < report.batches <= GUESTS * TICKS
+    assert report.admitted >= 20
+    assert not [key for key in report.refusals if key.startswith("door/")]
+    assert report.time["factor_lowest"] < 1.0
+    assert report.as_dict()["time"]["behind_s"] > 0
+    (line,) = [line for line in report_lines(report, None, "") if line.startswith("  time")]
+    assert "of the machine's at the slowest" in line
+    assert verify(open_event_log(store)).is_ok
+
+
+def test_a_tick_of_real_time_lasts_as_long_and_all_act_in_it():
+    report = run(clock="realtime", tick_s=0.05)
+    assert report.ticks == TICKS
+    assert report.time == {"clock": "realtime", "asleep": 0, "late": 0}
+    assert report.seconds > (TICKS - 1) * 0.05
+    assert not any(line.startswith("  time") for line in report_lines(report, None, ""))
+
+
+def test_a_realtime_run_is_stopped_between_two_ticks():
+    asked: list[int] = []
+    scenario = load("rush", overrides=["agents.guest.count=5", "clock=realtime", "tick_s=0.01"])
+    runner = ScenarioRunner(scenario, on_tick=asked.append, is_stopped=lambda: len(asked) >= 3)
+    report = asyncio.run(runner.run())
+    assert report.is_stopped
+    assert report.ticks in {3, 4}
+
+
+def test_a_run_by_its_next_event_costs_no_real_time_and_ends_the_same_each_time():
+    few: dict[str, Any] = {"clock": "next_event", "agents__guest__count": 60}
+    reports = [run(tick_s=1000.0, **few) for _ in range(2)]
+    assert reports[0].digest == reports[1].digest
+    assert reports[0].sim_time == (TICKS - 1) * 1000.0
+    assert reports[0].admitted == reports[1].admitted >= 20
+    assert run(seed=2, **few).digest != reports[0].digest
+
+
+def test_a_stepped_scenario_is_not_dilated_and_the_reason_is_told():
+    with pytest.raises(ScenarioError, match="it needs clock='realtime'"):
+        run(backpressure="dilate")

@@ -1,0 +1,117 @@
+"""Simulated time at the public face: read, waited for, stepped, and slowed."""
+
+import asyncio
+import json
+import math
+
+import pytest
+
+from placet import ClosedError, Orchestrator, OrchestratorConfig
+from placet.runtime.clock import DilatedClock
+
+
+def quiet(**options: object) -> OrchestratorConfig:
+    return OrchestratorConfig(log_level="critical", **options)  # type: ignore[arg-type]  # any of its own
+
+
+async def test_sleepers_of_a_stepped_world_wake_when_it_is_stepped_there():
+    async with Orchestrator(config=quiet(clock="stepped")) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        woken: list[tuple[str, float]] = []
+
+        async def host() -> None:
+            await world.wait_until(2.5)
+            woken.append(("host", world.sim_time))
+
+        async def policy() -> None:
+            for _ in range(3):
+                await ann.sleep(1.0)
+                woken.append(("ann", world.sim_time))
+
+        tasks = [asyncio.create_task(host()), asyncio.create_task(policy())]
+        for _ in range(6):
+            await asyncio.sleep(0)
+            await world.step(0.5)
+        await asyncio.gather(*tasks)
+        assert woken == [("ann", 1.0), ("ann", 2.0), ("host", 2.5), ("ann", 3.0)]
+
+
+async def test_a_realtime_world_is_waited_for():
+    async with Orchestrator(config=quiet()) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        then = world.sim_time + 0.02
+        await ann.sleep_until(then)
+        assert world.sim_time >= then
+        await world.wait_until(then)  # it has passed
+
+
+async def test_who_waits_when_the_world_is_closed_is_told():
+    async with Orchestrator(config=quiet()) as world:
+        waiting = asyncio.create_task(world.wait_until(1e6))
+        await asyncio.sleep(0)
+    with pytest.raises(ClosedError, match="its time with it"):
+        await waiting
+
+
+@pytest.mark.parametrize("moment", [math.nan, math.inf, 1e300])
+async def test_what_is_no_moment_is_refused(moment):
+    async with Orchestrator(config=quiet()) as world:
+        with pytest.raises(ValueError, match="a moment must be seconds below"):
+            await world.wait_until(moment)
+
+
+@pytest.mark.parametrize("dt", [-1.0, math.nan, math.inf])
+async def test_a_step_that_is_none_is_refused(dt):
+    async with Orchestrator(config=quiet(clock="stepped")) as world:
+        with pytest.raises(ValueError, match="dt must be a finite number"):
+            await world.step(dt)
+
+
+@pytest.mark.parametrize("clock", ["stepped"])
+def test_only_a_time_that_runs_by_itself_is_slowed(clock):
+    with pytest.raises(ValueError, match="it needs clock='realtime', got 'stepped'"):
+        OrchestratorConfig(clock=clock, backpressure="dilate")
+
+
+def test_settings_of_dilation_are_checked_whatever_the_policy():
+    with pytest.raises(ValueError, match="dilation_factor_min"):
+        OrchestratorConfig(dilation_factor_min=0.0)
+    with pytest.raises(ValueError, match="dilation_wait_ms"):
+        OrchestratorConfig(dilation_wait_ms=0)
+
+
+async def test_the_factor_is_in_the_statistics_and_the_metrics():
+    async with Orchestrator(config=quiet(backpressure="dilate")) as world:
+        clock = world._open.clock
+        assert isinstance(clock, DilatedClock)
+        assert world.statistics()["time"]["factor"] == 1.0
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+            clock.follow(10**9)
+        told = world.statistics()["time"]
+        assert told["clock"] == "realtime"
+        assert told["factor"] < 0.9
+        assert told["behind_s"] > 0
+        sample = world.metrics_registry.get_sample_value("placet_time_dilation")
+        assert sample == pytest.approx(told["factor"], abs=1e-6)
+    async with Orchestrator(config=quiet()) as world:
+        assert world.statistics()["time"] == {"clock": "realtime", "asleep": 0, "late": 0}
+        assert world.metrics_registry.get_sample_value("placet_time_dilation") == 1.0
+
+
+async def test_changes_of_the_factor_are_lines_of_the_log(capsys):
+    config = OrchestratorConfig(backpressure="dilate", log_level="info", log_format="json")
+    async with Orchestrator(config=config) as world:
+        clock = world._open.clock
+        assert isinstance(clock, DilatedClock)
+        clock.follow(0)
+        for wait_ns in (10**9, 0):
+            while not 0.1001 > clock.dilation.factor >= 0.1 and wait_ns:
+                await asyncio.sleep(0.005)
+                clock.follow(wait_ns)
+            while clock.dilation.factor < 1.0 and not wait_ns:
+                await asyncio.sleep(0.005)
+                clock.follow(wait_ns)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    told = [(line["level"], line["factor"]) for line in lines if line["event"] == "time dilation"]
+    assert told == [("warning", pytest.approx(0.4, abs=0.15)), ("info", 1.0)]  # once a second
