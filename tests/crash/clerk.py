@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
 from tests.crash import plants
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.story import answer_of, ids_of
@@ -23,7 +24,8 @@ LIFE_SECONDS_MAX: Final = 60
 
 
 def config_of(store: str) -> OrchestratorConfig:
-    return OrchestratorConfig(store=store, log_level="critical")
+    limits = Limits(window_ids_max=1_000_000)  # so that no answer is forgotten
+    return OrchestratorConfig(store=store, limits=limits, log_level="critical")
 
 
 class Clerk:

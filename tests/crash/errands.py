@@ -29,7 +29,7 @@ from tests.kernel.domains import MAIL, Lab
 
 LETTERS: Final = (2, 1, 3)
 """Effects of each batch of the story."""
-SETTLING_SECONDS_MAX: Final = 3.0
+SETTLING_SECONDS_MAX: Final = 10.0
 SOON: Final = Backoff(first_s=0.0, max_s=0.0)
 
 

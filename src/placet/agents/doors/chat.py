@@ -1,0 +1,153 @@
+"""`placet chat`: a conversation with an agent about a world, in a terminal or through a pipe."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from getpass import getuser
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+from anyio.from_thread import start_blocking_portal
+
+from placet.agents.adapter import Adapter
+from placet.agents.doors.opened import domains_for
+from placet.agents.doors.proposers import AskedPerson, proposer
+from placet.agents.doors.screen import Lines, Page
+from placet.agents.doors.talk import Ask, Person, Talk
+from placet.agents.limits import AgentLimits
+from placet.agents.modes import MODES
+from placet.agents.session import Session
+from placet.kernel.domain import Domain
+from placet.runtime.cli.domains import DomainOption
+from placet.runtime.cli.terminal import AsJson, CommandError, printable
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.facade import Orchestrator
+from placet.schemas.limits import Limits
+
+_PERSON_SECONDS_MAX = 3_600
+"""How long a person who proposes may take."""
+
+
+def chat(  # noqa: PLR0917  # the command line has no positions
+    domain: Annotated[str | None, DomainOption] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            metavar="WHO",
+            help="Who proposes: scripted (reads sentences, offline), human, or a model such as "
+            "anthropic:NAME.",
+        ),
+    ] = "scripted",
+    mode: Annotated[
+        str, typer.Option(help=f"How much it may do by itself: {', '.join(MODES)}.")
+    ] = "assisted",
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Keep the log there, and go on from what it holds: a path or URL."
+        ),
+    ] = "memory://",
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
+    ] = "main",
+    person: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who confirms; the login name if not given."),
+    ] = None,
+    role: Annotated[str, typer.Option(help="In which role.")] = "",
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Talk with an agent about a world: it proposes, the gate decides, you confirm.
+
+    A line is a command (/KIND key=value), a sentence that the domain knows, or a message for the
+    agent. What needs your word is shown with what it would change, and asked about. `/help` lists
+    the rest. Through a pipe nobody is asked: what needs a word stays held, or say `/approve`; exit
+    code 1 if something was not done. --json writes one turn a line.
+    """
+    if mode not in MODES:
+        raise typer.BadParameter(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read; give a pipe or a file")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is no text is answered, like any text
+    adapter = proposer(agent)
+    asked = adapter if isinstance(adapter, AskedPerson) else None
+    is_there = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    screen = Lines() if as_json else Page()
+    opening = _opened(domains_for(domain, store), store, session, mode, adapter)
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opening) as opened,
+    ):
+        who = Person(person or _login_name(), role, is_there)
+        talk = Talk(
+            opened,
+            portal,
+            who,
+            ask=_asking(is_there, as_json=as_json),
+            screen=screen,
+            asked=asked,
+        )
+        talk.run()
+        has_failed = talk.has_failed or talk.is_unsettled
+    return int(has_failed and not is_there)
+
+
+@asynccontextmanager
+async def _opened(
+    domains: list[Domain], store: str, session: str, mode: str, adapter: Adapter
+) -> AsyncIterator[Session]:
+    limits, agent_limits = Limits(), AgentLimits()
+    if isinstance(adapter, AskedPerson):
+        limits = Limits(effect_seconds_max=_PERSON_SECONDS_MAX)
+        agent_limits = AgentLimits(seconds_max=_PERSON_SECONDS_MAX)
+    async with Orchestrator(domains, OrchestratorConfig(store=store, limits=limits)) as world:
+        opening = Session.open(
+            world=world,
+            session=session,
+            mode=mode,  # type: ignore[arg-type]  # checked above
+            adapter=adapter,
+            limits=agent_limits,
+        )
+        async with opening as opened:
+            yield opened
+
+
+def _asking(is_there: bool, *, as_json: bool) -> Ask:
+    """Give what reads a line: with a prompt and editing where somebody is there."""
+    if not is_there:
+        return _read_line if as_json else _read_and_show
+    import readline  # noqa: F401, PLC0415  # input() edits lines with it, once it is loaded
+
+    return _prompt
+
+
+def _prompt(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        sys.stdout.write("\n")
+        return None
+
+
+def _read_line(_prompt: str) -> str | None:
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+def _read_and_show(prompt: str) -> str | None:
+    """Read a line of a pipe, and show it, so that what is written can be read as a conversation."""
+    line = _read_line(prompt)
+    if line and line.strip():
+        sys.stdout.write(printable(f"{prompt}{line}") + "\n")
+        sys.stdout.flush()
+    return line
+
+
+def _login_name() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # nobody of this number is known
+        return "person"

@@ -1,0 +1,181 @@
+"""The endpoints of seed 001: routes onto the kinds of a program. Served with that domain.
+
+A program is a world; a body is the payload of one kind, with `req_id` and `context_seq` beside it
+where the caller has them. The answer is the gate's verdict, with the kind's output in its result.
+"""
+
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from starlette.responses import Response
+
+from placet.kernel.gate.plain import shown
+from placet.kernel.kernel import Kernel
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.batches import verdict_answer
+from placet.runtime.http_api.door import HttpDoor, door_of, identity
+from placet.runtime.http_api.openapi import VERDICT_ANSWERS
+from placet.runtime.http_api.problems import Problem
+from placet.schemas.codec import Json
+from placet.schemas.intent import SCHEMA_VERSION
+
+router = APIRouter(tags=["programs"])
+
+_PROGRAM: Final = "program"
+_HOST: Final = "host"
+"""In whose name the operator edits; nobody else may have it."""
+
+_PRIORITY: Final = 10
+_ENVELOPE: Final = frozenset({"req_id", "context_seq"})
+_PAYLOADS: Final[Mapping[str, Mapping[str, Json]]] = {
+    "mutations": {
+        "mutations": [
+            {"op": "add_function", "name": "main", "params": [], "returns": "str"},
+            {
+                "op": "set_node",
+                "function": "main",
+                "name": "hello",
+                "node": {"op": "const", "value": "Hello, world!"},
+            },
+            {"op": "set_result", "function": "main", "node": "hello"},
+        ]
+    },
+    "verify": {"function": "main"},
+    "simulate": {"function": "main", "inputs": {}},
+    "compile": {"entry": "main"},
+}
+_KIND_OF: Final[Mapping[str, str]] = {
+    "mutations": "program.mutate_batch",
+    "verify": "program.verify",
+    "simulate": "program.simulate",
+    "compile": "program.compile",
+}
+
+
+def routes(app: FastAPI) -> APIRouter | None:
+    """Give the routes, where the application's worlds are programs."""
+    door: HttpDoor = app.state.door
+    served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
+    return router if served else None
+
+
+def _body(name: str) -> dict[str, Json]:
+    """Declare a body: its payload's schema is that of the kind's intent."""
+    kind = _KIND_OF[name]
+    schema = {
+        "type": "object",
+        "description": f"The payload of `{kind}`, with req_id and context_seq beside it if need be",
+    }
+    examples = {"default": {"value": _PAYLOADS[name]}}
+    content = {"application/json": {"schema": schema, "examples": examples}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+@router.post(
+    "/programs/{program}/mutations",
+    summary="Change functions",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=_body("mutations"),
+)
+async def mutations(program: str, request: Request) -> Response:
+    """Do all mutations, in order, or none. Safe to repeat with one `req_id`."""
+    return await _submit(program, "mutations", request)
+
+
+@router.post(
+    "/programs/{program}/verify",
+    summary="List errors and warnings",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=_body("verify"),
+)
+async def verify(program: str, request: Request) -> Response:
+    """List errors and warnings of one function, or of all."""
+    return await _submit(program, "verify", request)
+
+
+@router.post(
+    "/programs/{program}/simulate",
+    summary="Run a function",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=_body("simulate"),
+)
+async def simulate(program: str, request: Request) -> Response:
+    """Run a function with bounded fuel."""
+    return await _submit(program, "simulate", request)
+
+
+@router.post(
+    "/programs/{program}/compile",
+    summary="Compile to Python",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=_body("compile"),
+)
+async def compile_entry(program: str, request: Request) -> Response:
+    """Make Python source of a function and all it calls."""
+    return await _submit(program, "compile", request)
+
+
+@router.get("/programs/{program}/history", summary="Read what changed", responses=VERDICT_ANSWERS)
+async def history(
+    program: str,
+    request: Request,
+    op: Literal["list", "diff"] = "list",
+    from_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    limit: Annotated[int | None, Query(ge=1, le=200)] = None,
+) -> Response:
+    """List what changed the program, or compare two moments."""
+    given = {"op": op, "from_seq": from_seq, "to_seq": to_seq, "limit": limit}
+    payload = {name: value for name, value in given.items() if value is not None}
+    return await _propose(program, "program.history_query", payload, request)
+
+
+async def _submit(program: str, name: str, request: Request) -> Response:
+    door = door_of(request)
+    door.world_for(request, program, _PROGRAM)  # a stranger's body is not read
+    given = await door.document(request, fields=frozenset())
+    envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
+    return await _propose(program, _KIND_OF[name], given, request, **envelope)
+
+
+async def _propose(
+    program: str,
+    kind: str,
+    payload: Mapping[str, Json],
+    request: Request,
+    *,
+    req_id: Json = None,
+    context_seq: Json = None,
+) -> Response:
+    """Hand in one intent of whoever asks."""
+    door = door_of(request)
+    world = door.world_for(request, program, _PROGRAM)
+    who = door.principal(request)
+    if context_seq is not None and type(context_seq) is not int:
+        raise Problem("request_invalid", f"context_seq must be a number, got {shown(context_seq)}")
+    name = _HOST if who.is_operator else who.submitter
+    if name == _HOST and not who.is_operator:
+        raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
+    await _register(world, name)
+    intent = {
+        "kind": kind,
+        "payload": dict(payload),
+        "agent_id": name,
+        "req_id": f"http-{token_hex(8)}" if req_id is None else identity(req_id, "req_id"),
+        "context_seq": world.seq if context_seq is None else context_seq,
+        "priority": _PRIORITY,
+        "schema_version": SCHEMA_VERSION,
+    }
+    return verdict_answer(await world.post([intent], submitter=who.submitter))
+
+
+async def _register(world: Orchestrator, name: str) -> None:
+    """Register who first comes. Who was removed stays away until the operator registers it."""
+
+    def is_new(kernel: Kernel) -> bool:
+        return name not in kernel.ledger.agents and name not in kernel.ledger.gone
+
+    if await world.read(is_new):
+        await world.register_agent(name)

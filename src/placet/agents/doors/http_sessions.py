@@ -1,0 +1,310 @@
+"""Sessions over HTTP: talk, look, and decide about what is held. Served with the domain `session`.
+
+The operator opens a session and says who its people are. Who decides about a hold is the token that
+asks, never a field of a body; whoever speaks for the proposer decides about nothing it proposed.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
+
+from placet.agents.codes import facts_of
+from placet.agents.doors.http_wire import SCHEMAS, example
+from placet.agents.doors.proposers import proposer
+from placet.agents.modes import MODES
+from placet.agents.record import Turn
+from placet.agents.session import Session
+from placet.domains.session import Sessions
+from placet.runtime.cli.terminal import CommandError
+from placet.runtime.credentials import Principal
+from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.door import HttpDoor, door_of, identity, speaks_for
+from placet.runtime.http_api.openapi import answers
+from placet.runtime.http_api.problems import Problem
+from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.errors import AgentError
+from placet.schemas.identity import OPERATOR
+
+router = APIRouter(tags=["sessions"])
+
+_SESSIONS_MAX: Final = 1_000
+"""Open in one process; each holds a look at its world."""
+
+_TURN_STATUSES: Final = (200, 202, 401, 403, 404, 409, 413, 415, 422, 424, 429, 500, 501, 502, 503)
+_DECISIONS: Final = ("approve", "deny", "edit")
+
+
+class _Opened(NamedTuple):
+    """A session that is open.
+
+    Attributes:
+        session: Itself.
+        proposer: Who proposes in it; None leaves only commands.
+        people: Who may talk and decide in it besides the operator, and in which role.
+    """
+
+    session: Session
+    proposer: str | None
+    people: Mapping[str, str]
+
+
+Key = tuple[str, str]
+
+
+def routes(app: FastAPI) -> APIRouter | None:
+    """Give the routes, where the application's worlds keep conversations."""
+    door: HttpDoor = app.state.door
+    if not any(isinstance(one, Sessions) for one in door.worlds.first.domains):
+        return None
+    app.state.sessions = {}
+    app.state.schemas = {**app.state.schemas, **SCHEMAS}
+    return router
+
+
+def _turn_answers() -> dict[int | str, dict[str, Json]]:
+    """Declare a turn: its status is that of the code which ended it."""
+    declared = answers(200, "Turn", *_TURN_STATUSES)
+    turn = declared[200]["content"]
+    for status in (202, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503, 504):
+        problem = declared.get(status, {}).get("content", {})
+        declared[status] = {"description": "a turn, or a problem", "content": {**problem, **turn}}
+    declared[202]["content"] = turn
+    return declared
+
+
+@router.post(
+    "/worlds/{world}/sessions",
+    summary="Open a session",
+    status_code=201,
+    responses=answers(201, "Session", 401, 403, 404, 409, 413, 415, 422, 503),
+    openapi_extra=example("SessionOpening"),
+)
+async def open_session(world: str, request: Request) -> Response:
+    """Open a session in which an agent proposes; the operator's. One of its name goes on."""
+    door = door_of(request)
+    door.operator(request)
+    asked = door.world(world)
+    fields = frozenset({"session", "agent", "mode", "proposer", "people"})
+    given = await door.document(request, fields=fields, is_optional=True)
+    name = identity(given.get("session", "main"), "session")
+    if "/" in name:
+        raise Problem("request_invalid", "a session is a part of a path: it has no '/'")
+    agent, mode = identity(given.get("agent", "agent"), "agent"), _mode(given.get("mode"))
+    people = _people(given.get("people", {}), agent)
+    who = given.get("proposer", "scripted")
+    adapter = _adapter(who)
+    opened: dict[Key, _Opened] = request.app.state.sessions
+    if (world, name) in opened:
+        raise Problem("conflict", f"the session {name!r} is open already")
+    if len(opened) >= _SESSIONS_MAX:
+        raise Problem("unavailable", f"{_SESSIONS_MAX} sessions are open, which is all")
+    try:
+        session = await Session.open(
+            world=asked,
+            session=name,
+            agent=agent,
+            mode=mode,  # type: ignore[arg-type]  # checked
+            adapter=adapter,
+        )
+    except AgentError as error:
+        raise Problem("request_invalid", str(error)) from error
+    found = opened.setdefault((world, name), _Opened(session, who, people))
+    return _json(await _described(found), 201)
+
+
+@router.get(
+    "/worlds/{world}/sessions/{session}",
+    summary="Look at a session",
+    responses=answers(200, "Session", 401, 403, 404, 503),
+)
+async def look(world: str, session: str, request: Request) -> Response:
+    """Give a session: its agent, its mode, and what was said in it."""
+    opened, _ = await _entered(world, session, request)
+    return _json(await _described(opened))
+
+
+@router.put(
+    "/worlds/{world}/sessions/{session}/mode",
+    summary="Say how much the agent may do by itself",
+    responses=answers(200, "Session", 401, 403, 404, 413, 415, 422, 503),
+    openapi_extra=example("SessionMode"),
+)
+async def set_mode(world: str, session: str, request: Request) -> Response:
+    """Set the mode of a session; the operator's."""
+    door = door_of(request)
+    door.operator(request)
+    opened, _ = await _entered(world, session, request)
+    given = await door.document(request, fields=frozenset({"mode"}))
+    if "mode" not in given:
+        raise Problem("request_invalid", "the body must have 'mode'")
+    opened.session.mode = _mode(given["mode"])
+    return _json(await _described(opened))
+
+
+@router.post(
+    "/worlds/{world}/sessions/{session}/messages",
+    summary="Say something",
+    responses=_turn_answers(),
+    openapi_extra=example("SessionMessage"),
+)
+async def say(world: str, session: str, request: Request) -> Response:
+    """Say something, and get the turn: all that came of it. Not safe to repeat blindly."""
+    opened, _ = await _entered(world, session, request)
+    given = await door_of(request).document(request, fields=frozenset({"message"}))
+    message = given.get("message")
+    if type(message) is not str or not message.strip():
+        raise Problem("request_invalid", "message must be a string that says something")
+    return _answer(await opened.session.say(message))
+
+
+@router.get(
+    "/worlds/{world}/sessions/{session}/holds",
+    summary="List what waits for a person",
+    responses=answers(200, "Holds", 401, 403, 404, 503),
+)
+async def holds(world: str, session: str, request: Request) -> Response:
+    """List the holds of a session, oldest first: what was approved or denied, and what waits."""
+    opened, _ = await _entered(world, session, request)
+    listed = [hold.model_dump(mode="json") for hold in await opened.session.holds()]
+    return _json({"holds": listed})
+
+
+@router.post(
+    "/worlds/{world}/sessions/{session}/holds/{hold}",
+    summary="Decide about what waits",
+    responses=_turn_answers(),
+    openapi_extra=example("HoldDecision"),
+)
+async def decide(world: str, session: str, hold: str, request: Request) -> Response:
+    """Approve what is held, word for word; deny it; or edit: do something else in its place.
+
+    Who decides is whose token it is. The proposer's does not.
+    """
+    opened, who = await _entered(world, session, request)
+    person, role = await _person(opened, who)
+    given = await door_of(request).document(request, fields=frozenset({"decision", "actions"}))
+    decision = given.get("decision")
+    if decision not in _DECISIONS:
+        known = ", ".join(_DECISIONS)
+        raise Problem("request_invalid", f"decision must be one of {known}, got {decision!r:.80}")
+    if (decision == "edit") != ("actions" in given):
+        raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
+    if hold not in [one.id for one in await opened.session.holds()]:
+        raise Problem("not_found", f"there is no hold {hold!r:.200} in this session")
+    if decision == "edit":
+        return _answer(await opened.session.edit(hold, _actions(given["actions"]), person))
+    return _answer(await opened.session.resolve(hold, decision, person, role=role))
+
+
+# who may do what
+
+
+async def _entered(world: str, session: str, request: Request) -> tuple[_Opened, Principal]:
+    """Find a session for who may be in it: the operator, its people, and its proposer.
+
+    Raises:
+        Problem: It is a stranger, or there is no such session; others are not told which.
+    """
+    door = door_of(request)
+    who, asked = door.principal(request), door.world(world)
+    sessions: dict[Key, _Opened] = request.app.state.sessions
+    opened = sessions.get((world, session))
+    is_known = opened is not None and (
+        who.submitter in opened.people or await _speaks_for(asked, who, opened.session.agent_id)
+    )
+    if not who.is_operator and not is_known:
+        raise Problem("forbidden", f"this token is not of the session {session!r:.200}")
+    if opened is None:
+        raise Problem("not_found", f"no session {session!r:.200} is open; open it first")
+    return opened, who
+
+
+async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
+    """Tell who decides, and in which role.
+
+    Raises:
+        Problem: It speaks for the proposer, or is nobody who decides.
+    """
+    if who.is_operator:
+        return OPERATOR, OPERATOR
+    world = opened.session.world
+    assert isinstance(world, Orchestrator), "doors serve worlds of the runtime"
+    if await _speaks_for(world, who, opened.session.agent_id):
+        raise Problem("forbidden", "whoever speaks for the proposer does not decide about it")
+    return who.submitter, opened.people[who.submitter]
+
+
+async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
+    return await world.read(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
+
+
+# bodies and answers
+
+
+def _mode(value: Json) -> str:
+    mode = "assisted" if value is None else value
+    if not isinstance(mode, str) or mode not in MODES:
+        raise Problem(
+            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {mode!r:.80}"
+        )
+    return mode
+
+
+def _people(value: Json, agent: str) -> dict[str, str]:
+    """Read who may talk and decide: name -> role."""
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise Problem("request_invalid", "people must be an object: name -> role, which may be ''")
+    names = {identity(name, "a name of people"): role for name, role in value.items()}
+    if agent in names:
+        raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
+    return names
+
+
+def _adapter(name: Json) -> object:
+    if name is None:
+        return None
+    if not isinstance(name, str) or name == "human":
+        raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
+    try:
+        return proposer(name)
+    except CommandError as error:
+        raise Problem("request_invalid", str(error)) from error
+
+
+def _actions(value: Json) -> list[tuple[str, dict[str, Json]]]:
+    expected = Problem("request_invalid", "actions must be an array of {kind, payload}")
+    if not isinstance(value, list) or not value:
+        raise expected
+    actions = []
+    for one in value:
+        if not isinstance(one, dict) or one.keys() - {"kind", "payload"}:
+            raise expected
+        kind, payload = one.get("kind"), one.get("payload", {})
+        if not isinstance(kind, str) or not isinstance(payload, dict):
+            raise expected
+        actions.append((kind, payload))
+    return actions
+
+
+async def _described(opened: _Opened) -> dict[str, Json]:
+    session = opened.session
+    return {
+        "session": session.name,
+        "agent": session.agent_id,
+        "mode": session.mode,
+        "proposer": opened.proposer,
+        "people": dict(opened.people),
+        "seq": session.world.seq,
+        "turns": await session.turns(),
+    }
+
+
+def _answer(turn: Turn) -> Response:
+    """Answer with a turn, by the status of what ended it."""
+    return _json(from_json(turn.model_dump_json()), facts_of(turn.stop).http)
+
+
+def _json(value: Json, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")
