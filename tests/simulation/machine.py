@@ -214,8 +214,8 @@ def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None
         for target, thing in (
             ("anyio.to_thread.run_sync", run_sync),
             ("placet.runtime.facade.open_event_log", lambda *_args: next_handle()),
-            ("placet.runtime.open_world.RealtimeClock", clock),
-            ("placet.runtime.open_world.SteppedClock", VirtualSteppedClock),
+            ("placet.runtime.world_time.RealtimeClock", clock),
+            ("placet.runtime.world_time.SteppedClock", VirtualSteppedClock),
             ("placet.kernel.kernel.Registry", _cached_registry),
             ("placet.kernel.redecide.Registry", _cached_registry),
             ("placet.kernel.gate.structure.intents_adapter", _cached_adapter),
