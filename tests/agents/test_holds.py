@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Scripted, Session
 from placet.agents.modes import Ruling
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
+from placet.kernel import Domain, Kind
 from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
@@ -234,3 +236,70 @@ async def test_a_grant_is_for_its_proposer() -> None:
         script = Scripted([[EMPTY]])
         two = await Session.open(world=world, session="b", agent="other", adapter=script)
         assert (await two.say("go")).outcome == "held"
+
+
+# What is shown is what is done, in every domain
+
+
+@pytest.mark.parametrize(
+    ("domain", "steps"),
+    [
+        ("memory", [("memory.remember", {"key": "harbour", "value": "Kiel"})]),
+        ("program", [("program.mutate_batch", {"mutations": [
+            {"op": "add_function", "name": "f", "params": [], "returns": "int"}]})]),
+        ("design", [("design.set", {"path": "hull.beam", "value": 9})]),
+        ("world", [("Move", {"to": [1, 2]})]),
+    ],
+)  # fmt: skip
+async def test_a_plan_of_any_domain_is_approved_as_it_was_shown(domain, steps):
+    """What a domain writes of the seq itself differs at each try, and is nobody's change."""
+    async with Session.open(
+        domain=domain, mode="interactive", adapter=Scripted([steps])
+    ) as session:
+        turn = await session.say("do it")
+        assert turn.outcome == "held"
+        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+
+
+class Nothing(TypedDict):
+    pass
+
+
+def _pay(draft, _intent):
+    draft.emit("wire", {"to": draft.get("bank.accounts", "it", "iban")})
+
+
+def _redirect(draft, _intent):
+    draft.put("bank.accounts", "it", "iban", "EVIL")
+
+
+class Bank(Domain):
+    """Where money goes is read from the state when it is sent."""
+
+    name = "bank"
+    version = "1"
+
+    def __init__(self) -> None:
+        self.kinds = (
+            Kind("bank.pay", Nothing, _pay, effects=("wire",), risk="high"),
+            Kind("bank.redirect", Nothing, _redirect),
+        )
+
+    def on_open(self, draft):
+        draft.create("bank.accounts", "it", {"iban": "GOOD"})
+
+
+async def test_an_effect_that_would_now_be_another_is_not_what_was_approved():
+    wired = []
+
+    async def wire(effect):
+        wired.append(effect.payload["to"])
+
+    async with Orchestrator([Bank(), Sessions()]) as world:
+        await world.register_executor("wire", wire)
+        session = await Session.open(world=world, adapter=Scripted([[("bank.pay", {})]]))
+        mallory = await world.register_agent("mallory")
+        turn = await session.say("pay")
+        assert (await mallory.submit([mallory.intent("bank.redirect")])).admitted
+        moved = await session.resolve(turn.hold_id, "approve", "ann")
+        assert (moved.outcome, wired) == ("held", [])

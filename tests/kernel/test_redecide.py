@@ -109,6 +109,7 @@ def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
     domains = SETTINGS[setting]["domain"]
     for middle in (len(log) // 3, len(log) - 9):
         past = resume(take(folded(log[:middle])))
+        begun_at = past.ledger.seq
         again = Redecider(domains, past=past)
         for data in log[middle:]:
             again.apply(data)
@@ -117,8 +118,30 @@ def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
         for ordinal, data in enumerate(log):
             switched.is_folding = ordinal < middle
             switched.apply(data)
-        assert switched.batches == again.batches
+        records = map(decode_record, log[middle:])
+        batches = [r for r in records if isinstance(r, Admitted | Refused | Scheduled)]
+        assert switched.batches == len(batches)
+        assert again.batches == sum(batch.group_seq >= begun_at for batch in batches)
         assert switched.state.digest().hex() == kernel.digest()
+
+
+def test_what_was_decided_in_a_group_that_is_cut_off_is_not_decided_again():
+    """Who had claimed what in it, nobody knows any more."""
+    log: list[bytes] = []
+    kernel = kernel_of(sink=log, agents=("alice", "bob", "carol"))
+    kernel.decide_group([
+        [intent("Grab", {"thing": "cup"}, agent_id=agent_id)]
+        for agent_id in ("alice", "bob", "carol")
+    ])  # fmt: skip
+    kernel.decide([intent("Grab", {"thing": "cup"}, "later")])
+    cut = len(log) - 3
+    assert isinstance(decode_record(log[cut]), Refused)
+    again = Redecider([Lab()], past=resume(take(folded(log[:cut]))))
+    for data in log[cut:]:
+        again.apply(data)
+    assert again.batches == 1
+    assert [(part.first_record, part.last_record) for part in again.undecided] == [(cut, cut + 1)]
+    assert again.ledger.seq == kernel.seq
 
 
 def test_claims_of_a_group_stand_as_they_stood():

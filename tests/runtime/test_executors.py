@@ -167,3 +167,29 @@ def test_a_key_is_read_as_it_is_printed():
     for text in ("", "a", "a/1", "a/1/", "/1/2", "a/b/1", "a/1/2/3", "a/-1/0"):
         with pytest.raises(ValueError, match="WORLD/SEQ/K"):
             EffectKey.parse(text)
+
+
+def leave(effect: Effect) -> Json:
+    if effect.attempt == 1:
+        raise SystemExit(3)
+    return "survived"
+
+
+@pytest.mark.parametrize("handler", [leave, InProcess(leave)], ids=["thread", "process"])
+async def test_a_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
+    async with open_world() as world:
+        await register_executor(world, handler, backoff=SOON)
+        await mail(world)
+        assert await outcomes(world) == [(True, "survived")]
+
+
+async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credit():
+    handler = ThreadHandler(where_it_runs, concurrency=1)
+    for _ in range(5):
+        task = asyncio.ensure_future(handler(EFFECT))
+        asyncio.get_running_loop().call_soon(task.cancel)
+        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
+    for _ in range(200):
+        await asyncio.sleep(0.001)  # a thread that has begun ends by itself
+    assert handler._calls == 0
+    assert (await handler(EFFECT))[2] == "world/1/0"

@@ -100,6 +100,9 @@ async def attempt(
     except OutcomeUnknown as error:
         on_error(error)
         return Attempted(False, words_of(error), is_unknown=True)
+    except SystemExit as error:  # a handler's, in a thread: it is not for it to end the world
+        on_error(error)
+        return Attempted(False, words_of(error), is_unknown=True)
     except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome
         on_error(error)
         return Attempted(False, words_of(error))

@@ -5,11 +5,11 @@ agent proposed, and the clerk's, for what the session records; where both stand 
 pass or fail together.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from placet.agents.codes import Code
+from placet.agents.foresight import MOVED, RETRIES, digest_of, foresee
 from placet.agents.limits import AgentLimits
 from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
@@ -17,13 +17,10 @@ from placet.agents.ports import Handle, Outcome, World
 from placet.agents.record import Change, Decision, Status
 from placet.domains.session import KINDS
 from placet.kernel.domain import Risk
-from placet.schemas.codec import Json, canonical, thaw, to_json
+from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
-
-_RETRIES: Final = 5
-_MOVED: Final = "session.world_moved"
 
 
 class Decided(NamedTuple):
@@ -74,7 +71,7 @@ class Desk:
 
     async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> Decided:
         """Decide a parsed plan: apply it, hold it for a person, or say why not."""
-        for _ in range(_RETRIES):
+        for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             foreseen = await self._world.submit(intents, dry_run=True)
             risks = await self._world.risks([(one.kind, one.payload) for one in plan.actions])
@@ -85,10 +82,13 @@ class Desk:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             grants = await self._grants_for(plan, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                return await self._hold(plan, ruling, foreseen)
+                foreseen, digest = await foresee(self._world, self._clerk, intents)
+                if not foreseen.admitted:
+                    return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+                return await self._hold(plan, ruling, foreseen, digest)
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
             verdict = await self._world.submit([*ahead, *intents])
-            if _MOVED not in verdict.codes:
+            if MOVED not in verdict.codes:
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
 
@@ -108,22 +108,22 @@ class Desk:
         """
         actions = tuple(Action(**one) for one in hold["actions"])
         plan = Plan.model_construct(goal=hold["goal"], base_seq=0, actions=actions)
-        for _ in range(_RETRIES):
+        for _ in range(RETRIES):
             now = self._world.seq
             plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
-            foreseen = await self._world.submit(intents, dry_run=True)
+            foreseen, foreseen_digest = await foresee(self._world, self._clerk, intents)
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-            if _digest_of_diff(foreseen) != hold["foreseen"]:
+            if foreseen_digest != hold["foreseen"]:
                 ruling = Ruling("hold", hold["role"])
                 stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
-                return await self._hold(plan, ruling, foreseen, first=[stale])
+                return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
             risks = await self._world.risks([(one.kind, one.payload) for one in actions])
             resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
-            if not {_MOVED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
+            if not {MOVED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
 
@@ -144,13 +144,18 @@ class Desk:
         return [Issue.of_refusal(one) for one in verdict.refusals]
 
     async def _hold(
-        self, plan: Plan, ruling: Ruling, foreseen: Verdict, first: Sequence[Intent] = ()
+        self,
+        plan: Plan,
+        ruling: Ruling,
+        foreseen: Verdict,
+        foreseen_digest: str,
+        first: Sequence[Intent] = (),
     ) -> Decided:
         limits = self._limits
         actions: list[dict[str, Json]] = [one.model_dump() for one in plan.actions]
         needs = "approve" if ruling.role else "confirm"
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
-        digest = _digest([actions, plan.base_seq, self._agent.agent_id, self._session])
+        digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
         hold_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
         intent = self._clerk.intent(
             "session.hold",
@@ -162,7 +167,7 @@ class Desk:
             actions=actions,
             needs=needs,
             role=ruling.role,
-            foreseen=_digest_of_diff(foreseen),
+            foreseen=foreseen_digest,
             digest=digest,
             seconds=seconds,
         )
@@ -266,7 +271,7 @@ class Desk:
         return [self._clerk.intent("session.guard", seq=seq)]
 
     def _overtaken(self, plan: Plan) -> Decided:
-        message = f"the world moved {_RETRIES} times while this was decided; propose it again"
+        message = f"the world moved {RETRIES} times while this was decided; propose it again"
         return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
 
     # what came of it
@@ -371,11 +376,3 @@ def _name(action: Action, index: int) -> str:
 
 def _changes(foreseen: Verdict) -> tuple[Change, ...]:
     return tuple(Change.of(one) for one in foreseen.diff)
-
-
-def _digest(value: Json) -> str:
-    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
-
-
-def _digest_of_diff(foreseen: Verdict) -> str:
-    return _digest([[one.path, one.op, one.old, one.new] for one in foreseen.diff])

@@ -144,7 +144,7 @@ class Session(Resolving):
         """End what a process that died has left running; `open` does it."""
         for number in await self._clerk.running():
             if (self.name, number) not in self._calls.turns:
-                text = "the process ended before the turn did; say it again"
+                text = "the process ended before the turn did; look what was done by then"
                 await self._clerk.end(number, End("failed", Code.INTERNAL, text), (), "")
 
     def stop(self) -> None:
@@ -293,7 +293,8 @@ class Session(Resolving):
             raise
         except BaseException:  # the caller was cancelled
             with anyio.move_on_after(_END_SECONDS, shield=True):
-                await turn.end(End("refused", Code.OPERATOR_STOPPED, "the caller went away"))
+                text = "the caller went away; look what was done before you say it again"
+                await turn.end(End("failed", Code.OPERATOR_STOPPED, text))
             raise
         finally:
             self._calls.turns.discard(key)

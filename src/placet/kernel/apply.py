@@ -70,7 +70,7 @@ class Applier:
             raise GuestFault("recording of what the rules did", error) from error
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft)
-            verdict.foresee(draft.diff())
+            verdict.foresee(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
             draft.undo()
             return verdict
         draft.trim(changes)

@@ -11,8 +11,7 @@ of one group, in which such batches had their place.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.decide import decide_batch
 from placet.kernel.difference import (
@@ -37,6 +36,7 @@ from placet.kernel.rehearsal import Rehearsal
 from placet.kernel.replay import Replayer, recorded_batch, seqs_of
 from placet.kernel.state import State
 from placet.kernel.succession import Rules, rules_in, validator_name, why_not_again
+from placet.kernel.undecided import Undecided
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import PlacetError
 from placet.schemas.record import (
@@ -65,20 +65,7 @@ if TYPE_CHECKING:
 Maker: TypeAlias = Callable[[Rules], Sequence[Domain]]
 """Makes the domains of given rules again, or raises a `PlacetError` that says why it cannot."""
 
-
-@dataclass(slots=True)
-class Undecided:
-    """Records that were folded and not decided again.
-
-    Attributes:
-        first_record: Ordinal number of the first.
-        last_record: Ordinal number of the last.
-        why: What is missing to decide them.
-    """
-
-    first_record: int
-    last_record: int
-    why: str
+_CUT_OFF: Final = "the group that they were decided in began before what is left of the log"
 
 
 class Redecider(Replayer):
@@ -99,6 +86,7 @@ class Redecider(Replayer):
     """
 
     __slots__ = (
+        "_begun_at",
         "_domains",
         "_group",
         "_judged",
@@ -126,6 +114,7 @@ class Redecider(Replayer):
         if past is not None:
             for name in Replayer.__slots__:
                 setattr(self, name, getattr(past, name))
+        self._begun_at = 0 if past is None else past.ledger.seq
         self._domains = domains
         self._registry: Registry | None = None
         self._validator = validator
@@ -223,6 +212,10 @@ class Redecider(Replayer):
         if rehearsal is None:
             super()._fold(record, data)
             return
+        if record.group_seq < self._begun_at:  # who claimed what before that, nobody knows
+            self._note_undecided(record, _CUT_OFF)
+            super()._fold(record, data)
+            return
         batch = self.batch_of(record)
         self._batch(record)  # what a fold takes note of
         self.batches += 1
@@ -312,7 +305,7 @@ class Redecider(Replayer):
         if header is not self._judged:  # other rules than a moment ago
             self._judge(header)
         if self._registry is None:
-            self._note_undecided(record)
+            self._note_undecided(record, self._why_not)
             return None
         if self._rehearsal is None:
             host = self._validator if self._has_host else None
@@ -348,10 +341,10 @@ class Redecider(Replayer):
             self._why_not = why_not_again(then, registry) or ""
             self._registry = None if self._why_not else registry
 
-    def _note_undecided(self, record: Record | None) -> None:
+    def _note_undecided(self, record: Record | None, why: str) -> None:
         if record is None:
             return
-        at, why = self.journal.count, self._why_not
+        at = self.journal.count
         last = self.undecided[-1] if self.undecided else None
         if last is not None and last.why == why:
             last.last_record = at

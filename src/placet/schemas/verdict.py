@@ -88,6 +88,7 @@ class Verdict:
     __slots__ = (
         "_answers",
         "_diff",
+        "_effects",
         "_intents",
         "_normalized",
         "_notices",
@@ -173,9 +174,19 @@ class Verdict:
         """
         return getattr(self, "_diff", ())  # most verdicts are of no dry run, and pay nothing for it
 
-    def foresee(self, diff: tuple[FieldChange, ...]) -> None:
-        """Keep what a dry run would have changed."""
+    @property
+    def foreseen_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
+        """Kind and payload of each effect that a dry run would have asked for; else empty."""
+        return getattr(self, "_effects", ())
+
+    def foresee(
+        self,
+        diff: tuple[FieldChange, ...],
+        effects: Sequence[tuple[str, Mapping[str, Json]]] = (),
+    ) -> None:
+        """Keep what a dry run would have changed, and asked of the outside world."""
         self._diff = diff
+        self._effects = effects
 
     @property
     def req_ids(self) -> list[str]:

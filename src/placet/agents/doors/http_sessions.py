@@ -13,10 +13,12 @@ from starlette.responses import Response
 from placet.agents.codes import facts_of
 from placet.agents.doors.http_wire import SCHEMAS, example
 from placet.agents.doors.proposers import proposer
+from placet.agents.doors.seen import seen_by_agent
 from placet.agents.modes import MODES
 from placet.agents.record import Turn
 from placet.agents.session import Session
 from placet.domains.session import Sessions
+from placet.domains.session.vocabulary import CLERK
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.credentials import Principal
 from placet.runtime.facade import Orchestrator
@@ -92,6 +94,8 @@ async def open_session(world: str, request: Request) -> Response:
     if "/" in name:
         raise Problem("request_invalid", "a session is a part of a path: it has no '/'")
     agent, mode = identity(given.get("agent", "agent"), "agent"), _mode(given.get("mode"))
+    if agent == CLERK:
+        raise Problem("request_invalid", f"{CLERK!r} records sessions and proposes nothing")
     people = _people(given.get("people", {}), agent)
     who = given.get("proposer", "scripted")
     adapter = _adapter(who)
@@ -110,8 +114,11 @@ async def open_session(world: str, request: Request) -> Response:
         )
     except AgentError as error:
         raise Problem("request_invalid", str(error)) from error
-    found = opened.setdefault((world, name), _Opened(session, who, people))
-    return _json(await _described(found), 201)
+    fresh = _Opened(session, who, people)
+    if opened.setdefault((world, name), fresh) is not fresh:  # another was opened meanwhile
+        await session.close()
+        raise Problem("conflict", f"the session {name!r} is open already")
+    return _json(await _described(fresh), 201)
 
 
 @router.get(
@@ -151,12 +158,15 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
 )
 async def say(world: str, session: str, request: Request) -> Response:
     """Say something, and get the turn: all that came of it. Not safe to repeat blindly."""
-    opened, _ = await _entered(world, session, request)
+    opened, who = await _entered(world, session, request)
     given = await door_of(request).document(request, fields=frozenset({"message"}))
     message = given.get("message")
     if type(message) is not str or not message.strip():
         raise Problem("request_invalid", "message must be a string that says something")
-    return _answer(await opened.session.say(message))
+    turn = await opened.session.say(message)
+    if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
+        turn = await seen_by_agent(turn, opened.session)
+    return _answer(turn)
 
 
 @router.get(
@@ -194,7 +204,9 @@ async def decide(world: str, session: str, hold: str, request: Request) -> Respo
     if hold not in [one.id for one in await opened.session.holds()]:
         raise Problem("not_found", f"there is no hold {hold!r:.200} in this session")
     if decision == "edit":
-        return _answer(await opened.session.edit(hold, _actions(given["actions"]), person))
+        return _answer(
+            await opened.session.edit(hold, _actions(given["actions"]), person, role=role)
+        )
     return _answer(await opened.session.resolve(hold, decision, person, role=role))
 
 

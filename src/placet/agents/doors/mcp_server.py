@@ -18,6 +18,7 @@ from placet.agents.chat_intent import ChatIntent, ExecutionPlan
 from placet.agents.doors.mcp_resources import Resources
 from placet.agents.doors.mcp_results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.agents.doors.opened import catalogue_of
+from placet.agents.doors.seen import seen_by_agent
 from placet.agents.record import Hold, Turn
 from placet.agents.session import Session
 from placet.runtime.cli.app import installed_version
@@ -83,10 +84,10 @@ class McpDoor:
             return await self._answered(params, actions)
         turn = await self._session.hand_off(_plan_of(actions, goal))
         if turn.outcome != "held" or not self._may_ask(asked):
-            return result_of(turn)
+            return result_of(await self._shown(turn))
         hold = await self._hold(turn.hold_id)
         if hold is None or hold.needs != "confirm":
-            return result_of(turn)
+            return result_of(await self._shown(turn))
         form = confirmation(hold, turn.diff, _CONFIRM)
         if asked.protocol_version >= _MODERN:
             return types.InputRequiredResult(
@@ -134,11 +135,14 @@ class McpDoor:
             if turn is None:
                 message = f"hold {hold.id!r} still waits for a person"
                 return refused(self._session, "confirmation_required", message)
-            return result_of(turn)
+            return result_of(await self._shown(turn))
         is_yes = answer.action == "accept" and (answer.content or {}).get(_CONFIRM) is True
-        return result_of(
-            await self._session.resolve(hold.id, "approve" if is_yes else "deny", self._person)
-        )
+        done = await self._session.resolve(hold.id, "approve" if is_yes else "deny", self._person)
+        return result_of(await self._shown(done))
+
+    async def _shown(self, turn: Turn) -> Turn:
+        """Leave out what the agent may not see: the client's model speaks for it."""
+        return await seen_by_agent(turn, self._session)
 
     async def _hold(self, hold_id: str) -> Hold | None:
         holds = await self._session.holds()

@@ -172,7 +172,10 @@ class Talk:
             if word in {"e", "edit"}:
                 actions = self._actions()
                 if actions:
-                    edit = partial(self._session.edit, hold_id, actions, self._person.name)
+                    person = self._person
+                    edit = partial(
+                        self._session.edit, hold_id, actions, person.name, role=person.role
+                    )
                     return self._turn(edit), False
             elif word in {"l", "later"}:
                 return None, False

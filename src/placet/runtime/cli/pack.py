@@ -6,7 +6,15 @@ from typing import Annotated
 import typer
 
 from placet.runtime.cli.stores import log_to_read
-from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
+from placet.runtime.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    number,
+    say,
+    say_json,
+)
 from placet.runtime.history.packing import pack as pack_log
 
 
@@ -26,6 +34,10 @@ def pack(
     same bytes. `placet check` checks it, anywhere; log, replay, verify, explain, diff and fork read
     it as they read a store.
     """
+    if "://" in file:
+        raise CommandError(f"a pack is a file; give a path, got {file!r}")
+    if not Path(file).absolute().parent.is_dir():
+        raise CommandError(f"cannot pack into {file}: there is no such directory")
     done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
     if as_json:
         say_json({"file": file, "bytes": done.size_bytes, "about": done.about})

@@ -36,9 +36,17 @@ class InProcess:
         async def call(effect: Effect) -> Json:
             try:
                 return await to_process.run_sync(
-                    self.function, effect, cancellable=True, limiter=limiter
+                    _contained, self.function, effect, cancellable=True, limiter=limiter
                 )
             except BrokenWorkerProcess as error:
                 raise OutcomeUnknown("the process that ran it has ended") from error
 
         return call
+
+
+def _contained(function: Callable[[Effect], Json], effect: Effect) -> Json:
+    """Run a function there; one that ends its process ends an attempt, and not the world."""
+    try:
+        return function(effect)
+    except SystemExit as error:
+        raise OutcomeUnknown(f"it ended its process: {error.code!r}") from None

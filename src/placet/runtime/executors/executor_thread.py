@@ -40,12 +40,22 @@ class ThreadHandler(Generic[T]):
             if self._calls >= self._calls_max:
                 raise ThreadsBusy(f"{self._calls} calls take too long and cannot be stopped")
             self._calls += 1
-        given = await to_thread.run_sync(
-            self._call, effect, abandon_on_cancel=True, limiter=self._limiter
-        )
+        begun = Lock()
+        try:
+            given = await to_thread.run_sync(
+                self._call, effect, begun, abandon_on_cancel=True, limiter=self._limiter
+            )
+        except BaseException:
+            if begun.acquire(blocking=False):  # its time was over before a thread had it
+                with self._lock:
+                    self._calls -= 1
+            raise
         return await given if isinstance(given, Awaitable) else given
 
-    def _call(self, effect: Effect) -> T | Awaitable[T]:
+    def _call(self, effect: Effect, begun: Lock) -> T | Awaitable[T]:
+        """Call the function, unless who asked has given up before; whoever takes `begun` counts."""
+        if not begun.acquire(blocking=False):
+            raise ThreadsBusy("its time was over before a thread was free")
         try:
             return self._function(effect)
         finally:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.redecide import Maker, Redecider, Undecided
+from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import Replayer
+from placet.kernel.undecided import Undecided
 from placet.runtime.history.log_reader import Verification, verify
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json

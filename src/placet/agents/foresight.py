@@ -1,0 +1,61 @@
+"""What a plan would do, tried without doing it, and a name by which two tries are compared."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+from placet.agents.ports import Handle, World
+from placet.schemas.codec import Json, canonical
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+
+MOVED: Final = "session.world_moved"
+"""The code by which the gate says that a seq is not what it was."""
+RETRIES: Final = 5
+"""How often something is tried again because the world moved meanwhile."""
+
+
+async def foresee(world: World, clerk: Handle, intents: Sequence[Intent]) -> tuple[Verdict, str]:
+    """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
+
+    What that is, a second try of the same state one seq later tells: to hold a plan takes seqs,
+    and to wait for a person takes more.
+    """
+    now = later = await world.submit(intents, dry_run=True)
+    for _ in range(RETRIES):
+        if not now.admitted:
+            return now, ""
+        seq = min(one.seq for one in now.results if one.seq is not None)
+        guard = clerk.intent("session.guard", seq=seq)
+        later = await world.submit([guard, *intents], dry_run=True)
+        if MOVED not in later.codes:
+            break
+        now = await world.submit(intents, dry_run=True)
+    return now, _digest_of_both(now, later if later.admitted else now)
+
+
+def digest_of(value: Json) -> str:
+    """Name a plain value by its content."""
+    return blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def _digest_of_both(now: Verdict, later: Verdict) -> str:
+    """Name what a plan would do, by what two tries of it at two seqs have in common."""
+    if [one.collection for one in now.diff] != [one.collection for one in later.diff]:
+        later = now
+    changes = [
+        [
+            one.collection,
+            one.field,
+            one.op,
+            one.old,
+            one.entity if one.entity == other.entity else None,
+            [one.new] if one.new == other.new else [],
+        ]
+        for one, other in zip(now.diff, later.diff, strict=True)
+    ]
+    pairs = zip(now.foreseen_effects, later.foreseen_effects, strict=True)
+    effects = [
+        [kind, [payload] if payload == other else []] for (kind, payload), (_, other) in pairs
+    ]
+    return digest_of([changes, effects])
