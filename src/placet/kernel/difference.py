@@ -295,10 +295,10 @@ def _difference_of_texts(record: Admitted, again: Admitted) -> Part | None:
         if codes[before:] != new or any(c not in STRUCTURE_NOTICES for c, _ in codes[:before]):
             return Part("a warning", codes, new, index)
     told, tells = _answers_of(record), _answers_of(again)
-    for index in sorted(told.keys() | tells.keys()):
-        if canonical(told.get(index)) != canonical(tells.get(index)):
-            return Part("an answer", told.get(index), tells.get(index), index)
-    return None
+    both = sorted(told.keys() | tells.keys())
+    others = (i for i in both if canonical(told.get(i)) != canonical(tells.get(i)))
+    place = next(others, None)
+    return None if place is None else Part("an answer", told.get(place), tells.get(place), place)
 
 
 def _answers_of(record: Admitted) -> dict[int, Json]:

@@ -123,7 +123,7 @@ class KeepsOutbox:
     _ledger: Ledger
 
     def _ns(self, now: float | None) -> int:
-        raise NotImplementedError
+        raise NotImplementedError  # pragma: no cover  # the kernel has it
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
         """Say that effects of a kind are executed, and how many may wait; None takes it back.

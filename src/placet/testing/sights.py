@@ -33,7 +33,9 @@ def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
     for step in life:
         for agent_id in AGENTS:
             sighting.join(published.state, agent_id)
+        there = frozenset(kernel.ledger.agents)
         living.live(step)
+        there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
         published = Published(kernel)
         shown_now, fields_now = _shown(kernel, published), _fields(published)
         changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
@@ -41,7 +43,9 @@ def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
             map(_kept, sighting.concerns(published.state, list(dict.fromkeys(changed))))
         )
         for agent_id, ref in sorted({pair for pair, _ in shown.items() ^ shown_now.items()}):
-            if not any(_names(concern, agent_id, ref) for concern in concerns):
+            if agent_id in there and not any(
+                _names(concern, agent_id, ref) for concern in concerns
+            ):
                 return (
                     f"{agent_id} sees {ref.collection}/{ref.entity} otherwise after the last step, "
                     "and the follower of the domain's sight named neither: an observer would go on "
