@@ -16,7 +16,7 @@ from placet.testing.laws import LAWS
 from placet.testing.life import Join, Leave, Life, Living, Proposal, Propose, Settle, Wait, smaller
 from placet.testing.lives import lives
 from tests.kernel.domains import Lab
-from tests.testing.unlawful import CONTROLS, Clumsy, Purses, Unwary
+from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
 
 _EXAMPLES = {ORDER_OF_SETS: 40}
 """The others stop at the first life that is not lawful; that one lives them all."""
@@ -76,6 +76,10 @@ def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
     silent = {"invariants_hold_after_every_step", "looking_is_pure"}
     silent |= {"settings_make_the_domain_again", "sight_overlooks_nobody"}
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
+
+
+def test_what_a_rule_says_that_it_judges_at_its_turn_may_make_a_difference():
+    domain_laws(Candid, examples=400)().test_footprints_name_what_matters()
 
 
 def test_an_author_may_leave_a_law_out():

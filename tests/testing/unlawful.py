@@ -1,6 +1,7 @@
 """Little domains that are wrong, each in one way: the controls of the laws."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 from pydantic import PositiveInt
@@ -253,6 +254,24 @@ class Envious(Purses):
     rule = staticmethod(envious)
 
 
+class Candid(Envious):
+    """Says that its rule looks into all purses at its turn, which no law forbids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        put, *others = self.kinds
+        self.kinds = [replace(put, revalidates=lambda _: [Ref(PURSES)]), *others]
+
+
+class Sly(Envious):
+    """Says so of a collection that has nothing to do with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        put, *others = self.kinds
+        self.kinds = [replace(put, revalidates=lambda _: [Ref("odd.hats")]), *others]
+
+
 class Moody(Purses):
     """Shows a purse the first time it is asked, and then no more."""
 
@@ -385,6 +404,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     ),
     (Taxed, "invariants_hold_after_every_step", r"negative: (ann|bob|cyd) owes"),
     (Envious, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
+    (Sly, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
     (Moody, "looking_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
     (large_forgetful, "settings_make_the_domain_again", r"`settings` leaves something out"),
     (Overlooking, "sight_overlooks_nobody", r"sees odd.purses/(ann|bob|cyd) otherwise"),

@@ -122,6 +122,8 @@ class Kind:
         summary: One line for people and tools.
         upcasters: Older version -> what makes of its payloads those of `version`. A log that holds
             an older version can be gone on with only if there is one for it.
+        revalidates: What the rule looks at besides, and judges at its turn: a change there makes
+            nothing stale. A collection (`entity` None) stands for all that is in it.
         risk: What it may do at most. A rule of a `read` kind that changes something is refused.
         risk_of: Raises the risk for some payloads: asked with payload and state, as users see it
             (`collection -> entity -> field`); never lowers it.
@@ -140,6 +142,7 @@ class Kind:
     summary: str = ""
     reads_own: str | None = None
     upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
+    revalidates: Reads | None = None
     risk: Risk = "low"
     risk_of: "Callable[[Mapping[str, Json], WorldState], Risk] | None" = None
     cost: float = 0.0

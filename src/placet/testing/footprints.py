@@ -3,12 +3,13 @@
 Of one world two copies are made. In one another agent's intent passes first; in the other a record
 that changes no state, so that both stand at the same seq. Where the gate then sees no reason to
 call the intent stale, it must come out alike in both: the answer, and what it writes into what it
-reads. What it adds to elsewhere, such as a count that all share, it may add to in any order.
+reads. What it adds to elsewhere, such as a count that all share, it may add to in any order, and
+what its kind says that the rule judges at its turn may make a difference by itself.
 """
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from placet.kernel.domain import Domain, Kind
 from placet.kernel.replay import recorded_batch
@@ -74,13 +75,14 @@ def _breach(living: Living, copy: Living, proposal: Proposal, other: Proposal) -
     copy.kernel.restore(world)
     if not copy.kernel.decide(before, living.now).admitted:
         return None
+    touched = {(change.collection, change.entity) for change in _latest(copy).changes.entities}
     after = _outcome(living, copy, proposal)
     if RefusalCode.STALE_CONTEXT.value in after.codes:
         return None
     copy.kernel.restore(world)
     copy.kernel.change_executor(_NOBODYS, 1)
     alone = _outcome(living, copy, proposal)
-    if after == alone:
+    if after == alone or _is_judged_anew(touched, living, proposal):
         return None
     return (
         f"Now {proposal} would be {alone}; but if first {other}, it is {after}, and the gate does "
@@ -93,8 +95,7 @@ def _outcome(living: Living, copy: Living, proposal: Proposal) -> _Outcome:
     verdict = copy.kernel.decide(living.intents((proposal._replace(behind=0),)), living.now)
     if not verdict.admitted:
         return _Outcome(verdict.codes, None, None)
-    latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
-    record = next(record for record in latest if isinstance(record, Admitted))
+    record = _latest(copy)
     [intent] = recorded_batch(record).intents
     read = _read(copy.kernel.registry.kinds[proposal.kind], intent)
     written = {
@@ -103,6 +104,22 @@ def _outcome(living: Living, copy: Living, proposal: Proposal) -> _Outcome:
         if {(change.collection, change.entity), (change.collection, None)} & read
     }
     return _Outcome((), thaw(verdict.results[0].normalized), written)
+
+
+def _latest(copy: Living) -> Admitted:
+    """Give the record of the batch that passed last."""
+    latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
+    return next(record for record in latest if isinstance(record, Admitted))
+
+
+def _is_judged_anew(touched: set[tuple[str, str]], living: Living, proposal: Proposal) -> bool:
+    """Tell whether all that was touched is what the rule says that it judges at its turn."""
+    revalidates = living.kernel.registry.kinds[proposal.kind].revalidates
+    if revalidates is None:
+        return False
+    [intent] = living.intents((proposal,))
+    judged = {(collection, entity) for collection, entity in revalidates(cast("Intent", intent))}
+    return all(one in judged or (one[0], None) in judged for one in touched)
 
 
 def _read(kind: Kind, intent: Intent) -> set[tuple[str, str | None]]:

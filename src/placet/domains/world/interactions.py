@@ -33,6 +33,18 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
     return refs if given is None else (*refs, Ref(OBJECTS, given))
 
 
+def judged_anew(intent: Intent) -> tuple[Ref, ...]:
+    """Name what Interact judges at its turn: where agents are, and what a pickup is after.
+
+    Who carries a thing cannot be told from the intent; that it went out of reach, the rule tells.
+    """
+    payload = intent["payload"]
+    bearers = Ref(AGENTS)
+    if payload["interaction_type"] == "pickup":
+        return bearers, Ref(OBJECTS, payload["target_id"])
+    return (bearers,)
+
+
 def interact_rule(settings: Settings, own: Mapping[str, Rule], sight: Sight | None = None) -> Rule:
     """Make the rule of Interact.
 

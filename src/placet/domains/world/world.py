@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from placet.domains.world.interactions import interact_rule, reads_self_and_target
+from placet.domains.world.interactions import (
+    interact_rule,
+    judged_anew,
+    reads_self_and_target,
+)
 from placet.domains.world.placing import displace, place
 from placet.domains.world.rules import cooled, custom, move_rule, speak
 from placet.domains.world.settings import (
@@ -147,6 +151,7 @@ def _kinds(settings: Settings, own: Mapping[str, Rule], sight: Sight | None) -> 
             _cooled(name, rule, settings),
             reads=reads,
             reads_own=AGENTS if reads is None else None,
+            revalidates=None if reads is None else judged_anew,
             summary=summary,
             is_event=name == "Speak",
         )
