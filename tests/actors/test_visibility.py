@@ -11,7 +11,7 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, add, intent, open_world, register_executor
-from tests.actors.virtual_time import in_virtual_time, turns
+from tests.actors.virtual_time import in_virtual_time, turns, until
 
 
 async def submit(world: OpenWorld, *intents: object, dry_run: bool = False) -> Verdict:
@@ -161,8 +161,9 @@ async def test_settle_returns_when_the_settlements_are_durable():
         other = asyncio.ensure_future(submit(world, add("other")))
         await log.began()
         goes.set()
-        await turns()
-        assert world.kernel.open_effects() == []  # it is decided, and waits behind the other
+        await until(lambda: not world.kernel.open_effects())
+        await turns()  # it is decided, and waits behind the other
+        assert not settled.done()
         log.let_go()
         await other
         await log.began()

@@ -102,6 +102,15 @@ def iterations() -> int:
     return loop.iterations
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    """Go on until it has come to something, however many turns that takes."""
+    for _ in range(1_000):
+        if is_so():
+            return
+        await turns(10)
+    raise AssertionError("it did not come to that")
+
+
 async def turns(count: int = 50) -> None:
     """Let everybody who can go on do so."""
     for _ in range(count):

@@ -15,6 +15,7 @@ INTERACTIVE = (*DESIGN, "--mode", "interactive", "--as", "ann")
 
 
 def turns(outcome):
+    assert outcome.out, outcome.err
     return [json.loads(line) for line in outcome.out.splitlines()]
 
 
