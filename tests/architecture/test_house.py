@@ -26,7 +26,7 @@ WIDER_CLASSES = {
     "World": (10, "the port of the agent layer: what a conversation asks of an open world"),
     "Orchestrator": (28, "the public face: its names are the specification's, each one line"),
     "Kernel": (17, "the synchronous face: its names are the specification's, each one line"),
-    "Domain": (11, "the port by which a guest enters: every hook but its kinds has a default"),
+    "Domain": (12, "the port by which a guest enters: every hook but its kinds has a default"),
     "State": (14, "the tree: half is reading, half is for the drafts and folds that write it"),
     "StateManager": (26, "seed 000: the names are its, and the log beside them"),
     "SqliteEventLog": (10, "the port of a log, and `begin` for a fork of a compacted one"),

@@ -276,6 +276,15 @@ class Lab(Domain):
         draft.create("lab.letters", str(effect.key), {"output": settlement.output})
         self._perhaps_raise("on_settle")
 
+    def on_amend(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
+        self._perhaps_raise("on_amend")
+        for ref in changed:
+            if draft.get(ref.collection, ref.entity or "", "count") == 13:
+                return refuse("unlucky", f"{ref.entity} must not have 13")
+            if draft.get(ref.collection, ref.entity or "", "count") == 12:
+                draft.put(ref.collection, ref.entity or "", "is_dozen", True)
+        return None
+
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         self._perhaps_raise("invariants")
         if "nonsense_invariants" in self.faults:

@@ -84,6 +84,7 @@ def test_who_looked_before_the_operator_changed_it_is_stale():
         ([(COUNTS, "nobody", {"count": 1}, False)], "no entity lab.counts/nobody"),
         ([(COUNTS, "nobody", None, True)], "no entity lab.counts/nobody"),
         ([(COUNTS, "alice", {"count": 99}, False)], "more than 60"),
+        ([(COUNTS, "alice", {"count": 13}, False)], "alice must not have 13"),
         ([(COUNTS, "alice", {"count": {1, 2}}, False)], "must be plain JSON"),
         ([(COUNTS, "bob", {"count": 1}, False), (COUNTS, "x", None, True)], "no entity"),
     ],
@@ -97,11 +98,24 @@ def test_what_cannot_be_changes_nothing(given, said):
     assert kernel.decide([add("a:0")]).admitted
 
 
-def test_an_invariant_that_raises_is_named():
+@pytest.mark.parametrize("hook", ["on_amend", "invariants"])
+def test_a_hook_that_raises_is_named(hook):
     kernel = kernel_of(Lab())
-    kernel.registry.domains[0].faults.add("invariants")  # type: ignore[attr-defined]  # the lab's
-    with pytest.raises(ValidationError, match=r"invariants of lab raised RuntimeError"):
+    kernel.registry.domains[0].faults.add(hook)  # type: ignore[attr-defined]  # the lab's
+    before = trace(kernel)
+    with pytest.raises(ValidationError, match=rf"{hook} of lab raised RuntimeError"):
         kernel.amend([(COUNTS, "alice", {"count": 1}, False)], "in vain")
+    assert trace(kernel) == before
+
+
+def test_what_a_domain_finishes_is_in_the_record():
+    log: list[bytes] = []
+    lab = Lab()
+    kernel = kernel_of(lab, sink=log)
+    kernel.amend([(COUNTS, "alice", {"count": 12}, False)], "because")
+    assert kernel.tree.get(COUNTS, "alice", "is_dozen") is True
+    for past in (folded(log), decided(log, lab)):
+        assert past.state.digest().hex() == kernel.digest()
 
 
 def test_a_false_amendment_is_found():

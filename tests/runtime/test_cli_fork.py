@@ -52,24 +52,32 @@ def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
 def test_diff_of_a_world_and_itself_is_nothing(town):
     same = town("diff", "town.db", "town.db")
     assert (same.code, "Nothing differs." in same.out) == (0, True)
-    assert town("diff", "town.db", "town.db", "--at", "50", "--path", "world.agents").code == 0
+    for path in ("world.agents", "/world.agents/folk_4", "world.agents/folk_4/position"):
+        assert town("diff", "town.db", "town.db", "--at", "50", "--path", path).code == 0
+
+
+@pytest.mark.parametrize("path", ["agents", "world.agents/nobody", "world.agents/folk_4/hat"])
+def test_diff_at_a_path_that_is_in_neither_world_says_so(town, path):
+    failed = town("diff", "town.db", "town.db", "--path", path)
+    assert (failed.code, failed.out) == (1, "")
+    assert f"there is nothing at {path}" in failed.err
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "code", "said"),
     [
-        (("--set", "world.agents/folk_4"), "P=JSON"),
-        (("--set", "world.agents/folk_4/x=nope"), "needs JSON after its '='"),
-        (("--set", "world.agents/nobody/x=1"), "no entity world.agents/nobody"),
-        (("--drop-agent", "nobody"), "cannot be dropped"),
-        (("--world", "town"), "a name of its own"),
-        (("--effects", "live"), "effects must be one of"),
-        (("--at", "99999"), "it ends at seq"),
+        (("--set", "world.agents/folk_4"), 2, "P=JSON"),
+        (("--set", "world.agents/folk_4/x=nope"), 2, "needs JSON after its '='"),
+        (("--set", "world.agents/nobody/x=1"), 1, "no entity world.agents/nobody"),
+        (("--drop-agent", "nobody"), 1, "cannot be dropped"),
+        (("--world", "town"), 1, "a name of its own"),
+        (("--effects", "live"), 2, "refuse or simulate, got 'live'"),
+        (("--at", "99999"), 1, "it ends at seq"),
     ],
 )
-def test_a_fork_that_cannot_be_is_one_line_on_stderr(town, options, said):
+def test_a_fork_that_cannot_be_says_why_on_stderr(town, options, code, said):
     failed = town("fork", "town.db", "branch.db", *options)
-    assert (failed.code, failed.out) == (1, "")
+    assert (failed.code, failed.out) == (code, "")
     assert said in failed.err
     assert not (town.folder / "branch.db").exists()
 

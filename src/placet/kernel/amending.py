@@ -1,8 +1,8 @@
 """The operator's own hand: a world branched off, and values put otherwise.
 
-No kind of intent is asked, for the operator is no agent; the domains' invariants are, and one that
-does not hold undoes all of it. What was put is in the record, so whoever reads the log can do it
-again.
+No kind of intent is asked, for the operator is no agent; the domains are (`on_amend`), and their
+invariants, and one that does not hold undoes all of it. What was put is in the record, so whoever
+reads the log can do it again.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +41,8 @@ class Amender:
         """Put values otherwise; takes a seq.
 
         Raises:
-            ValidationError: An entity is not there, a value is not plain, or an invariant would
-                not hold; nothing was changed.
+            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
+                nothing was changed.
         """
         ledger, plain = self._context.ledger, self._plain(given)
 
@@ -100,8 +100,15 @@ class Amender:
         self._control.write(record, data)
 
     def _judge(self) -> RuleRefusal | None:
-        """Ask the invariants of what was changed."""
+        """Ask the domains, and then their invariants, about what was changed."""
         context = self._context
+        for domain in context.registry.domains:
+            try:
+                refusal = domain.on_amend(context.draft, context.draft.changed())
+            except Exception as error:
+                raise ValidationError(f"on_amend of {domain.name} raised {error!r}") from error
+            if refusal is not None:
+                return refusal
         for domain in context.registry.judging:
             try:
                 found = next(iter(domain.invariants(context.state, context.draft.changed())), None)
@@ -129,8 +136,8 @@ class Amends:
         """Put values otherwise, as the operator, within all invariants; takes a seq.
 
         Raises:
-            ValidationError: An entity is not there, a value is not plain, or an invariant would
-                not hold; nothing was changed.
+            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
+                nothing was changed.
         """
         Amender(self._context, self._journal, self._control).amend(given, cause)
 

@@ -301,6 +301,10 @@ class Domain(Protocol):
         """Take in the outcome of an effect; every domain is told of every effect."""
         return None  # noqa: RET501  # likewise
 
+    def on_amend(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
+        """Judge what an operator put by hand, which no rule of a kind has seen; or finish it."""
+        return None
+
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         """Judge the post-state of a batch, given which entities it changed."""
         return ()

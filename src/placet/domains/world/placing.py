@@ -88,7 +88,7 @@ def _check_team(
 def _check_inventory(
     draft: Draft, agent_id: str, value: Json, settings: Settings
 ) -> RuleRefusal | None:
-    if not _are_distinct_ids(value):
+    if not are_distinct_ids(value):
         return _invalid("inventory", "a list of distinct object ids", value)
     limit = settings.inventory_max
     if limit is not None and len(value) > limit:
@@ -103,7 +103,8 @@ def _check_inventory(
     return None
 
 
-def _are_distinct_ids(value: Json) -> bool:
+def are_distinct_ids(value: Json) -> bool:
+    """Tell whether a value is a list of names, none of them twice."""
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str)

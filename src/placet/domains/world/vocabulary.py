@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, PydanticUndefined
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
@@ -175,7 +175,7 @@ def _fail(field: str, message: str) -> NoReturn:
     """Raise an error that has a place, which a ValueError from a validator would not have."""
     reason = PydanticCustomError("world", "{reason}", {"reason": message})
     raise ValidationError.from_exception_data(
-        field, [InitErrorDetails(type=reason, loc=(field,), input=None)]
+        field, [InitErrorDetails(type=reason, loc=(field,), input=PydanticUndefined)]
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from placet.domains.world.amended import judge_amended
 from placet.domains.world.interactions import (
     interact_rule,
     judged_anew,
@@ -120,6 +121,10 @@ class World(Domain):
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Take an agent out of the world; what it carried stays where it was."""
         displace(draft, agent_id)
+
+    def on_amend(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
+        """Judge what an operator put by hand: places, and who holds what."""
+        return judge_amended(draft, changed, self.setup)
 
     def hears(self, state: State, agent_id: str, intent: Intent) -> bool:
         """Tell whether something was said to an agent, or by it."""

@@ -11,7 +11,7 @@ from reprlib import Repr
 from typing import Final
 
 from pydantic import BaseModel
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from placet.schemas.codec import Json
 
@@ -161,7 +161,8 @@ _SHOWER: Final = _Shower()
 def complaint(detail: ErrorDetails) -> str:
     """Say what is wrong with a value, in the words of JSON, and what came.
 
-    Of a field that is missing all that came would be what it is missing in, which is left out.
+    Of a field that is missing all that came would be what it is missing in, which is left out; and
+    a check of several fields says for itself what it found.
     """
     kind, told = detail["type"], detail.get("ctx", {})
     if kind == "union_tag_not_found":
@@ -171,7 +172,7 @@ def complaint(detail: ErrorDetails) -> str:
         return f"field {name} must be one of {tags}, got {shown(told['tag'])}"
     message = _IN_JSON.get(kind, detail["msg"])
     message = message[:1].lower() + message[1:]
-    if kind == "missing":
+    if kind == "missing" or detail["input"] is PydanticUndefined:
         return message
     return f"{message}, got {shown(detail['input'])}"
 

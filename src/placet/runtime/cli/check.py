@@ -1,6 +1,7 @@
 """`placet check`: does a packed log hold?"""
 
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,8 @@ def check(
 
     Exit code 1 if it does not hold.
     """
+    if not Path(file).exists():
+        raise CommandError(f"there is no file {file}")
     log = pack_at(file)
     if log is None:
         raise CommandError(f"{file} is no pack; expected a file that `placet pack` made")

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.kernel.amending import EFFECTS
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -70,6 +71,10 @@ def fork(
     The parent may be running. The fork holds all that its parent's log holds up to there, so it can
     be verified and explained; it has a name of its own, so its effects have keys of their own.
     """
+    if effects not in (None, *EFFECTS):
+        raise typer.BadParameter(
+            f"expected {' or '.join(EFFECTS)}, got {effects!r}", param_hint="--effects"
+        )
     branch = Branch(
         world=world,
         effects=effects or ("simulate" if replay else "refuse"),
@@ -80,30 +85,34 @@ def fork(
     again_by = partial(remake, given=domain or ())
     try:
         made = branch_off(log_to_read(store), new, branch, at=at, domains=again_by)
-    except ValueError as error:  # a name that is none, or no way to have effects
+    except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
     if as_json:
         say_json(made.as_dict())
         return
-    for line in _lines(store, new, made):
+    for line in _lines(store, made):
         say(printable(line))
 
 
 def _assignment(text: str) -> tuple[str, Json]:
     path, equals, value = text.partition("=")
     if not equals:
-        raise CommandError(f"--set needs a path and a value, P=JSON; got {text!r}")
+        raise typer.BadParameter(
+            f"needs a path and a value, P=JSON; got {text!r}", param_hint="--set"
+        )
     try:
         return path, from_json(value)
     except ValueError as error:
-        raise CommandError(
-            f"--set {path} needs JSON after its '=' (a string in double quotes): {error}"
+        raise typer.BadParameter(
+            f"{path} needs JSON after its '=' (a string in double quotes): {error}",
+            param_hint="--set",
         ) from error
 
 
-def _lines(store: str, new: str, made: Fork) -> list[str]:
+def _lines(store: str, made: Fork) -> list[str]:
+    path = made.store.removeprefix("sqlite:///")
     lines = [
-        f"{new} is world {made.world}: {store} up to seq {made.seq}, and on from there",
+        f"{path} is world {made.world}: {store} up to seq {made.seq}, and on from there",
         *table(
             [
                 ("parent", f"{made.parent}, record {made.record - 1}, hash {made.chain}"),

@@ -71,14 +71,17 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
 
 def _contests(report: RunReport) -> list[tuple[str, str]]:
     fairness = report.contests.as_dict(report.scenario.agents_count)
-    won, of_all = number(fairness["contests"]), number(fairness["contestants"])
+    won, of_all = counted(fairness["contests"], "time"), number(fairness["contestants"])
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [
-        ("won", f"{won} times, among {of_all} who wanted something that another had first"),
+        ("won", f"{won}, among {of_all} who wanted something that another had first"),
         ("Jain's index", f"wins {even:.3f}, and {drawn:.3f} where each is drawn among all alike"),
         ("", f"batches decided {fairness['jain_decided']:.3f}; 1 is the same for every agent"),
     ]
-    lost = [f"{loser} to {winner} {n} times" for (loser, winner), n in report.contests.top_pairs()]
+    lost = [
+        f"{loser} to {winner} {counted(n, 'time')}"
+        for (loser, winner), n in report.contests.top_pairs()
+    ]
     return [*rows, ("lost most", ", ".join(lost))]
 
 

@@ -16,6 +16,7 @@ from placet.runtime.history.decisions import Decision, decision_of
 from placet.runtime.history.log_reader import fold
 from placet.runtime.snapshots.recovery import decode
 from placet.schemas.codec import Json, thaw
+from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Refused, Scheduled
 
@@ -111,16 +112,21 @@ def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "
 
     Raises:
         StoreError: One cannot be read, or does not reach `at`.
+        ValidationError: There is nothing at the path in either.
     """
     logs = one, other
     pasts = fold(one, at), fold(other, at)
     states = [past.state for past in pasts]
+    trees = _tree(states[0]), _tree(states[1])
+    path = path.strip("/")
+    if path and not any(_is_there(tree, path) for tree in trees):
+        raise ValidationError(f"there is nothing at {path}, in neither of the two worlds")
     shared = shared_records(one, other)
     return WorldDiff(
         seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),
         digests=(states[0].digest().hex(), states[1].digest().hex()),
         shared_records=shared,
-        state=tuple(_in_trees(_tree(states[0]), _tree(states[1]), path.strip("/"))),
+        state=tuple(_in_trees(*trees, path)),
         books=() if path else tuple(_in_trees(_books(pasts[0].ledger), _books(pasts[1].ledger))),
         decisions=() if path else tuple(_in_answers(*(_answers(log, shared, at) for log in logs))),
     )
@@ -134,6 +140,15 @@ def _tree(state: State) -> _Tree:
         name: {key: row.fields for key, row in rows.entities.items()}
         for name, rows in state.collections.items()
     }
+
+
+def _is_there(tree: _Tree, path: str) -> bool:
+    collection, _, rest = path.partition("/")
+    entity, _, field = rest.partition("/")
+    rows = tree.get(collection)
+    if rows is None or not entity:
+        return rows is not None
+    return entity in rows and (not field or field in rows[entity])
 
 
 def _books(ledger: Ledger) -> _Tree:

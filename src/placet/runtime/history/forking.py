@@ -131,15 +131,7 @@ def fork(
     first = _first_record(log, past, world, branch, domains)
     past.apply(first)
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
-    life = None
-    if branch.is_replayed:
-        life = SecondLife(
-            past,
-            domains,
-            dropped=branch.dropped,
-            is_refusing_effects=branch.effects == "refuse",
-            validator=validator,
-        )
+    life = _second_life(past, branch, domains, validator)
     with _Draft(path) as draft:
         draft.copy(log, record, chain)
         draft.append(seq, [first])
@@ -157,6 +149,23 @@ def fork(
         effects=branch.effects,
         open_effects=open_effects,
         what_if=None if life is None else life.report,
+    )
+
+
+def _second_life(
+    past: Replayer,
+    branch: Branch,
+    domains: Sequence[Domain] | Maker,
+    validator: EffectValidator | None,
+) -> SecondLife | None:
+    if not branch.is_replayed:
+        return None
+    return SecondLife(
+        past,
+        domains,
+        dropped=branch.dropped,
+        is_refusing_effects=branch.effects == "refuse",
+        validator=validator,
     )
 
 
@@ -201,17 +210,17 @@ def stand_at(log: EventLog, at: int | None) -> Replayer:
     """
     past = recover(log, to_seq=at).past
     if past.header is None:
-        raise StoreError(f"{log.url} is empty: there is no world to fork", store=log.url)
+        raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
     if at is None or past.ledger.seq == at:
         return past
     following = next(log.read(past.journal.count), None)
     if following is None:
         raise StoreError(
-            f"cannot fork {log.url} at seq {at}: it ends at seq {past.ledger.seq}", store=log.url
+            f"{log.url} has no seq {at}: it ends at seq {past.ledger.seq}", store=log.url
         )
     after = decode(following[1], following[0]).seq
     raise StoreError(
-        f"cannot fork {log.url} at seq {at}, which is inside a batch: the world never was there; "
+        f"{log.url} never stood at seq {at}, which is inside a batch; "
         f"the nearest ends of batches are seq {past.ledger.seq} and {after}",
         store=log.url,
     )

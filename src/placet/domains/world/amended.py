@@ -1,0 +1,103 @@
+"""What an operator puts into a world by hand is held to what its rules take for granted.
+
+That is where everybody and everything is, and who holds what; other fields are the world's own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from placet.domains.world.placing import are_distinct_ids
+from placet.domains.world.settings import Settings
+from placet.domains.world.vocabulary import AGENTS, OBJECTS, to_position
+from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.draft import Draft
+from placet.schemas.codec import Json
+
+
+def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
+    """Judge the agents and objects among them; a position without a z gets one."""
+    for collection, key in changed:
+        if collection not in _NEEDED or key is None:
+            continue
+        at = collection, key
+        fields = draft.entity(*at)
+        refusal = _judge_gone(draft, at) if fields is None else _judge(draft, at, fields, settings)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+_At = tuple[str, str]
+"""Collection and id."""
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    AGENTS: ("position", "team", "inventory"),
+    OBJECTS: ("position", "holder", "portable"),
+}
+
+
+def _judge(
+    draft: Draft, at: _At, fields: Mapping[str, Json], settings: Settings
+) -> RuleRefusal | None:
+    missing = [name for name in _NEEDED[at[0]] if name not in fields]
+    if missing:
+        return _refuse(at, f"needs {', '.join(missing)} too")
+    other = OBJECTS if at[0] == AGENTS else AGENTS
+    if draft.exists(other, at[1]):
+        return _refuse(at, f"needs another id, for there is {other}/{at[1]}")
+    if at[0] == AGENTS:
+        return _judge_inventory(draft, at) or _judge_place(draft, at, settings)
+    holder = fields["holder"]
+    if holder is None:
+        return _judge_place(draft, at, settings)
+    if not isinstance(holder, str) or at[1] not in _inventory_of(draft, holder):
+        return _refuse(at, f"names holder {holder!r}, in whose inventory it is not; put both")
+    if fields["position"] is not None:
+        return _refuse(at, "is held, and has no position of its own; put null")
+    return None
+
+
+def _judge_gone(draft: Draft, at: _At) -> RuleRefusal | None:
+    if at[0] == OBJECTS:
+        holders = [key for key in draft.ids(AGENTS) if at[1] in _inventory_of(draft, key)]
+    else:
+        holders = [key for key in draft.ids(OBJECTS) if _holder_of(draft, key) == at[1]]
+    return _refuse(at, f"is named by {holders[0]!r}; put both") if holders else None
+
+
+def _judge_inventory(draft: Draft, at: _At) -> RuleRefusal | None:
+    inventory = draft.get(*at, "inventory")
+    if not are_distinct_ids(inventory):
+        return _refuse(at, f"needs an inventory of distinct ids of objects, got {inventory!r}")
+    for object_id in inventory:
+        if _holder_of(draft, object_id) != at[1]:
+            return _refuse(at, f"carries {object_id!r}, whose holder it is not; put both")
+    return None
+
+
+def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
+    value = draft.get(*at, "position")
+    try:
+        position = to_position(value)
+    except ValidationError:
+        return _refuse(
+            at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {value!r}"
+        )
+    if position != value:
+        draft.put(*at, "position", position)
+    return settings.outside(position, "/position")
+
+
+def _holder_of(draft: Draft, object_id: str) -> Json:
+    return draft.get(OBJECTS, object_id, "holder")
+
+
+def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
+    """List what an agent carries: of the operator's making, so it may be anything."""
+    inventory = draft.get(AGENTS, agent_id, "inventory")
+    return inventory if isinstance(inventory, tuple) else ()
+
+
+def _refuse(at: _At, what: str) -> RuleRefusal:
+    return refuse("amended", f"{'/'.join(at)} {what}")

@@ -1,0 +1,104 @@
+"""What an operator puts into a world by hand leaves nothing that its rules cannot bear."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.domains.world import AGENTS, OBJECTS, World
+from placet.schemas.errors import ValidationError
+from tests.domains.stage import Stage
+
+BOX = {"position": [1, 1]}
+
+
+def stage():
+    world = World(bounds=[[-10, -10], [10, 10]], objects={"box": BOX, "cup": BOX})
+    staged = Stage(world, agents=("ann", "bob"))
+    assert staged.interact("ann", "pickup", "cup").admitted
+    return staged
+
+
+@pytest.mark.parametrize(
+    ("amendment", "said"),
+    [
+        ([(AGENTS, "ann", {"position": [1]}, False)], r"ann needs a position, \[x, y\] or"),
+        ([(AGENTS, "ann", {"position": None}, False)], "ann needs a position"),
+        ([(AGENTS, "ann", {"position": [99, 0]}, False)], "outside the world"),
+        ([(AGENTS, "ann", {"position": [1, 2]}, True)], "ann needs team, inventory too"),
+        ([(AGENTS, "ann", {"inventory": 5}, False)], "inventory of distinct ids"),
+        ([(AGENTS, "ann", {"inventory": ["cup", "cup"]}, False)], "inventory of distinct ids"),
+        ([(AGENTS, "ann", {"inventory": ["cup", "box"]}, False)], "carries 'box', whose holder"),
+        ([(AGENTS, "ann", None, True)], "is named by 'cup'; put both"),
+        (
+            [(AGENTS, "box", {"position": [0, 0], "team": None, "inventory": []}, True)],
+            "another id",
+        ),
+        ([(OBJECTS, "box", {"position": "here"}, False)], "box needs a position"),
+        ([(OBJECTS, "box", {"position": [0, 0]}, True)], "box needs holder, portable too"),
+        ([(OBJECTS, "box", {"holder": "bob", "position": None}, False)], "it is not; put both"),
+        ([(OBJECTS, "box", {"holder": 5, "position": None}, False)], "it is not; put both"),
+        ([(OBJECTS, "cup", {"position": [0, 0]}, False)], "is held, and has no position"),
+        ([(OBJECTS, "cup", None, True)], "is named by 'ann'; put both"),
+    ],
+)
+def test_what_no_rule_could_have_made_is_refused(amendment, said):
+    staged = stage()
+    before = staged.kernel.digest()
+    with pytest.raises(ValidationError, match=said):
+        staged.kernel.amend(amendment, "in vain")
+    assert staged.kernel.digest() == before
+
+
+def test_what_changes_hands_in_one_amendment_is_put_on_both_sides():
+    staged = stage()
+    amendment = [
+        (AGENTS, "ann", {"inventory": []}, False),
+        (AGENTS, "bob", {"inventory": ["cup"]}, False),
+        (OBJECTS, "cup", {"holder": "bob"}, False),
+        ("notes", "n", {"any": "thing"}, True),
+    ]
+    staged.kernel.amend(amendment, "a gift")
+    staged.assert_custody_agrees()
+    assert staged.interact("bob", "drop", "cup").admitted
+
+
+def test_a_position_without_a_z_gets_one():
+    staged = stage()
+    staged.kernel.amend([(AGENTS, "ann", {"position": [1, 2]}, False)], "moved by hand")
+    assert staged.agent("ann")["position"] == (1.0, 2.0, 0.0)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(-9, 9)
+    | st.sampled_from(["cup", ""]),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+FIELDS = {
+    AGENTS: ("position", "team", "inventory"),
+    OBJECTS: ("position", "holder", "portable"),
+}
+
+
+@given(st.data())
+def test_after_whatever_was_put_no_rule_raises(data):
+    staged = stage()
+    collection = data.draw(st.sampled_from(sorted(FIELDS)))
+    key = data.draw(st.sampled_from(["ann", "box", "cup", "new"]))
+    fields = data.draw(st.dictionaries(st.sampled_from(FIELDS[collection]), JSON))
+    with contextlib.suppress(ValidationError):
+        staged.kernel.amend([(collection, key, fields, data.draw(st.booleans()))], "anything")
+    staged.assert_custody_agrees()
+    for kind, payload in (
+        ("Move", {"to": [2, 2]}),
+        ("Interact", {"target_id": key, "interaction_type": "pickup"}),
+        ("Interact", {"target_id": key, "interaction_type": "drop"}),
+        ("Speak", {"text": "well?", "target_id": key}),
+    ):
+        verdict = staged.propose("ann", kind, **payload)
+        assert "rule_error" not in verdict.codes
