@@ -176,9 +176,10 @@ async def test_a_workflow_that_an_operator_stops_is_a_failed_effect(shop, tmp_pa
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_at_leisure))
 
     async def stop_it_when_begun() -> None:
-        while not (tmp_path / "outside").exists():  # noqa: ASYNC110  # written by another thread
+        outside = tmp_path / "outside"
+        while not (outside.exists() and steps_noted(outside)):  # noqa: ASYNC110  # by a thread
             await asyncio.sleep(0.01)
-        (line,) = steps_noted(tmp_path / "outside")
+        (line,) = steps_noted(outside)
         await asyncio.to_thread(stop, line.split()[0])
 
     stopping = asyncio.create_task(stop_it_when_begun())
