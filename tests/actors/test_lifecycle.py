@@ -427,6 +427,10 @@ async def until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that")
 
 
+def threads_of(agent_id: str) -> int:
+    return [thread.name for thread in threading.enumerate()].count(f"the policy of {agent_id!r}")
+
+
 async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_thread_only():
     release, entered = threading.Event(), 0
 
@@ -437,14 +441,17 @@ async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_
         return []
 
     async with open_world(limits=restarting(2)) as world:
-        run(world, "alice", block, threaded=True, propose_seconds_max=0.02)
+        # Waited for once; long enough for the calls that come after, on a machine that is busy.
+        run(world, "alice", block, threaded=True, propose_seconds_max=0.5)
         done = itertools.count()
         other = run(world, "bob", lambda view: [add(f"b{next(done)}", agent_id="bob")])
         await until(lambda: state_of(world) == "suspended")
         assert entered == 1  # the others were not started: the first still runs
+        assert threads_of("alice") == 1
         assert "cannot be stopped" in (world.roster.status("alice").error or "")
         assert other.statistics().admitted > 3
         release.set()
+        await until(lambda: not threads_of("alice"))
         await world.change_agent("alice", "resumed")
         await until(lambda: entered > 3)
         assert state_of(world) == "running"
