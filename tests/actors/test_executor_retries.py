@@ -217,7 +217,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids="-".join)
 @in_virtual_time
 async def test_an_unsound_option_is_an_error_and_keeps_no_executor(options):
     options = {"handler": Post(), **options}

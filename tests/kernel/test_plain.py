@@ -24,7 +24,6 @@ from placet.kernel.gate.plain import complaint, shown
         ([object()], "[<object>]"),
         (["\ud800"], '["\\ud800"]'),
     ],
-    ids=str,
 )
 def test_a_value_is_shown_as_json_and_a_word_in_single_marks(value, text):
     assert shown(value) == text

@@ -52,7 +52,9 @@ def references(value):
             yield from references(inner)
 
 
-@pytest.mark.parametrize("domain", [World(), Design(), [World(), Design()]], ids=str)
+@pytest.mark.parametrize(
+    "domain", [World(), Design(), [World(), Design()]], ids=["world", "design", "both"]
+)
 def test_the_document_refers_to_nothing_that_is_not_in_it(domain):
     document = create_app(domain).openapi()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
