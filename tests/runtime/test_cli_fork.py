@@ -2,15 +2,6 @@
 
 import pytest
 
-from tests.runtime.command_line import TOWN
-
-
-@pytest.fixture
-def town(placet):
-    """A run of the town in `town.db`."""
-    assert placet("run", *TOWN).code == 0
-    return placet
-
 
 def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
     made = town("fork", "town.db", "branch.db", "--at", "60")

@@ -16,14 +16,7 @@ from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
-from tests.runtime.command_line import TOWN, move, run_process
-
-
-@pytest.fixture
-def town(placet):
-    """A town that was lived through, in town.db."""
-    placet.report = placet("run", *TOWN, "--json").json()
-    return placet
+from tests.runtime.command_line import move, run_process
 
 
 def memory_log(config=None):

@@ -21,7 +21,7 @@ from placet.schemas.record import (
     encode_record,
     record_hash,
 )
-from tests.runtime.command_line import TOWN, move
+from tests.runtime.command_line import move
 
 DOMAINS = """
 from placet.domains.world import World
@@ -82,8 +82,8 @@ def forged(records: list[bytes]) -> list[bytes]:
 # verify
 
 
-def test_verify_decides_a_town_again_by_the_settings_in_its_log(placet):
-    report = placet("run", *TOWN, "--json").json()
+def test_verify_decides_a_town_again_by_the_settings_in_its_log(placet, town):
+    report = town.report
     verified = placet("verify", "town.db", "--json").json()
     decided = verified["decided_again"]
     assert verified["digest"] == report["digest"]

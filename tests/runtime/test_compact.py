@@ -10,15 +10,14 @@ from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
-from tests.runtime.command_line import TOWN
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 from tests.runtime.test_event_log_sqlite import corrupt_index, error_of, execute, read_all
 
 
 @pytest.fixture
-def town(placet):
+def town(town):
     """A log of a few hundred records, and what it says before it is compacted."""
-    return placet("run", *TOWN, "--json").json()
+    return town.report
 
 
 def test_a_compacted_log_is_the_same_world_with_a_shorter_past(placet, town):
