@@ -79,7 +79,8 @@ def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
 
 
 def test_what_a_rule_says_that_it_judges_at_its_turn_may_make_a_difference():
-    domain_laws(Candid, examples=400)().test_footprints_name_what_matters()
+    # Envious, which says nothing of it, is caught in its 134th life.
+    domain_laws(Candid, examples=200)().test_footprints_name_what_matters()
 
 
 def test_an_author_may_leave_a_law_out():
