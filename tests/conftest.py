@@ -1,10 +1,20 @@
 """How many tests run at a time, and a server that tests of several rooms share."""
 
 import os
+import signal
 
 import pytest
 
 WORKERS_MAX = 4
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start, also where a shell runs them in the background.
+
+    Such a shell has it ignored, which every process that is started from here would inherit.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

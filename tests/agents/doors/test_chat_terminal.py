@@ -139,7 +139,8 @@ def test_ctrl_c_in_a_turn_stops_the_turn_alone(tmp_path):
         chat.interrupt()
         chat.until("refused (operator_stopped)")
         chat.say("/turns")
-        assert "move me  -> refused (operator_stopped)" in chat.until(PROMPT)
+        # A prompt may come before it: the key's, where the signal was noticed without one.
+        chat.until("move me  -> refused (operator_stopped)")
         chat.type("/Move to=[1,2]\n")
         chat.until("applied")
         chat.say("/quit")
