@@ -24,9 +24,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     Workers take about two seconds to start, and each collects for itself.
     """
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    if not is_whole or config.option.keyword:
+    processors = os.cpu_count() or 1
+    if not is_whole or config.option.keyword or processors == 1:
         return 0
-    return min(len(os.sched_getaffinity(0)), WORKERS_MAX)
+    return min(processors, WORKERS_MAX)
 
 
 @pytest.fixture(scope="session")
