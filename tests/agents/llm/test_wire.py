@@ -193,9 +193,9 @@ async def test_a_provider_that_forbids_another_try_is_not_asked_again(wire: Wire
 
 async def test_a_silent_provider_is_given_up_and_hung_up_on(wire: Wire) -> None:
     async with Provider([Step(is_silent=True)] * 3) as provider:
-        llm = Llm(wire.model(provider.url), attempt_seconds_max=0.1)
+        llm = Llm(wire.model(provider.url), attempt_seconds_max=0.4)
         with pytest.raises(PlannerUnavailable, match=r"^ModelRequestTimeout$"):
-            await llm.propose(context(seconds_left=1.5))
+            await llm.propose(context(seconds_left=10.0))
         assert len(provider.asked) == 2
 
 
