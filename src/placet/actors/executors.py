@@ -138,14 +138,19 @@ class Executors:
             ]
         )
 
-    async def settled(self) -> None:
-        """Wait until the effects that are open now are settled, durably, or in doubt for good.
+    async def settled(self, places: Iterable[tuple[int, int]] | None = None) -> None:
+        """Wait until effects are settled, durably, or in doubt for good.
+
+        Args:
+            places: Seq and number of each; None is those that are open now.
 
         Raises:
             ClosedError, StoreError: The world is closed or fails before they are.
         """
         ledger = self._kernel.ledger
-        awaited = await self._actor.command(lambda kernel: list(kernel.ledger.outbox))
+        if places is None:
+            places = await self._actor.command(lambda kernel: list(kernel.ledger.outbox))
+        awaited = list(places)
         while awaited:
             if awaited[-1] not in ledger.outbox or not self._moves(awaited[-1]):
                 awaited.pop()

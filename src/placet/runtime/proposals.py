@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
         kind: Of the effect.
         succeeded: None while it is not settled.
         output: What its executor returned, or why it gave up.
-        is_in_doubt: Nobody can tell whether it was done.
+        is_in_doubt: Nobody can tell whether it was done, the executor's own hook neither.
     """
 
     seq: int
@@ -143,12 +143,19 @@ class AnswersProposers:
                 elif event.type == "effect_changed" and event.data["what"] == "in_doubt":
                     key = (event.data["effect_seq"], event.data["k"])
                     if key in asked:
-                        asked[key] = asked[key]._replace(is_in_doubt=True)
+                        doubtful = await self._is_in_doubt_for_good(key)
+                        asked[key] = asked[key]._replace(is_in_doubt=doubtful)
                 if asked and all(
                     one.is_in_doubt or one.succeeded is not None for one in asked.values()
                 ):
                     break
         return list(asked.values())
+
+    async def _is_in_doubt_for_good(self, key: tuple[int, int]) -> bool:
+        """Let the executor ask its hook; False where that settled the effect."""
+        world = self._open
+        await world.executors.settled([key])
+        return key in world.kernel.ledger.outbox
 
 
 def _risk(kind: Kind, payload: Mapping[str, Json], state: WorldState) -> Risk:
