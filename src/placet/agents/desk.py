@@ -32,6 +32,8 @@ class Decided(NamedTuple):
         results: For each action.
         diff: What it changed, or would change.
         hold_id: Of the hold; empty if none was made.
+        has_acted: An action that is more than a read took effect, so that another plan would not
+            start clean.
     """
 
     status: Status
@@ -39,6 +41,7 @@ class Decided(NamedTuple):
     results: tuple[Decision, ...] = ()
     diff: tuple[Change, ...] = ()
     hold_id: str = ""
+    has_acted: bool = False
 
 
 class Desk:
@@ -316,7 +319,9 @@ class Desk:
         is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
         failed = tuple(issue for one in done for issue in one.issues)
         diff = _changes(foreseen) if is_exact else ()
-        return Decided("failed" if failed else "applied", failed, tuple(done), diff)
+        has_acted = any(one.outcome == "applied" for one in done)
+        status: Status = "failed" if failed else "applied"
+        return Decided(status, failed, tuple(done), diff, has_acted=has_acted)
 
     def _cut(self, output: Json) -> tuple[Json, bool]:
         if output is None:

@@ -192,7 +192,7 @@ class Proposing:
         decided = await self._desk.submit(plan, self._mode, seconds_left=self.counters.seconds_left)
         kinds = tuple(action.kind for action in plan.actions)
         self._note(raw, decided.status, kinds, decided.issues)
-        if decided.status in {"applied", "held"}:
+        if decided.status in {"applied", "held"} or decided.has_acted:
             return end_of(decided)
         self.counters.attempts += 1
         # Not the seq that it was planned at: the same actions refused again are no progress.

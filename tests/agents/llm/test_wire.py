@@ -138,6 +138,18 @@ async def test_what_the_gate_refused_is_told_to_the_call_that_it_concerns(wire: 
     assert body.count("not done: the batch was refused") == 2
 
 
+async def test_where_work_outside_failed_the_other_calls_are_not_said_to_be_refused() -> None:
+    raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, ("Move", {"to": [9, 9]}))])
+    assert isinstance(raw, Raw)
+    failed = Issue(code="effect_failed", message="no line", at="/actions/1")
+    _, provider = await ask(
+        OPENAI, [OPENAI.says(SPEAK)], context(repairs=(Repair(raw, (failed,)),))
+    )
+    results = OPENAI.read(provider.asked[0]).results
+    assert "no line" in results["call_1"]
+    assert results["call_0"].startswith("not told: another call of the batch failed")
+
+
 async def test_a_content_filter_is_a_refusal(wire: Wire) -> None:
     raw, _ = await ask(wire, [wire.says(SPEAK, text="I", is_refused=True)])
     assert isinstance(raw, Raw)

@@ -44,6 +44,7 @@ _SEARCHING: Final = (
 )
 _NOT_PROPOSED: Final = "not proposed: the batch was invalid"
 _NOT_DONE: Final = "not done: the batch was refused"
+_NOT_TOLD: Final = "not told: another call of the batch failed; nothing was changed, call again"
 _TAG: Final = re.compile(
     r"<(?=/?(?:rules|guides|kinds|facts|view|changes|results|conversation|issues|budget)\b)"
 )
@@ -106,7 +107,11 @@ def results_of(
         index = _index_of(issue)
         wrong.setdefault(index if index < len(calls) else 0, []).append(issue)
     stages = {facts_of(issue.code).stage for issue in repair.issues}
-    rest = _NOT_PROPOSED if stages <= {"contract", "registry"} else _NOT_DONE
+    rest = _NOT_DONE
+    if "effect" in stages:
+        rest = _NOT_TOLD
+    elif stages <= {"contract", "registry"}:
+        rest = _NOT_PROPOSED
     return [
         ToolReturnPart(
             tool_name=call.tool_name,

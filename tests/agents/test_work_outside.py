@@ -1,4 +1,4 @@
-"""A turn says "in doubt" only once nobody can tell what became of its work: the hook is heard."""
+"""What a turn tells of effects: the hook is heard before a doubt, and what is done is done once."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,8 +9,10 @@ from placet import Orchestrator
 from placet.agents import AgentLimits, Scripted, Session, Turn
 from placet.domains.session import Sessions
 from placet.errors import OutcomeUnknown
+from placet.kernel import Draft, Kind
 from placet.schemas.effect import Effect, Settlement
-from tests.agents.till import Till
+from placet.schemas.intent import Intent
+from tests.agents.till import Nothing, Till, put, total
 
 pytestmark = pytest.mark.anyio
 
@@ -61,11 +63,8 @@ async def test_what_the_hook_finds_done_is_done(times: int) -> None:
 
 async def test_what_the_hook_finds_undone_has_failed() -> None:
     turn = await paid(lost)
-    assert (turn.outcome, turn.stop, turn.message) == (
-        "failed",
-        "effect_failed",
-        "it never arrived",
-    )
+    assert [one.code for one in turn.attempts[0].issues] == ["effect_failed"]
+    assert turn.attempts[0].issues[0].message == "it never arrived"
 
 
 @pytest.mark.parametrize("hook", [None, cannot_tell])
@@ -75,3 +74,52 @@ async def test_what_nobody_can_tell_is_in_doubt(hook: Hook | None) -> None:
 
 async def test_while_the_hook_is_asked_the_work_is_not_done_yet() -> None:
     assert (await paid(never_answers, seconds=1.0)).stop == "effect_timeout"
+
+
+class Asking(Till):
+    """A till that can be asked a question outside, which changes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        asked = Kind("till.ask", Nothing, _ask, risk="read", effects=("till.bank",))
+        self.kinds = (*self.kinds, asked)
+
+
+def _ask(draft: Draft, _intent: Intent) -> None:
+    draft.emit("till.bank", {})
+
+
+async def tried(*plans: object) -> tuple[Turn, int]:
+    """Propose plan after plan to a bank that fails the first effect it is given."""
+    seen = 0
+
+    async def fails_first(_effect: Effect) -> str:
+        nonlocal seen
+        seen += 1
+        if seen == 1:
+            raise ConnectionError("no line")
+        return "done"
+
+    async with Orchestrator([Asking(), Sessions()]) as world:
+        await world.register_executor("till.bank", fails_first, attempts_max=1)
+        session = await Session.open(world=world, adapter=Scripted(plans), mode="autonomous")
+        return await session.say("go"), await total(session)
+
+
+async def test_a_plan_that_did_something_is_not_tried_again_where_its_work_failed() -> None:
+    turn, held = await tried([put(5), PAY], [put(5), PAY])
+    assert (turn.outcome, turn.stop, len(turn.attempts)) == ("failed", "effect_failed", 1)
+    assert [one.outcome for one in turn.results] == ["applied", "failed"]
+    assert held == 5, "once, and the turn says so"
+
+
+async def test_work_that_failed_alone_may_be_proposed_otherwise() -> None:
+    turn, _ = await tried([PAY], [("till.pay", {"amount": 2})])
+    assert [one.status for one in turn.attempts] == ["failed", "applied"]
+
+
+async def test_a_plan_that_only_asked_may_ask_again() -> None:
+    ask: tuple[str, dict[str, int]] = ("till.ask", {})
+    turn, _ = await tried([ask], [ask, ("till.look", {})])
+    assert [one.status for one in turn.attempts] == ["failed", "applied"]
+    assert [one.output for one in turn.results] == ["done", 0]
