@@ -1,5 +1,6 @@
 """Every code of the table is produced by something that happens, and documented."""
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from placet.agents.codes import TABLE, Code, facts_of
 from placet.agents.contract import Call
 from placet.agents.modes import Ruling
 from placet.domains.session import Sessions
+from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import RefusalCode
@@ -178,6 +180,16 @@ def test_every_code_says_what_follows_from_it(code: Code) -> None:
     assert facts == TABLE[code]
     assert 200 <= facts.http < 600
     assert facts.text.endswith(".")
+
+
+def test_every_code_of_the_session_is_documented() -> None:
+    rules = inspect.getsource(session_rules)
+    refused = set(re.findall(r'refuse\(\s*"(\w+)"', rules))
+    assert {"agent_other", "turn_out_of_order"} <= refused
+    told = re.findall(
+        r"`session\.(\w+)`", PAGE.read_text(encoding="utf-8").partition("| session |")[2]
+    )
+    assert sorted(refused) == told
 
 
 def test_every_code_is_documented() -> None:

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Scripted, Session
+from placet.agents.clerk import SessionError
 from placet.agents.modes import Ruling
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
@@ -45,8 +46,8 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
         other = await two.resolve(turn.hold_id, "approve", "ann")
         assert (other.outcome, other.stop) == ("refused", "denied")
         assert "there is no hold" in other.message
-        again = await Session.open(world=world, session="a", agent="other")
-        assert "there is no hold" in (await again.resolve(turn.hold_id, "approve", "ann")).message
+        with pytest.raises(SessionError, match="is of the agent 'agent'"):
+            await Session.open(world=world, session="a", agent="other")
         assert (await one.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from placet import Orchestrator
 from placet.agents import AgentLimits, Scripted, Session, Turn
+from placet.agents.adapters.scripted import Step
 from placet.domains.session import Sessions
 from placet.errors import OutcomeUnknown
 from placet.kernel import Draft, Kind
@@ -89,7 +90,7 @@ def _ask(draft: Draft, _intent: Intent) -> None:
     draft.emit("till.bank", {})
 
 
-async def tried(*plans: object) -> tuple[Turn, int]:
+async def tried(*plans: Step) -> tuple[Turn, int]:
     """Propose plan after plan to a bank that fails the first effect it is given."""
     seen = 0
 

@@ -11,6 +11,7 @@ from placet.domains.session import turn_id
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
 
 _TEXT_BYTES_MAX: Final = 8_000
 _RESULTS_BYTES_MAX: Final = 40_000
@@ -167,12 +168,32 @@ class Clerk:
         return count
 
     async def _row(self) -> dict[str, Json]:
-        rows = await self._world.entities("session.sessions", [self._session])
-        return rows.get(self._session, {"turns": 0, "holds": []})
+        """Read what is kept of the session; nothing, where it came to be another agent's."""
+        row = await row_of(self._world, self._session)
+        is_own = row is not None and row["agent"] == self._agent_id
+        return row if row is not None and is_own else {"turns": 0, "holds": []}
+
+
+async def row_of(world: World, session: str) -> dict[str, Json] | None:
+    """Read what is kept of a session; None where nothing was said in it yet."""
+    return (await world.entities("session.sessions", [session])).get(session)
 
 
 class SessionError(PlacetError):
-    """What a session is about to record is refused; `verdict` says why."""
+    """A session cannot be opened, or what it is about to record is refused.
+
+    Attributes:
+        code: Why, also where no verdict says it.
+    """
+
+    def __init__(self, message: str, *, verdict: Verdict | None = None, code: str = "") -> None:
+        super().__init__(message, verdict=verdict)
+        self._code = code
+
+    @property
+    def code(self) -> str | None:
+        """Why."""
+        return self._code or super().code
 
 
 def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:

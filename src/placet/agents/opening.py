@@ -3,15 +3,26 @@
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from placet.agents.clerk import SessionError, row_of
 from placet.agents.model_calls import ModelCalls
 from placet.agents.ports import Handle, World
-from placet.domains.session import CLERK, KINDS, Sessions
+from placet.domains.session import (
+    CLERK,
+    KINDS,
+    SESSION_CHARS_MAX,
+    Sessions,
+    other_agent,
+)
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
 from placet.runtime.plugins import find_domain
+from placet.schemas.identity import is_identity
+
+AGENT: Final = "agent"
+"""In whose name is proposed where nobody says."""
 
 
 class WorldWanted(NamedTuple):
@@ -48,7 +59,8 @@ class Opening(Generic[S]):
 
     Args:
         wanted: In which world.
-        agent: In whose name the adapter proposes.
+        session: Its name.
+        agent: In whose name the adapter proposes; None is whose the session is.
         permissions: Kinds that the agent may use; None is all but the session's own.
         start: Makes the session of an open world and its two voices.
     """
@@ -56,11 +68,13 @@ class Opening(Generic[S]):
     def __init__(
         self,
         wanted: WorldWanted,
-        agent: str,
+        session: str,
+        agent: str | None,
         permissions: Iterable[str] | None,
         start: Callable[[World, Handle, Handle, ModelCalls], S],
     ) -> None:
         self._wanted = wanted
+        self._name = session
         self._agent = agent
         self._permissions = permissions
         self._start = start
@@ -93,22 +107,62 @@ class Opening(Generic[S]):
                     "this world has no domain 'session'; open it with placet.domains.session."
                     "Sessions() beside its own, so that what is said is in its log"
                 )
-            if self._agent == CLERK:
-                raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
-            agent = await self._registered(world)
+            agent = await self._registered(world, await agent_of(world, self._name, self._agent))
             voice = await world.register_agent(CLERK, permissions=KINDS)
             session = self._start(world, agent, voice, await ModelCalls.of(world))
             await session.tidy()
             session.closing = closing.pop_all()
         return session
 
-    async def _registered(self, world: World) -> Handle:
+    async def _registered(self, world: World, agent_id: str) -> Handle:
         """Register the agent, or find it; who is known keeps what it may, unless one says."""
         permitted = self._permissions
-        if permitted is None and await world.is_registered(self._agent):
-            return await world.register_agent(self._agent)
+        if permitted is None and await world.is_registered(agent_id):
+            return await world.register_agent(agent_id)
         kinds = world.registry.kinds if permitted is None else permitted
-        return await world.register_agent(self._agent, permissions=set(kinds) - KINDS)
+        return await world.register_agent(agent_id, permissions=set(kinds) - KINDS)
+
+
+def session_name(name: str) -> str:
+    """Check the name of a session.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if len(name) > SESSION_CHARS_MAX:
+        raise ValueError(
+            f"the name of a session has at most {SESSION_CHARS_MAX} characters, got {len(name)}"
+        )
+    if not is_identity(name):
+        raise ValueError(
+            f"the name of a session has 1 to {SESSION_CHARS_MAX} characters, none of them a "
+            f"control character, got {name!r}"
+        )
+    return name
+
+
+async def agent_of(world: World, session: str, agent: str | None) -> str:
+    """Say in whose name is proposed in a session: it has one agent, whom it tells its turns.
+
+    Args:
+        world: Which has the domain `session`.
+        session: Its name.
+        agent: Who is asked for; None is whose it is, or the default where it is new.
+
+    Raises:
+        ValueError: It is the session's own voice.
+        SessionError: `session.agent_other`: the session is another's.
+    """
+    if agent == CLERK:
+        raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
+    row = await row_of(world, session)
+    if row is None:
+        return agent or AGENT
+    owner: str = row["agent"]
+    if agent not in {None, owner}:
+        message = other_agent(session, owner, str(agent))
+        raise SessionError(message, code="session.agent_other")
+    return owner
 
 
 def _made(wanted: WorldWanted) -> Orchestrator:

@@ -82,6 +82,8 @@ class Session(Resolving):
         self._looker = Looker(agent, limits)
         self._one_at_a_time = anyio.Lock()
         self._proposing: Proposing | None = None
+        self._is_stopped = False
+        self._is_closed = False
         self._catalogues: dict[object, Catalogue] = {}
         self.closing = AsyncExitStack()
 
@@ -95,7 +97,7 @@ class Session(Resolving):
         world: World | None = None,
         store: str = "memory://",
         session: str = "main",
-        agent: str = "agent",
+        agent: str | None = None,
         permissions: Iterable[str] | None = None,
         limits: AgentLimits | None = None,
         policy: Policy | None = None,
@@ -109,17 +111,25 @@ class Session(Resolving):
             world: An open world to talk in, instead of `domain` and `store`. It must have the
                 domain `session` (`placet.domains.session.Sessions`) besides its own.
             store: Where that world's log lies.
-            session: Its name; a session of this name goes on.
-            agent: In whose name the adapter proposes.
+            session: Its name, at most 64 characters; a session of this name goes on.
+            agent: In whose name the adapter proposes; None is whose the session is, `agent` in a
+                new one. A session is one agent's.
             permissions: Kinds that the agent may use; None is all.
             limits: What bounds the agent.
             policy: A rule about whole plans; it can only be stricter than the mode.
 
         Raises:
-            ValueError: The mode is unknown, or the world has no domain `session`.
+            ValueError: The mode is unknown, the name is none, or the world has no domain `session`.
+            SessionError: `session.agent_other`: the session is another agent's.
             TypeError: The adapter is none.
         """
-        from placet.agents.opening import Opening, WorldWanted  # noqa: PLC0415  # loads the runtime
+        from placet.agents.opening import (  # noqa: PLC0415  # loads the runtime
+            Opening,
+            WorldWanted,
+            session_name,
+        )
+
+        session_name(session)
 
         def start(opened: World, proposer: Handle, voice: Handle, calls: ModelCalls) -> Session:
             return cls(
@@ -134,10 +144,15 @@ class Session(Resolving):
                 policy=policy,
             )
 
-        return Opening(WorldWanted(world, domain, store), agent, permissions, start)
+        return Opening(WorldWanted(world, domain, store), session, agent, permissions, start)
 
     async def close(self) -> None:
-        """Close what was opened for it."""
+        """Let nothing more be said here, stop the turn that is held, close what was opened for it.
+
+        What the log has of the session stays, and what is held waits there; open it again to go on.
+        """
+        self._is_closed = True
+        self.stop()
         await self.closing.aclose()
 
     async def tidy(self) -> None:
@@ -152,8 +167,14 @@ class Session(Resolving):
 
         A plan that is being submitted already is decided, and the turn then says so.
         """
+        self._is_stopped = True
         if self._proposing is not None:
             self._proposing.stop()
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing more can be said here."""
+        return self._is_closed
 
     @property
     def limits(self) -> AgentLimits:
@@ -263,6 +284,8 @@ class Session(Resolving):
             ask=ask,
             clock=monotonic,
         )
+        if self._is_stopped:  # while the turn began
+            proposing.stop()
         try:
             end = await proposing.run()
         except (ClosedError, StoreError):
@@ -278,6 +301,9 @@ class Session(Resolving):
     @asynccontextmanager
     async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
         """Begin a turn; whatever happens in it, it ends."""
+        if self._is_closed:
+            raise ClosedError(f"the session {self.name!r} was closed; open it again")
+        self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
         number = await self._clerk.begin(told, mode, way)

@@ -12,6 +12,7 @@ from referencing.jsonschema import DRAFT202012
 from placet.agents.doors.http_wire import SCHEMAS
 from placet.domains.design import Design
 from placet.domains.session import Sessions
+from placet.runtime.credentials import hash_of
 from placet.runtime.http_api import create_app, wire_schemas
 from placet.runtime.http_api.plan_answers import plan_schemas
 from tests.agents.doors.test_guest_commands import install
@@ -291,6 +292,31 @@ def test_placet_serve_keeps_conversations_and_goes_on_with_them(tmp_path):
             assert turn["id"] == f"main/{expected}"
             server.process.send_signal(15)
             server.process.wait()
+
+
+@pytest.mark.slow
+def test_what_is_held_outlives_the_server_and_who_decides_is_named_again(tmp_path):
+    known = f'[[tokens]]\nagent = "bob"\nsha256 = "{hash_of("bob")}"\n'
+    known += f'[[tokens]]\noperator = true\nsha256 = "{hash_of("op")}"\n'
+    (tmp_path / "tokens.toml").write_text(known)
+    bob = {"authorization": "Bearer bob"}
+    options = ("--domain", "design", "--sessions", "--tokens", "tokens.toml")
+    opening = {"mode": "interactive", "people": {"bob": ""}}
+    with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
+        assert server.post("sessions", opening).status_code == 201
+        say = server.post("sessions/main/messages", {"message": "set beam to 9 m"}, headers=bob)
+        hold = f"sessions/main/holds/{say.json()['hold_id']}"
+        server.process.send_signal(9)
+        server.process.wait()
+    with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
+        closed = server.post(hold, {"decision": "approve"}, headers=bob)
+        assert closed.status_code == 403
+        assert "again after each start of the server" in closed.json()["detail"]
+        assert server.post(hold, {"decision": "approve"}).status_code == 404
+        opened = server.post("sessions", opening).json()
+        assert [one["outcome"] for one in opened["turns"]] == ["held"]
+        done = server.post(hold, {"decision": "approve"}, headers=bob)
+        assert (done.status_code, done.json()["outcome"]) == (200, "applied")
 
 
 @pytest.mark.slow

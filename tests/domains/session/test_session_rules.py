@@ -31,9 +31,9 @@ class Room:
         verdict = self.kernel.decide([intent], now)
         return "" if verdict.admitted else str(verdict.refusals[0].code).removeprefix("session.")
 
-    def turn(self, number: int) -> str:
+    def turn(self, number: int, agent: str = "ann") -> str:
         return self.says(
-            "turn", session="s", turn=number, agent="ann", mode="assisted", route="agent",
+            "turn", session="s", turn=number, agent=agent, mode="assisted", route="agent",
             message="m",
         )  # fmt: skip
 
@@ -70,6 +70,13 @@ def room() -> Room:
 
 def test_turns_are_numbered_one_after_the_other(room: Room) -> None:
     assert [room.turn(number) for number in (1, 3, 2)] == ["turn_out_of_order"] * 2 + [""]
+
+
+@pytest.mark.parametrize("number", [1, 2, 9])
+def test_a_session_is_one_agents_whatever_turn_it_is(room: Room, number: int) -> None:
+    assert room.turn(number, agent="bob") == "agent_other"
+    assert room.rows("sessions")["s"]["agent"] == "ann"
+    assert room.turn(2) == ""
 
 
 def test_the_state_keeps_so_many_turns() -> None:

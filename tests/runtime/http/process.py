@@ -24,16 +24,17 @@ class Running(NamedTuple):
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.told['operator_token']}"}
 
-    def post(self, path: str, body: object) -> httpx.Response:
-        return self.client.post(f"/api/v1/worlds/world/{path}", json=body)
+    def post(self, path: str, body: object, **more: Any) -> httpx.Response:
+        return self.client.post(f"/api/v1/worlds/world/{path}", json=body, **more)
 
 
 @contextlib.contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[Running]:
+def running(folder: Path, *arguments: str, token: str = "") -> Iterator[Running]:
+    """Run a server; `token` is the operator's where it is given tokens, else it makes one."""
     command = ("serve", "--port", "0", "--json", *arguments)
     with Process(*command, folder=folder) as process:
         told = json.loads(process.out.readline())
-        headers = {"authorization": f"Bearer {told['operator_token']}"}
+        headers = {"authorization": f"Bearer {token or told['operator_token']}"}
         timeout = httpx.Timeout(LATEST_SECONDS)
         with httpx.Client(base_url=told["url"], headers=headers, timeout=timeout) as client:
             yield Running(process, told, client)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from getpass import getuser
 from io import TextIOWrapper
 from typing import Annotated
@@ -11,7 +11,7 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from placet.agents.adapter import Adapter
-from placet.agents.doors.opened import domains_for
+from placet.agents.doors.opened import check_words, domains_for
 from placet.agents.doors.proposers import AskedPerson, proposer
 from placet.agents.doors.screen import Lines, Page
 from placet.agents.doors.talk import Ask, Person, Talk
@@ -66,33 +66,46 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     the rest. Through a pipe nobody is asked: what needs a word stays held, or say `/approve`; exit
     code 1 if something was not done. --json writes one turn a line.
     """
-    if mode not in MODES:
-        raise typer.BadParameter(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
-    if sys.stdin is None:
-        raise CommandError("there is no standard input to read; give a pipe or a file")
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # what is no text is answered, like any text
+    check_words(mode, session)
+    is_there = _is_somebody_there() and not as_json
     adapter = proposer(agent)
-    asked = adapter if isinstance(adapter, AskedPerson) else None
-    is_there = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    screen = Lines() if as_json else Page()
     opening = _opened(domains_for(domain, store), store, session, mode, adapter)
+    who = Person(person or _login_name(), role, is_there)
+    has_failed = _talk(opening, adapter, who, as_json=as_json)
+    return int(has_failed and not is_there)
+
+
+def _talk(
+    opening: AbstractAsyncContextManager[Session], adapter: Adapter, who: Person, *, as_json: bool
+) -> bool:
+    """Talk until the end; gives whether something was not done, or still waits for a person."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opening) as opened,
     ):
-        who = Person(person or _login_name(), role, is_there)
         talk = Talk(
             opened,
             portal,
             who,
-            ask=_asking(is_there, as_json=as_json),
-            screen=screen,
-            asked=asked,
+            ask=_asking(who.is_there, as_json=as_json),
+            screen=Lines() if as_json else Page(),
+            asked=adapter if isinstance(adapter, AskedPerson) else None,
         )
         talk.run()
-        has_failed = talk.has_failed or talk.is_unsettled
-    return int(has_failed and not is_there)
+        return talk.has_failed or talk.is_unsettled
+
+
+def _is_somebody_there() -> bool:
+    """Tell whether lines come from a terminal, and are answered on one.
+
+    Raises:
+        CommandError: Lines come from nowhere.
+    """
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read; give a pipe or a file")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is no text is answered, like any text
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @asynccontextmanager

@@ -4,29 +4,36 @@ The operator opens a session and says who its people are. Who decides about a ho
 asks, never a field of a body; whoever speaks for the proposer decides about nothing it proposed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import Response
 
+from placet.agents.clerk import SessionError
 from placet.agents.codes import facts_of
+from placet.agents.doors.http_bodies import (
+    actions_of,
+    adapter_of,
+    mode_of,
+    name_of,
+    people_of,
+)
 from placet.agents.doors.http_wire import SCHEMAS, example
-from placet.agents.doors.proposers import proposer
 from placet.agents.doors.seen import seen_by_agent
-from placet.agents.modes import MODES
+from placet.agents.doors.unrecorded import unrecorded
+from placet.agents.opening import agent_of
 from placet.agents.record import Turn
 from placet.agents.session import Session
 from placet.domains.session import Sessions
-from placet.domains.session.vocabulary import CLERK
-from placet.runtime.cli.terminal import CommandError
 from placet.runtime.credentials import Principal
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.door import HttpDoor, door_of, identity, speaks_for
 from placet.runtime.http_api.openapi import answers
 from placet.runtime.http_api.problems import Problem
+from placet.runtime.http_api.verdict_status import retry_after
 from placet.schemas.codec import Json, from_json, to_json
-from placet.schemas.errors import AgentError
+from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
 
 router = APIRouter(tags=["sessions"])
@@ -84,21 +91,20 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
     openapi_extra=example("SessionOpening"),
 )
 async def open_session(world: str, request: Request) -> Response:
-    """Open a session in which an agent proposes; the operator's. One of its name goes on."""
+    """Open a session in which an agent proposes; the operator's. One of its name goes on.
+
+    Its turns and holds are in the log. Mode, proposer and people are not: they are said each time.
+    """
     door = door_of(request)
     door.operator(request)
     asked = door.world(world)
     fields = frozenset({"session", "agent", "mode", "proposer", "people"})
     given = await door.document(request, fields=fields, is_optional=True)
-    name = identity(given.get("session", "main"), "session")
-    if "/" in name:
-        raise Problem("request_invalid", "a session is a part of a path: it has no '/'")
-    agent, mode = identity(given.get("agent", "agent"), "agent"), _mode(given.get("mode"))
-    if agent == CLERK:
-        raise Problem("request_invalid", f"{CLERK!r} records sessions and proposes nothing")
-    people = _people(given.get("people", {}), agent)
+    name, mode = name_of(given.get("session", "main")), mode_of(given.get("mode"))
+    agent = await _agent_of(asked, name, given.get("agent"))
+    people = people_of(given.get("people", {}), agent)
     who = given.get("proposer", "scripted")
-    adapter = _adapter(who)
+    adapter = adapter_of(who)
     opened: dict[Key, _Opened] = request.app.state.sessions
     if (world, name) in opened:
         raise Problem("conflict", f"the session {name!r} is open already")
@@ -114,6 +120,8 @@ async def open_session(world: str, request: Request) -> Response:
         )
     except AgentError as error:
         raise Problem("request_invalid", str(error)) from error
+    except SessionError as error:  # another was faster
+        raise Problem("conflict", str(error), refusal=error.code) from error
     fresh = _Opened(session, who, people)
     if opened.setdefault((world, name), fresh) is not fresh:  # another was opened meanwhile
         await session.close()
@@ -132,6 +140,27 @@ async def look(world: str, session: str, request: Request) -> Response:
     return _json(await _described(opened))
 
 
+@router.delete(
+    "/worlds/{world}/sessions/{session}",
+    summary="Close a session",
+    status_code=204,
+    responses=answers(204, "", 401, 403, 404, 503),
+)
+async def close_session(world: str, session: str, request: Request) -> Response:
+    """Close a session, if it is open; the operator's. Safe to repeat.
+
+    A turn that waits for its proposer is stopped. What was said and what is held stays in the log.
+    """
+    door = door_of(request)
+    door.operator(request)
+    door.world(world)
+    sessions: dict[Key, _Opened] = request.app.state.sessions
+    opened = sessions.pop((world, session), None)
+    if opened is not None:
+        await opened.session.close()
+    return Response(status_code=204)
+
+
 @router.put(
     "/worlds/{world}/sessions/{session}/mode",
     summary="Say how much the agent may do by itself",
@@ -146,7 +175,7 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
     given = await door.document(request, fields=frozenset({"mode"}))
     if "mode" not in given:
         raise Problem("request_invalid", "the body must have 'mode'")
-    opened.session.mode = _mode(given["mode"])
+    opened.session.mode = mode_of(given["mode"])
     return _json(await _described(opened))
 
 
@@ -163,10 +192,7 @@ async def say(world: str, session: str, request: Request) -> Response:
     message = given.get("message")
     if type(message) is not str or not message.strip():
         raise Problem("request_invalid", "message must be a string that says something")
-    turn = await opened.session.say(message)
-    if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
-        turn = await seen_by_agent(turn, opened.session)
-    return _answer(turn)
+    return await _answered(opened.session.say(message), opened, who)
 
 
 @router.get(
@@ -204,10 +230,10 @@ async def decide(world: str, session: str, hold: str, request: Request) -> Respo
     if hold not in [one.id for one in await opened.session.holds()]:
         raise Problem("not_found", f"there is no hold {hold!r:.200} in this session")
     if decision == "edit":
-        return _answer(
-            await opened.session.edit(hold, _actions(given["actions"]), person, role=role)
-        )
-    return _answer(await opened.session.resolve(hold, decision, person, role=role))
+        edit = opened.session.edit(hold, actions_of(given["actions"]), person, role=role)
+        return await _answered(edit, opened, who)
+    resolution = opened.session.resolve(hold, decision, person, role=role)
+    return await _answered(resolution, opened, who)
 
 
 # who may do what
@@ -227,7 +253,11 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
         who.submitter in opened.people or await _speaks_for(asked, who, opened.session.agent_id)
     )
     if not who.is_operator and not is_known:
-        raise Problem("forbidden", f"this token is not of the session {session!r:.200}")
+        raise Problem(
+            "forbidden",
+            f"this token is not of the session {session!r:.200}, or that is not open: the operator "
+            "opens it and names its people, again after each start of the server",
+        )
     if opened is None:
         raise Problem("not_found", f"no session {session!r:.200} is open; open it first")
     return opened, who
@@ -252,52 +282,43 @@ async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> boo
     return await world.read(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
 
 
-# bodies and answers
+async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
+    """Say in whose name is proposed; who is not named is whose the session is.
 
-
-def _mode(value: Json) -> str:
-    mode = "assisted" if value is None else value
-    if not isinstance(mode, str) or mode not in MODES:
-        raise Problem(
-            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {mode!r:.80}"
-        )
-    return mode
-
-
-def _people(value: Json, agent: str) -> dict[str, str]:
-    """Read who may talk and decide: name -> role."""
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise Problem("request_invalid", "people must be an object: name -> role, which may be ''")
-    names = {identity(name, "a name of people"): role for name, role in value.items()}
-    if agent in names:
-        raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
-    return names
-
-
-def _adapter(name: Json) -> object:
-    if name is None:
-        return None
-    if not isinstance(name, str) or name == "human":
-        raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
+    Raises:
+        Problem: The name is none, or the session is another's.
+    """
+    asked = None if value is None else identity(value, "agent")
     try:
-        return proposer(name)
-    except CommandError as error:
+        return await agent_of(world, session, asked)
+    except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
+    except SessionError as error:
+        raise Problem("conflict", str(error), refusal=error.code) from error
 
 
-def _actions(value: Json) -> list[tuple[str, dict[str, Json]]]:
-    expected = Problem("request_invalid", "actions must be an array of {kind, payload}")
-    if not isinstance(value, list) or not value:
-        raise expected
-    actions = []
-    for one in value:
-        if not isinstance(one, dict) or one.keys() - {"kind", "payload"}:
-            raise expected
-        kind, payload = one.get("kind"), one.get("payload", {})
-        if not isinstance(kind, str) or not isinstance(payload, dict):
-            raise expected
-        actions.append((kind, payload))
-    return actions
+async def _answered(begun: Awaitable[Turn], opened: _Opened, who: Principal) -> Response:
+    """Answer with a turn, by the status of what ended it; also with one that could not begin.
+
+    Raises:
+        Problem: The session was closed while it waited.
+    """
+    try:
+        turn = await begun
+    except SessionError as error:
+        seconds = None if error.verdict is None else retry_after(error.verdict)
+        headers = {} if seconds is None else {"retry-after": seconds}
+        return _answer(unrecorded(opened.session, str(error.code), str(error)), headers)
+    except ClosedError as error:
+        if not opened.session.is_closed:
+            raise
+        raise Problem("conflict", str(error)) from error
+    if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
+        turn = await seen_by_agent(turn, opened.session)
+    return _answer(turn)
+
+
+# answers
 
 
 async def _described(opened: _Opened) -> dict[str, Json]:
@@ -313,10 +334,10 @@ async def _described(opened: _Opened) -> dict[str, Json]:
     }
 
 
-def _answer(turn: Turn) -> Response:
-    """Answer with a turn, by the status of what ended it."""
-    return _json(from_json(turn.model_dump_json()), facts_of(turn.stop).http)
+def _answer(turn: Turn, headers: Mapping[str, str] | None = None) -> Response:
+    status = facts_of(turn.stop).http
+    return _json(from_json(turn.model_dump_json()), status, headers)
 
 
-def _json(value: Json, status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")
+def _json(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, dict(headers or {}), "application/json")

@@ -7,13 +7,18 @@ from pydantic import BaseModel
 
 from placet.agents.modes import MODES
 from placet.agents.record import Hold, Turn
+from placet.domains.session.vocabulary import ROLE_CHARS_MAX, SESSION_CHARS_MAX
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX
 
 _REFERENCE: Final = "#/components/schemas/"
 _ID: Final = {"type": "string", "minLength": 1, "maxLength": ID_CHARS_MAX}
+_SESSION: Final = {"type": "string", "minLength": 1, "maxLength": SESSION_CHARS_MAX}
 _MODE: Final = {"enum": list(MODES)}
-_PEOPLE: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+_PEOPLE: Final = {
+    "type": "object",
+    "additionalProperties": {"type": "string", "maxLength": ROLE_CHARS_MAX},
+}
 _PROPOSER: Final = {"type": ["string", "null"], "description": "scripted, a model, or nobody"}
 _ACTION: Final = {
     "type": "object",
@@ -58,7 +63,7 @@ def _models(*models: type[BaseModel]) -> dict[str, Json]:
 SCHEMAS: Final[Mapping[str, Json]] = {
     **_models(Turn, Hold),
     "SessionOpening": _closed(
-        {"session": _ID, "agent": _ID, "mode": _MODE, "proposer": _PROPOSER, "people": _PEOPLE}
+        {"session": _SESSION, "agent": _ID, "mode": _MODE, "proposer": _PROPOSER, "people": _PEOPLE}
     ),
     "SessionMode": _closed({"mode": _MODE}, "mode"),
     "SessionMessage": _closed({"message": {"type": "string", "minLength": 1}}, "message"),
@@ -71,7 +76,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     ),
     "Session": _closed(
         {
-            "session": _ID,
+            "session": _SESSION,
             "agent": _ID,
             "mode": _MODE,
             "proposer": _PROPOSER,

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
-from placet.agents.doors.opened import domains_for
+from placet.agents.doors.opened import check_words, domains_for
 from placet.agents.modes import MODES
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
@@ -74,8 +74,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     word is held; with --person the client's user is asked, else it waits (`placet chat` on the same
     store and session resolves it later).
     """
-    if mode not in MODES:
-        raise typer.BadParameter(f"there is no mode {mode!r}; there are {', '.join(MODES)}")
+    check_words(mode, session)
     if person == agent:
         raise typer.BadParameter("who proposes does not confirm; give --person another name")
     try:

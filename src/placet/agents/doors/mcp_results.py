@@ -7,8 +7,8 @@ import mcp_types as types
 
 from placet.agents.catalogue import wire_name
 from placet.agents.doors.screen import changed, command_of
-from placet.agents.plan import Issue
-from placet.agents.record import Attempt, Change, Hold, Turn
+from placet.agents.doors.unrecorded import unrecorded
+from placet.agents.record import Change, Hold, Turn
 from placet.agents.session import Session
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json
@@ -77,20 +77,7 @@ def result_of(turn: Turn) -> types.CallToolResult:
 
 def refused(session: Session, code: str, message: str) -> types.CallToolResult:
     """Refuse a call that did not come to be a turn."""
-    issue = Issue(code=code, message=message)
-    attempt = Attempt(n=1, status="invalid", issues=(issue,))
-    turn = Turn(
-        id=f"{session.name}/-",
-        session=session.name,
-        agent=session.agent_id,
-        route="agent",
-        mode=session.mode,
-        outcome="refused",
-        stop=code,
-        message=message,
-        attempts=(attempt,),
-    )
-    return result_of(turn)
+    return result_of(unrecorded(session, code, message))
 
 
 def confirmation(hold: Hold, diff: Sequence[Change], name: str) -> types.ElicitRequestFormParams:

@@ -15,6 +15,7 @@ from mcp.server.lowlevel import Server
 
 from placet.agents.catalogue import kind_name, wire_name
 from placet.agents.chat_intent import ChatIntent, ExecutionPlan
+from placet.agents.clerk import SessionError
 from placet.agents.doors.mcp_resources import Resources
 from placet.agents.doors.mcp_results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.agents.doors.opened import catalogue_of
@@ -75,6 +76,14 @@ class McpDoor:
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(
+        self, asked: Asked, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        try:
+            return await self._called(asked, params)
+        except SessionError as error:
+            return refused(self._session, str(error.code), str(error))
+
+    async def _called(
         self, asked: Asked, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         actions, goal = _actions_of(params)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import typer
 
 from placet.agents.catalogue import Catalogue
+from placet.agents.modes import mode_of
+from placet.agents.opening import session_name
 from placet.agents.session import Session
 from placet.domains.session import KINDS, Sessions
 from placet.kernel.domain import Domain
@@ -16,6 +18,19 @@ from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.event_log_rules import NoWorldError
 from placet.runtime.stores.event_log_url import file_of, is_lasting, open_event_log
 from placet.schemas.record import Header
+
+
+def check_words(mode: str, session: str) -> None:
+    """Check what a command line says of a conversation, before anything is opened.
+
+    Raises:
+        BadParameter: There is no such mode, or the session's name is none.
+    """
+    try:
+        mode_of(mode)
+        session_name(session)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def domains_for(spec: str | None, store: str) -> list[Domain]:

@@ -4,7 +4,15 @@ Agents are never permitted these kinds; the session that speaks for them propose
 person confirmed is confirmed once, by whom the log says, and exactly what was shown.
 """
 
-from placet.domains.session.domain import Sessions, turn_id
-from placet.domains.session.vocabulary import CLERK, KINDS, PROPOSE
+from placet.domains.session.domain import Sessions, other_agent, turn_id
+from placet.domains.session.vocabulary import CLERK, KINDS, PROPOSE, SESSION_CHARS_MAX
 
-__all__ = ["CLERK", "KINDS", "PROPOSE", "Sessions", "turn_id"]
+__all__ = [
+    "CLERK",
+    "KINDS",
+    "PROPOSE",
+    "SESSION_CHARS_MAX",
+    "Sessions",
+    "other_agent",
+    "turn_id",
+]

@@ -98,6 +98,10 @@ class Sessions(Domain):
         session, number = payload["session"], payload["turn"]
         if not draft.exists(SESSIONS, session):
             draft.create(SESSIONS, session, {"agent": payload["agent"], "turns": 0, "holds": ()})
+        owner = draft.get(SESSIONS, session, "agent")
+        if owner != payload["agent"]:
+            message = other_agent(session, owner, payload["agent"])
+            return refuse("agent_other", message, at="/agent")
         begun = draft.get(SESSIONS, session, "turns")
         if number != begun + 1:
             return refuse(
@@ -107,7 +111,6 @@ class Sessions(Domain):
                 at="/turn",
             )
         draft.put(SESSIONS, session, "turns", number)
-        draft.put(SESSIONS, session, "agent", payload["agent"])
         draft.create(
             TURNS,
             _turn_id(payload),
@@ -245,6 +248,14 @@ def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return refuse("grant_over", f"grant {payload['grant']!r} is used up or over", at="/grant")
     draft.put(GRANTS, payload["grant"], "uses", left)
     return None
+
+
+def other_agent(session: str, owner: str, agent: str) -> str:
+    """Say why an agent does not go on with a session: what is told in it is its own agent's."""
+    return (
+        f"the session {session!r} is of the agent {owner!r}, not of {agent!r}; go on with it as "
+        f"{owner!r}, or open one of another name"
+    )
 
 
 def turn_id(session: str, number: int) -> str:

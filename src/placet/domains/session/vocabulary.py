@@ -17,7 +17,13 @@ nor an approval comes from one who merely is permitted every kind."""
 PROPOSE: Final = "session.propose"
 """The effect by which a proposer is asked; its answer is in the log, and is not asked for again."""
 
+SESSION_CHARS_MAX: Final = 64
+"""Holds and grants are named after their session, and need the rest of an identity."""
+
+ROLE_CHARS_MAX: Final = 64
+
 Name = Annotated[str, Field(min_length=1, max_length=128)]
+SessionName = Annotated[str, Field(min_length=1, max_length=SESSION_CHARS_MAX)]
 Text = Annotated[str, Field(max_length=32_000)]
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
@@ -25,7 +31,7 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 class TurnPayload(TypedDict):
     """A turn begins."""
 
-    session: Name
+    session: SessionName
     turn: Count
     agent: Name
     mode: Name
@@ -36,7 +42,7 @@ class TurnPayload(TypedDict):
 class AskPayload(TypedDict):
     """A proposer is asked. `digest` is of the context it is given."""
 
-    session: Name
+    session: SessionName
     turn: Count
     attempt: Count
     adapter: Name
@@ -46,7 +52,7 @@ class AskPayload(TypedDict):
 class EndPayload(TypedDict):
     """A turn ends."""
 
-    session: Name
+    session: SessionName
     turn: Count
     outcome: Name
     stop: Name
@@ -63,14 +69,14 @@ class HoldPayload(TypedDict):
     """
 
     hold: Name
-    session: Name
+    session: SessionName
     proposer: Name
     goal: Annotated[str, Field(max_length=2_000)]
     base_seq: Count
     actions: Annotated[list[dict[str, JsonValue]], Field(min_length=1, max_length=512)]
     needs: Literal["confirm", "approve"]
     foreseen: Annotated[str, Field(max_length=64)]
-    role: Annotated[str, Field(max_length=64)]
+    role: Annotated[str, Field(max_length=ROLE_CHARS_MAX)]
     digest: Annotated[str, Field(min_length=16, max_length=64)]
     seconds: Annotated[float, Field(gt=0, le=10_000_000)]
 
@@ -81,7 +87,7 @@ class ResolvePayload(TypedDict):
     hold: Name
     decision: Literal["approve", "deny", "edit", "stale"]
     by: Name
-    role: Annotated[str, Field(max_length=64)]
+    role: Annotated[str, Field(max_length=ROLE_CHARS_MAX)]
     digest: Annotated[str, Field(max_length=64)]
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from placet.runtime.plugins import find_domain
 from placet.runtime.serve_config import ServeConfig
 from placet.runtime.settings import Settings
 from placet.runtime.stores.address_postgres import shown_url
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 def serve(  # noqa: PLR0917  # the command line has no positions
@@ -63,11 +66,21 @@ def serve(  # noqa: PLR0917  # the command line has no positions
         serve__tokens=tokens,
         serve__sessions=sessions or None,
     )
+    number = _run(_app_of(settings), settings, as_json=as_json)
+    return 0 if number is None else 128 + number
+
+
+def _app_of(settings: Settings) -> "FastAPI":
+    """Make the application of what is configured."""
     known = _credentials(settings.serve)
     domains = [settings.make_domain()]
     if settings.serve.sessions:
         domains.append(find_domain("session")())
-    app = create_app(domains, settings.world, credentials=known, serve=settings.serve)
+    return create_app(domains, settings.world, credentials=known, serve=settings.serve)
+
+
+def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
+    """Listen, say where, and serve until a signal, whose number it gives."""
     # After `create_app`, which says it better when the extra is missing.
     from placet.runtime.http_api.server import listen, run_server, url_of  # noqa: PLC0415
 
@@ -79,8 +92,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
 
     calm_collector()
     with listening:
-        number = asyncio.run(run_server(app, settings.serve, listening, tell))
-    return 0 if number is None else 128 + number
+        return asyncio.run(run_server(app, settings.serve, listening, tell))
 
 
 def _credentials(serve: ServeConfig) -> Credentials | None:

@@ -1,0 +1,74 @@
+"""What the bodies of sessions over HTTP may hold, read strictly: a value, or a `Problem`."""
+
+from placet.agents.doors.proposers import proposer
+from placet.agents.modes import MODES
+from placet.agents.opening import session_name
+from placet.domains.session.vocabulary import ROLE_CHARS_MAX
+from placet.kernel.gate.plain import shown
+from placet.runtime.cli.terminal import CommandError
+from placet.runtime.http_api.door import identity
+from placet.runtime.http_api.problems import Problem
+from placet.schemas.codec import Json
+
+
+def name_of(value: Json) -> str:
+    """Read the name of a session, which is a part of its path."""
+    if not isinstance(value, str):
+        raise Problem("request_invalid", f"session must be a string, got {shown(value)}")
+    try:
+        name = session_name(value)
+    except ValueError as error:
+        raise Problem("request_invalid", str(error)) from error
+    if "/" in name:
+        raise Problem("request_invalid", "a session is a part of a path: it has no '/'")
+    return name
+
+
+def mode_of(value: Json) -> str:
+    """Read how much the agent may do by itself; None is the default."""
+    mode = "assisted" if value is None else value
+    if not isinstance(mode, str) or mode not in MODES:
+        raise Problem(
+            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {mode!r:.80}"
+        )
+    return mode
+
+
+def people_of(value: Json, agent: str) -> dict[str, str]:
+    """Read who may talk and decide: name -> role."""
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise Problem("request_invalid", "people must be an object: name -> role, which may be ''")
+    if any(len(role) > ROLE_CHARS_MAX for role in value.values()):
+        raise Problem("request_invalid", f"a role has at most {ROLE_CHARS_MAX} characters")
+    names = {identity(name, "a name of people"): role for name, role in value.items()}
+    if agent in names:
+        raise Problem("request_invalid", f"{agent!r} proposes, so it does not decide")
+    return names
+
+
+def adapter_of(name: Json) -> object:
+    """Find who proposes; None is nobody. A person cannot be asked here."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name == "human":
+        raise Problem("request_invalid", "proposer must be 'scripted', a model, or null")
+    try:
+        return proposer(name)
+    except CommandError as error:
+        raise Problem("request_invalid", str(error)) from error
+
+
+def actions_of(value: Json) -> list[tuple[str, dict[str, Json]]]:
+    """Read what a person does instead of what is held: kinds and payloads."""
+    expected = Problem("request_invalid", "actions must be an array of {kind, payload}")
+    if not isinstance(value, list) or not value:
+        raise expected
+    actions = []
+    for one in value:
+        if not isinstance(one, dict) or one.keys() - {"kind", "payload"}:
+            raise expected
+        kind, payload = one.get("kind"), one.get("payload", {})
+        if not isinstance(kind, str) or not isinstance(payload, dict):
+            raise expected
+        actions.append((kind, payload))
+    return actions

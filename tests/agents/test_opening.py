@@ -1,0 +1,156 @@
+"""Whose a session is, what it may be called, and that it can be closed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from placet import Orchestrator
+from placet.agents import Context, Human, Scripted, Session, Turn
+from placet.agents.clerk import SessionError
+from placet.domains.session import SESSION_CHARS_MAX, Sessions
+from placet.errors import ClosedError
+from tests.agents.till import EMPTY, Till, put, talk, total
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Orchestrator]:
+    async with Orchestrator([Till(), Sessions()]) as world:
+        yield world
+
+
+async def test_a_session_is_not_opened_as_another_agent() -> None:
+    async with opened() as world:
+        mine = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        await mine.say("my secret is 42")
+        with pytest.raises(SessionError, match="is of the agent 'agent', not of 'other'") as caught:
+            await Session.open(world=world, session="a", agent="other")
+        assert caught.value.code == "session.agent_other"
+        assert not await world.is_registered("other"), "who is refused leaves no trace"
+
+
+async def test_who_is_not_named_is_whose_the_session_is() -> None:
+    async with opened() as world:
+        mine = await Session.open(world=world, session="a", agent="planner")
+        await mine.say("/till.put amount=1")
+        again = await Session.open(world=world, session="a")
+        assert again.agent_id == "planner"
+        assert (await again.say("/till.put amount=1")).id == "a/2"
+        assert (await Session.open(world=world, session="b")).agent_id == "agent"
+
+
+async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> None:
+    told: list[Context] = []
+
+    def listens(context: Context) -> Any:
+        told.append(context)
+        return [put(1)]
+
+    async with opened() as world:
+        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        two = await Session.open(world=world, session="a", agent="other", adapter=listens)
+        await one.say("empty it, my secret is 42")
+        with pytest.raises(SessionError, match="is of the agent 'agent'") as caught:
+            await two.say("what was said?")
+        assert caught.value.code == "session.agent_other"
+        assert (told, await two.turns(), await two.holds()) == ([], [], [])
+        assert [len(await one.turns()), len(await one.holds())] == [1, 1]
+        await two.tidy()
+        assert [row["outcome"] for row in await one.turns()] == ["held"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("x" * (SESSION_CHARS_MAX + 1), "at most 64 characters, got 65"),
+        ("", "1 to 64 characters"),
+        ("a\nb", "control character"),
+        ("\ud800", "control character"),
+    ],
+)
+def test_a_name_that_is_none_is_refused_as_it_comes_in(name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Session.open(session=name)
+
+
+async def test_the_longest_name_can_hold_and_grant() -> None:
+    name = "ü" * SESSION_CHARS_MAX
+    async with talk([EMPTY], [EMPTY], session=name) as session:
+        turn = await session.say("empty it")
+        assert turn.outcome == "held"
+        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        await session.grant("till.empty", by="ann")
+        assert (await session.say("empty it")).outcome == "applied"
+
+
+# closing
+
+
+async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
+    async with opened() as world:
+        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        hold = (await session.say("empty it")).hold_id
+        await session.close()
+        await session.close()
+        assert session.is_closed
+        for begun in (session.say("/till.put amount=1"), session.resolve(hold, "approve", "ann")):
+            with pytest.raises(ClosedError, match="was closed; open it again"):
+                await begun
+        again = await Session.open(world=world)
+        assert (await again.resolve(hold, "approve", "ann")).outcome == "applied"
+
+
+async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
+    human = Human()
+    async with opened() as world:
+        session = await Session.open(world=world, adapter=human)
+        ended: list[Turn | ClosedError] = []
+
+        async def say() -> None:
+            try:
+                ended.append(await session.say("what now?"))
+            except ClosedError as error:
+                ended.append(error)
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                group.start_soon(say)
+                await human.asked()
+                group.start_soon(say)
+                await anyio.wait_all_tasks_blocked()
+                await session.close()
+        first, second = ended
+        assert isinstance(first, Turn)
+        assert first.stop == "operator_stopped"
+        assert isinstance(second, ClosedError)
+
+
+async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
+    asked: list[Context] = []
+
+    def listens(context: Context) -> Any:
+        asked.append(context)
+        return [put(1)]
+
+    class Slow(Orchestrator):
+        """A world in which somebody stops the turn while it is told what was said before."""
+
+        session: Session | None = None
+
+        async def entities(self, collection: str, names: Any = None) -> Any:
+            if collection == "session.turns" and self.session is not None:
+                self.session.stop()
+            return await super().entities(collection, names)
+
+    async with Slow([Till(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=listens)
+        world.session = session
+        turn = await session.say("go")
+        assert (turn.stop, asked) == ("operator_stopped", [])
+        world.session = None
+        assert (await session.say("go")).outcome == "applied"
+        assert await total(session) == 1
