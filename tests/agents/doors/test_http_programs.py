@@ -5,11 +5,11 @@ import pytest
 from placet.agents.doors import http_programs
 from placet.domains.program import Program
 from placet.domains.session import Sessions
-from tests.runtime.http.served import codes, serving
+from tests.runtime.http.served import TOKENS, codes, serving
 
 pytestmark = pytest.mark.anyio
 PROGRAM = "/api/v1/programs/world"
-HELLO = http_programs._PAYLOADS["mutations"]
+HELLO = http_programs._ROUTES[0].example
 
 
 @pytest.fixture
@@ -43,6 +43,25 @@ async def test_a_refusal_is_the_gates():
         assert codes(refused) == ["program.unknown_function"]
         unsound = await served.post(f"{PROGRAM}/mutations", {"mutations": "x"})
         assert codes(unsound) == ["payload_invalid"]
+
+
+async def test_nobody_else_has_the_operators_name(monkeypatch):
+    monkeypatch.setitem(TOKENS, "host", "token-of-host")
+    async with serving(Program()) as served:
+        answer = await served.post(f"{PROGRAM}/verify", {}, token="host")
+        assert answer.status_code == 403
+        assert "'host' is the operator's" in answer.json()["detail"]
+
+
+async def test_every_example_of_the_document_is_a_request():
+    async with serving(Program()) as served:
+        document = (await served.get("/openapi.json")).json()
+        for name in ("mutations", "verify", "compile", "simulate"):
+            route = document["paths"][f"/api/v1/programs/{{program}}/{name}"]["post"]
+            body = route["requestBody"]["content"]["application/json"]
+            example = body["examples"]["default"]["value"]
+            answer = await served.post(f"{PROGRAM}/{name}", example)
+            assert answer.status_code == 200, answer.text
 
 
 async def test_the_same_request_again_has_the_same_answer():

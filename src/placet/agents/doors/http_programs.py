@@ -6,7 +6,7 @@ where the caller has them. The answer is the gate's verdict, with the kind's out
 
 from collections.abc import Mapping
 from secrets import token_hex
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
@@ -29,29 +29,67 @@ _HOST: Final = "host"
 
 _PRIORITY: Final = 10
 _ENVELOPE: Final = frozenset({"req_id", "context_seq"})
-_PAYLOADS: Final[Mapping[str, Mapping[str, Json]]] = {
-    "mutations": {
-        "mutations": [
-            {"op": "add_function", "name": "main", "params": [], "returns": "str"},
-            {
-                "op": "set_node",
-                "function": "main",
-                "name": "hello",
-                "node": {"op": "const", "value": "Hello, world!"},
-            },
-            {"op": "set_result", "function": "main", "node": "hello"},
-        ]
-    },
-    "verify": {"function": "main"},
-    "simulate": {"function": "main", "inputs": {}},
-    "compile": {"entry": "main"},
-}
-_KIND_OF: Final[Mapping[str, str]] = {
-    "mutations": "program.mutate_batch",
-    "verify": "program.verify",
-    "simulate": "program.simulate",
-    "compile": "program.compile",
-}
+
+
+class _Route(NamedTuple):
+    """A route onto one kind.
+
+    Attributes:
+        name: The last part of its path.
+        kind: Of the intent that is handed in.
+        summary: What it does, in a few words.
+        tells: The same in a sentence.
+        example: A payload.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    tells: str
+    example: Mapping[str, Json]
+
+
+_ROUTES: Final = (
+    _Route(
+        "mutations",
+        "program.mutate_batch",
+        "Change functions",
+        "Do all mutations, in order, or none. Safe to repeat with one `req_id`.",
+        {
+            "mutations": [
+                {"op": "add_function", "name": "main", "params": [], "returns": "str"},
+                {
+                    "op": "set_node",
+                    "function": "main",
+                    "name": "hello",
+                    "node": {"op": "const", "value": "Hello, world!"},
+                },
+                {"op": "set_result", "function": "main", "node": "hello"},
+            ]
+        },
+    ),
+    _Route(
+        "verify",
+        "program.verify",
+        "List errors and warnings",
+        "List errors and warnings of one function, or of all.",
+        {"function": "main"},
+    ),
+    _Route(
+        "simulate",
+        "program.simulate",
+        "Run a function",
+        "Run a function with bounded fuel.",
+        {"function": "main", "inputs": {}},
+    ),
+    _Route(
+        "compile",
+        "program.compile",
+        "Compile to Python",
+        "Make Python source of a function and all it calls.",
+        {"entry": "main"},
+    ),
+)
 
 
 def routes(app: FastAPI) -> APIRouter | None:
@@ -61,60 +99,37 @@ def routes(app: FastAPI) -> APIRouter | None:
     return router if served else None
 
 
-def _body(name: str) -> dict[str, Json]:
-    """Declare a body: its payload's schema is that of the kind's intent."""
-    kind = _KIND_OF[name]
+def _add(route: _Route) -> None:
+    """Add a route whose body is the payload of its kind."""
+
+    async def submit(program: str, request: Request) -> Response:
+        door = door_of(request)
+        door.world_for(request, program, _PROGRAM)  # a stranger's body is not read
+        given = await door.document(request, fields=frozenset())
+        envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
+        return await _propose(program, route.kind, given, request, **envelope)
+
     schema = {
         "type": "object",
-        "description": f"The payload of `{kind}`, with req_id and context_seq beside it if need be",
+        "description": f"The payload of `{route.kind}`, with req_id and context_seq beside it if "
+        "need be",
     }
-    examples = {"default": {"value": _PAYLOADS[name]}}
+    examples = {"default": {"value": route.example}}
     content = {"application/json": {"schema": schema, "examples": examples}}
-    return {"requestBody": {"required": True, "content": content}}
+    router.add_api_route(
+        f"/programs/{{program}}/{route.name}",
+        submit,
+        methods=["POST"],
+        name=route.name,
+        summary=route.summary,
+        description=route.tells,
+        responses=VERDICT_ANSWERS,
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+    )
 
 
-@router.post(
-    "/programs/{program}/mutations",
-    summary="Change functions",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=_body("mutations"),
-)
-async def mutations(program: str, request: Request) -> Response:
-    """Do all mutations, in order, or none. Safe to repeat with one `req_id`."""
-    return await _submit(program, "mutations", request)
-
-
-@router.post(
-    "/programs/{program}/verify",
-    summary="List errors and warnings",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=_body("verify"),
-)
-async def verify(program: str, request: Request) -> Response:
-    """List errors and warnings of one function, or of all."""
-    return await _submit(program, "verify", request)
-
-
-@router.post(
-    "/programs/{program}/simulate",
-    summary="Run a function",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=_body("simulate"),
-)
-async def simulate(program: str, request: Request) -> Response:
-    """Run a function with bounded fuel."""
-    return await _submit(program, "simulate", request)
-
-
-@router.post(
-    "/programs/{program}/compile",
-    summary="Compile to Python",
-    responses=VERDICT_ANSWERS,
-    openapi_extra=_body("compile"),
-)
-async def compile_entry(program: str, request: Request) -> Response:
-    """Make Python source of a function and all it calls."""
-    return await _submit(program, "compile", request)
+for _route in _ROUTES:
+    _add(_route)
 
 
 @router.get("/programs/{program}/history", summary="Read what changed", responses=VERDICT_ANSWERS)
@@ -130,14 +145,6 @@ async def history(
     given = {"op": op, "from_seq": from_seq, "to_seq": to_seq, "limit": limit}
     payload = {name: value for name, value in given.items() if value is not None}
     return await _propose(program, "program.history_query", payload, request)
-
-
-async def _submit(program: str, name: str, request: Request) -> Response:
-    door = door_of(request)
-    door.world_for(request, program, _PROGRAM)  # a stranger's body is not read
-    given = await door.document(request, fields=frozenset())
-    envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
-    return await _propose(program, _KIND_OF[name], given, request, **envelope)
 
 
 async def _propose(
