@@ -49,7 +49,8 @@ class Raw(NamedTuple):
         model: Which model answered, for the record.
         response: The adapter's own account of the answer, plain JSON, to repair it by.
         refused: The planner would not answer (a content filter); `text` says why.
-        unread: An issue, as code and message, where the answer could not be kept in the log.
+        unread: An issue, as code and message, where the answer did not come whole, or could not be
+            kept in the log; then it is no plan, whatever its calls.
     """
 
     calls: Sequence[Call] = ()

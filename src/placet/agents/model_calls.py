@@ -154,6 +154,8 @@ def json_of(raw: Raw) -> Json:
         "response": raw.response,
         "refused": raw.refused,
     }
+    if raw.unread is not None:
+        whole["unread"] = list(raw.unread)
     unread = _unread(whole)
     if unread is not None and whole["response"] is not None:
         whole["response"] = None  # the proposer's own account goes first

@@ -173,7 +173,7 @@ class Proposing:
         if raw.refused:
             self._note(raw, "stop")
             return End("refused", Code.PLANNER_REFUSED, raw.text)
-        if not raw.calls and raw.plan is None and raw.unread is None:
+        if not raw.calls and raw.plan is None and raw.unread is None and raw.text.strip():
             self._note(raw, "said")
             return End("said", Code.SAID, raw.text)
         plan, issues = read(raw, context, self._mode, self._limits)
@@ -265,6 +265,9 @@ def read(
             limits=limits,
             actions_max=mode.actions_max,
         )
+    if raw.plan is None:
+        message = "the answer was empty: propose something, ask back, or say something in words"
+        return None, [Issue(code=Code.ACTIONS_MISSING, message=message)]
     plan, issues = parse(
         raw.plan, domain=context.catalogue, limits=limits, actions_max=mode.actions_max
     )

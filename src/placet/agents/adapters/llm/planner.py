@@ -1,6 +1,6 @@
 """The adapter: asks a model, lets it search where there are many kinds, and gives what it said."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -25,6 +25,7 @@ from placet.agents.adapters.llm.answers import account_of, call_of, kept
 from placet.agents.adapters.llm.conversation import conversation
 from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
 from placet.agents.adapters.llm.requests import Requests
+from placet.agents.codes import Code
 from placet.agents.context import tokens_of
 from placet.agents.tools import definitions
 
@@ -34,6 +35,17 @@ Function: TypeAlias = Callable[
 """Stands for a model: its messages and what it is offered, to its answer."""
 
 _FILTERED: Final = "the provider's content filter stopped the answer"
+_BROKEN_OFF: Final[Mapping[str | None, tuple[str, str]]] = {
+    "length": (
+        Code.PLAN_TOO_LARGE,
+        "the answer was cut off at its greatest length; none of it was proposed: propose less",
+    ),
+    "error": (
+        Code.ENVELOPE_INVALID,
+        "the answer broke off with an error; none of it was proposed: propose it again",
+    ),
+}
+"""Why calls are no plan that did not come to their end: what is missing belongs to it."""
 _SEARCH_FIRST: Final = "not proposed: read what was found, then propose all of the plan at once"
 _RENAMED: Final = {"google-gla:": "google:"}
 
@@ -114,17 +126,19 @@ class Llm:
             usage = usage.plus(self._usage(answer, requests, [*asked, *account]))
             if answer is None or answer.finish_reason == "content_filter":
                 return self._raw(Raw(text=_FILTERED, refused=True), usage, answer, account)
+            unread = _BROKEN_OFF.get(answer.finish_reason) if answer.tool_calls else None
             answer = kept(answer)
             account.append(answer)
             is_over = searches == finding.ROUNDS_MAX or _used(usage) >= context.tokens_left
-            if not is_searching or is_over or not _searches(answer):
+            if not is_searching or is_over or unread or not _searches(answer):
                 break
             searches += 1
             account.append(_found(answer, context))
         calls = tuple(map(call_of, answer.tool_calls))
         if is_searching:
             calls = tuple(map(finding.unwrapped, calls))
-        return self._raw(Raw(calls, text=answer.text or ""), usage, answer, account)
+        raw = Raw(calls, text=answer.text or "", unread=unread)
+        return self._raw(raw, usage, answer, account)
 
     def _raw(
         self, raw: Raw, usage: Usage, answer: ModelResponse | None, account: list[ModelMessage]

@@ -8,6 +8,7 @@ message, so its class is all that is told.
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from math import ceil
 from time import monotonic
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -34,7 +35,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
-from placet.agents.adapter import PlannerUnavailable
+from placet.agents.adapter import PlannerTimedOut, PlannerUnavailable
 
 _PASSING: Final = (
     ModelConnectionError,
@@ -46,6 +47,8 @@ _PASSING: Final = (
 """What may be over in a moment."""
 _WAIT_SECONDS: Final = 0.5
 """Before the second try, where the provider names no time; half as much to half as much again."""
+_OVER_SECONDS: Final = 0.01
+"""A request is given up as its turn ends: what fails so close before that ran out of time."""
 
 
 class Failed(NamedTuple):
@@ -116,17 +119,22 @@ class Requests:
             The answer, None where a content filter stopped it; and how many requests it took.
 
         Raises:
+            PlannerTimedOut: There is none, and the time is over.
             PlannerUnavailable: There is none.
         """
         outcome = await self._try(messages, parameters, ends_at)
         requests = 1
         wait = outcome.wait_seconds if isinstance(outcome, Failed) else None
-        if wait is not None and monotonic() + wait < ends_at:
+        is_late = wait is not None and monotonic() + wait >= ends_at
+        if wait is not None and not is_late:
             await self._sleep(wait)
             outcome = await self._try(messages, parameters, ends_at)
             requests += 1
-        if isinstance(outcome, Failed):
-            raise PlannerUnavailable(outcome.name)  # not from it: what was raised may hold keys
+        if isinstance(outcome, Failed):  # nothing is raised from it: what it was may hold keys
+            if monotonic() >= ends_at - _OVER_SECONDS:
+                raise PlannerTimedOut(outcome.name)
+            again = f"; ask it again in {ceil(wait or 0.0)} s" if is_late else ""
+            raise PlannerUnavailable(outcome.name + again)
         return outcome, requests
 
     async def _try(
