@@ -81,8 +81,11 @@ class Clerk:
         )
         verdict = await self._world.submit([intent])
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
-            message = f"the end of the turn is not recorded: {verdict.refusals[0].message}"
-            raise SessionError(message, verdict=verdict)
+            message = (
+                f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
+                "was done before you say it again"
+            )
+            raise SessionError(message, verdict=verdict, has_begun=True)
 
     def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
         """Make the intent by which a proposer is asked."""
@@ -184,10 +187,19 @@ class SessionError(PlacetError):
 
     Attributes:
         code: Why, also where no verdict says it.
+        has_begun: The turn had begun, so that something of it may be done.
     """
 
-    def __init__(self, message: str, *, verdict: Verdict | None = None, code: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        verdict: Verdict | None = None,
+        code: str = "",
+        has_begun: bool = False,
+    ) -> None:
         super().__init__(message, verdict=verdict)
+        self.has_begun = has_begun
         self._code = code
 
     @property

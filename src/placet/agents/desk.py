@@ -15,7 +15,6 @@ from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
 from placet.agents.ports import Handle, Outcome, World
 from placet.agents.record import Change, Decision, Status
-from placet.domains.session import KINDS
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
@@ -195,9 +194,6 @@ class Desk:
     # what needs whom
 
     def _rule(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> tuple[Ruling, Issue | None]:
-        if any(one.kind in KINDS for one in plan.actions):
-            message = "a session's own kinds are nobody's to propose"
-            return Ruling("deny"), Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
         if self._policy is None:
             return Ruling(), None
         try:

@@ -7,7 +7,7 @@ from mcp import Client
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import Human, Session
-from placet.agents.doors import http_bodies
+from placet.agents.doors import http_bodies, http_sessions
 from placet.agents.doors.mcp_server import McpDoor
 from placet.domains.session import Sessions
 from placet.domains.world import World
@@ -105,6 +105,7 @@ async def test_over_http_a_session_is_one_agents():
         ({"session": ""}, "1 to 64 characters"),
         ({"session": 5}, "must be a string, got 5"),
         ({"agent": "session.clerk"}, "own voice"),
+        ({"proposer": "robot"}, "'robot'"),
         ({"people": {"bob": LONG}}, "a role has at most 64 characters"),
     ],
 )
@@ -137,6 +138,43 @@ async def test_a_turn_beyond_the_quota_says_when_to_come_back():
         answer = await talk.say("/till.put amount=1")
         assert (answer.status_code, answer.json()["stop"]) == (429, "quota_exceeded")
         assert answer.headers["retry-after"] == "1000"
+
+
+@pytest.mark.anyio
+async def test_an_end_that_is_not_recorded_is_not_told_as_nothing_done():
+    quotas = {"session.end": {"rate": 0.001, "burst": 1}}
+    async with serving([Till(), Sessions()], quotas=quotas) as served:  # type: ignore[arg-type]
+        await served.post("sessions", {"people": {"bob": ""}})
+        talk = Talking(served)
+        assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
+        turn = (await talk.say("/till.put amount=1")).json()
+        assert (turn["outcome"], turn["stop"]) == ("failed", "quota_exceeded")
+        assert "look what was done" in turn["message"]
+        assert await talk.total() == 2
+
+
+@pytest.mark.anyio
+async def test_of_two_requests_at_once_one_opens():
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        answers = []
+
+        async def post():
+            answers.append((await served.post("sessions", {})).status_code)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(post)
+            group.start_soon(post)
+        assert sorted(answers) == [201, 409]
+
+
+@pytest.mark.anyio
+async def test_so_many_sessions_are_open_and_closing_one_frees_its_place(monkeypatch):
+    monkeypatch.setattr(http_sessions, "_SESSIONS_MAX", 1)
+    async with talking() as talk:
+        answer = await talk.served.post("sessions", {"session": "two"})
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        await talk.served.ask("DELETE", MAIN)
+        assert (await talk.served.post("sessions", {"session": "two"})).status_code == 201
 
 
 # closing

@@ -21,7 +21,7 @@ from placet.agents.doors.http_bodies import (
 )
 from placet.agents.doors.http_wire import SCHEMAS, example
 from placet.agents.doors.seen import seen_by_agent
-from placet.agents.doors.unrecorded import unrecorded
+from placet.agents.doors.unrecorded import unended
 from placet.agents.opening import agent_of
 from placet.agents.record import Turn
 from placet.agents.session import Session
@@ -308,7 +308,7 @@ async def _answered(begun: Awaitable[Turn], opened: _Opened, who: Principal) -> 
     except SessionError as error:
         seconds = None if error.verdict is None else retry_after(error.verdict)
         headers = {} if seconds is None else {"retry-after": seconds}
-        return _answer(unrecorded(opened.session, str(error.code), str(error)), headers)
+        return _answer(unended(opened.session, error), headers)
     except ClosedError as error:
         if not opened.session.is_closed:
             raise

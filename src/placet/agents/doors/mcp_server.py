@@ -20,6 +20,7 @@ from placet.agents.doors.mcp_resources import Resources
 from placet.agents.doors.mcp_results import confirmation, plan_tool, refused, result_of, tool_of
 from placet.agents.doors.opened import catalogue_of
 from placet.agents.doors.seen import seen_by_agent
+from placet.agents.doors.unrecorded import unended
 from placet.agents.record import Hold, Turn
 from placet.agents.session import Session
 from placet.runtime.cli.app import installed_version
@@ -81,7 +82,7 @@ class McpDoor:
         try:
             return await self._called(asked, params)
         except SessionError as error:
-            return refused(self._session, str(error.code), str(error))
+            return result_of(unended(self._session, error))
 
     async def _called(
         self, asked: Asked, params: types.CallToolRequestParams

@@ -1,8 +1,15 @@
-"""What could not begin, in the shape of a turn: a client reads one form of answer."""
+"""What is in no log, in the shape of a turn: a client reads one form of answer."""
 
+from placet.agents.clerk import SessionError
 from placet.agents.plan import Issue
 from placet.agents.record import Attempt, Turn
 from placet.agents.session import Session
+
+
+def unended(session: Session, error: SessionError) -> Turn:
+    """Give what came of a turn that could not be recorded: `failed` if it had begun."""
+    turn = unrecorded(session, str(error.code), str(error))
+    return turn.model_copy(update={"outcome": "failed"}) if error.has_begun else turn
 
 
 def unrecorded(session: Session, code: str, message: str) -> Turn:

@@ -1,0 +1,92 @@
+"""What a plan comes to where the world has moved since it was foreseen, or was held."""
+
+from typing import Any
+
+import pytest
+
+from placet import Orchestrator
+from placet.agents import Scripted, Session
+from placet.domains.session import Sessions
+from placet.kernel import Draft, Kind
+from placet.kernel.domain import RuleRefusal, refuse
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+from tests.agents.till import EMPTY, Nothing, Till, put, talk, total
+
+pytestmark = pytest.mark.anyio
+
+
+class Strict(Till):
+    """A till that is emptied only when there is something in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        empty = Kind("till.empty", Nothing, _empty, risk="high", reads=lambda _intent: ())
+        self.kinds = (*(kind for kind in self.kinds if kind.name != "till.empty"), empty)
+
+
+def _empty(draft: Draft, _intent: Intent) -> RuleRefusal | None:
+    if not draft.get("till.box", "box", "sum"):
+        return refuse("nothing", "there is nothing in it", at="/amount")
+    draft.put("till.box", "box", "sum", 0)
+    return None
+
+
+class Robbed(Orchestrator):
+    """A world in which somebody is faster, once, after a trial."""
+
+    is_robbed = False
+
+    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
+        verdict = await super().submit(batch, dry_run=dry_run, **options)
+        if dry_run and self.is_robbed and verdict.admitted:
+            self.is_robbed = False
+            bob = await self.register_agent("bob")
+            await super().submit([bob.intent("till.empty")])
+        return verdict
+
+
+async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting() -> None:
+    async with Orchestrator([Strict(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        await session.say("/till.put amount=5")
+        turn = await session.say("empty it")
+        bob = await world.register_agent("bob")
+        await world.submit([bob.intent("till.empty")])
+        refused = await session.resolve(turn.hold_id, "approve", "ann")
+        assert (refused.outcome, refused.stop) == ("refused", "till.nothing")
+        assert [hold.state for hold in await session.holds()] == ["open"]
+        await session.say("/till.put amount=5")
+        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+
+
+async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it() -> None:
+    async with Robbed([Strict(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=Scripted([[EMPTY]] * 2))
+        await session.say("/till.put amount=5")
+        await session.grant("till.empty", by="ann")
+        world.is_robbed = True
+        turn = await session.say("empty it")
+        issue = turn.attempts[0].issues[0]
+        assert (issue.code, issue.at) == ("till.nothing", "/actions/0/payload/amount")
+        [grant] = (await world.entities("session.grants")).values()
+        assert grant["uses"] == 1, "what was refused used nothing up"
+
+
+async def test_a_grant_is_for_what_needs_one_and_no_more() -> None:
+    plan = [put(1), EMPTY, put(2)]
+    async with talk(plan, plan, mode="autonomous") as session:
+        await session.grant("till.empty", by="ann")
+        assert (await session.say("go")).outcome == "applied"
+        assert await total(session) == 2
+        assert (await session.say("go")).outcome == "held", "it is used up"
+
+
+async def test_a_long_conversation_is_read_whole() -> None:
+    async with talk(domain=[Till(), Sessions(turns_kept=200)], adapter=None) as session:
+        for number in range(1, 131):
+            await session.say(f"/till.put amount={number}")
+        rows = await session.turns()
+        assert [row["message"] for row in rows] == [
+            f"/till.put amount={number}" for number in range(1, 131)
+        ]
