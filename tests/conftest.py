@@ -1,11 +1,29 @@
-"""How many tests run at a time, and a server that tests of several rooms share."""
+"""How many tests run at a time, how laws are searched, and a server that several rooms share.
+
+Laws are searched from a fixed seed, so that a run tells of the code and not of luck.
+`HYPOTHESIS_PROFILE=explore` searches elsewhere each time, and longer.
+"""
 
 import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 WORKERS_MAX = 4
+
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure() -> None:

@@ -360,7 +360,6 @@ class EventLogContract:
         assert records_of(reader) == [b"999"]
 
     @settings(
-        deadline=None,
         max_examples=20,
         suppress_health_check=[HealthCheck.differing_executors],
     )
@@ -384,7 +383,6 @@ class EventLogContract:
 
     # One law, run for each store by inheritance: that is the differing executor.
     @settings(
-        deadline=None,
         max_examples=30,
         suppress_health_check=[HealthCheck.differing_executors],
     )

@@ -75,7 +75,7 @@ def ends_of_groups(records: list[bytes]) -> list[int]:
 
 @EACH_SETTING
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(life=LIVES)
 @example(life=long_life(1))
 @example(life=long_life(2))

@@ -49,7 +49,6 @@ sound = st.one_of(
 
 relaxed = settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -82,14 +82,14 @@ def leaves(value):
     return [value] if isinstance(value, float) else []
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
 def test_no_design_within_the_fields_bounds_makes_a_phase_raise(state):
     assert_sound(run_all(state))
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 @given(DESIGNS)
 def test_no_design_within_the_fields_bounds_makes_a_phase_raise_at_length(state):
     assert_sound(run_all(state))
@@ -105,7 +105,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_no_value_at_all_makes_a_phase_raise(data):
     phase = data.draw(st.sampled_from(list(PHASES.values())))
@@ -113,7 +113,7 @@ def test_no_value_at_all_makes_a_phase_raise(data):
     assert_sound({phase.name: phase.run(values)})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_extreme_results_of_other_phases_do_not_make_a_phase_raise(data):
     phase = data.draw(st.sampled_from(list(PHASES.values())))

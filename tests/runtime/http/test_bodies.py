@@ -245,7 +245,7 @@ def test_no_body_makes_the_server_fail(path):
 
     manager, served = runner.run(enter())
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(content=BODIES)
     def check(content):
         answer = runner.run(served.ask(method, path, content=content))

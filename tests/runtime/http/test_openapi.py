@@ -27,7 +27,6 @@ from tests.runtime.http.served import serving
 
 SETTINGS = settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

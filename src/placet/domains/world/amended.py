@@ -22,7 +22,10 @@ def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> R
             continue
         at = collection, key
         fields = draft.entity(*at)
-        refusal = _judge_gone(draft, at) if fields is None else _judge(draft, at, fields, settings)
+        if fields is None:
+            refusal = _judge_custody(draft, at, ())
+        else:
+            refusal = _judge(draft, at, fields, settings)
         if refusal is not None:
             return refusal
     return None
@@ -47,33 +50,29 @@ def _judge(
     if draft.exists(other, at[1]):
         return _refuse(at, f"needs another id, for there is {other}/{at[1]}")
     if at[0] == AGENTS:
-        return _judge_inventory(draft, at) or _judge_place(draft, at, settings)
-    holder = fields["holder"]
+        inventory = fields["inventory"]
+        if not are_distinct_ids(inventory):
+            return _refuse(at, f"needs an inventory of distinct ids of objects, got {inventory!r}")
+        return _judge_custody(draft, at, inventory) or _judge_place(draft, at, settings)
+    holder, position = fields["holder"], fields["position"]
     if holder is None:
-        return _judge_place(draft, at, settings)
-    if not isinstance(holder, str) or at[1] not in _inventory_of(draft, holder):
-        return _refuse(at, f"names holder {holder!r}, in whose inventory it is not; put both")
-    if fields["position"] is not None:
+        return _judge_custody(draft, at, ()) or _judge_place(draft, at, settings)
+    if position is not None:
         return _refuse(at, "is held, and has no position of its own; put null")
-    return None
+    return _judge_custody(draft, at, (holder,))
 
 
-def _judge_gone(draft: Draft, at: _At) -> RuleRefusal | None:
-    if at[0] == OBJECTS:
-        holders = [key for key in draft.ids(AGENTS) if at[1] in _inventory_of(draft, key)]
+def _judge_custody(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusal | None:
+    """Ask whether those that an agent or an object names are those that name it. O(world)."""
+    collection, key = at
+    if collection == AGENTS:
+        naming = [one for one in draft.ids(OBJECTS) if draft.get(OBJECTS, one, "holder") == key]
     else:
-        holders = [key for key in draft.ids(OBJECTS) if _holder_of(draft, key) == at[1]]
-    return _refuse(at, f"is named by {holders[0]!r}; put both") if holders else None
-
-
-def _judge_inventory(draft: Draft, at: _At) -> RuleRefusal | None:
-    inventory = draft.get(*at, "inventory")
-    if not are_distinct_ids(inventory):
-        return _refuse(at, f"needs an inventory of distinct ids of objects, got {inventory!r}")
-    for object_id in inventory:
-        if _holder_of(draft, object_id) != at[1]:
-            return _refuse(at, f"carries {object_id!r}, whose holder it is not; put both")
-    return None
+        naming = [one for one in draft.ids(AGENTS) if key in _inventory_of(draft, one)]
+    one_sided = [one for one in (*named, *naming) if one not in named or one not in naming]
+    if not one_sided:
+        return None
+    return _refuse(at, f"and {one_sided[0]!r} must agree on who holds what; put both")
 
 
 def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
@@ -87,10 +86,6 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
     if position != value:
         draft.put(*at, "position", position)
     return settings.outside(position, "/position")
-
-
-def _holder_of(draft: Draft, object_id: str) -> Json:
-    return draft.get(OBJECTS, object_id, "holder")
 
 
 def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
