@@ -347,6 +347,7 @@ OPERATIONS = st.lists(st.one_of(POSTS, POSTS, POSTS, POSTS, TAKES), min_size=6, 
 
 
 COUNT_MAX, BYTES_MAX = 6, 12
+OPEN_TO_ALL = 4
 
 
 class Searched:
@@ -357,6 +358,21 @@ class Searched:
         self.standings: dict[Waiting, int] = {}
         self.lost_at: dict[str, int] = {}
         self.groups = 0
+        self.floor = 0
+        self.shed = 0
+
+    def move_floor(self, waited: int, taken: int) -> None:
+        if waited < OPEN_TO_ALL or not self.waiting:
+            self.floor = 0
+        elif taken and self.shed:
+            self.floor = min(100, self.floor + max(1, 10 * self.shed // taken))
+        elif taken:
+            self.floor = max(0, self.floor - max(1, 10 * (COUNT_MAX - waited) // COUNT_MAX))
+        if taken or not self.floor:
+            self.shed = 0
+
+    def is_below_floor(self, new: Waiting) -> bool:
+        return self.standing(new) < self.floor - self.groups
 
     def standing(self, waiting: Waiting) -> int:
         return waiting.batch.priority - self.lost_at.get(waiting.batch.submitter, self.groups)
@@ -381,13 +397,15 @@ class Searched:
         return victim is own[-1] and len(own) == most
 
     def may_be_refused(self, new: Waiting) -> bool:
-        """Nothing is lower, or whoever would lose has fewer, or all that is lower is not enough."""
+        """Below the floor; nothing is lower, or not enough; or whoever would lose has fewer."""
         kept = [w for w in self.waiting if self.standings[w] >= self.standing(new)]
         count = Counter(w.batch.submitter for w in self.waiting)
         most = Counter(w.batch.submitter for w in self.lowest())
         losers = [owner for owner, has in most.items() if has == max(most.values())]
         has_fewer = [owner for owner in losers if count[owner] < count[new.batch.submitter]]
-        return len(kept) == len(self.waiting) or bool(has_fewer) or not self.fits(new, kept)
+        if self.is_below_floor(new) or bool(has_fewer):
+            return True
+        return len(kept) == len(self.waiting) or not self.fits(new, kept)
 
     def leave(self, victim: Waiting) -> None:
         self.waiting = [w for w in self.waiting if w is not victim]
@@ -424,6 +442,7 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
 def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
     if any(waiting in model.standings for waiting in model.waiting):
         model.sort()  # once some wait in turns, the others do from the next turn on
+    waited = len(model.waiting)
     taken = queue.take(count)
     assert len(taken) == min(count, len(model.waiting))
     for waiting in taken:
@@ -436,6 +455,7 @@ def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
             model.lost_at.pop(waiting.batch.submitter, None)
         if not model.waiting:
             model.lost_at.clear()
+    model.move_floor(waited, len(taken))
 
 
 def offered(queue: SheddingQueue, model: Searched, new: Waiting, shed: list[Waiting]) -> None:
@@ -452,6 +472,8 @@ def offered(queue: SheddingQueue, model: Searched, new: Waiting, shed: list[Wait
             model.lost_at.setdefault(new.batch.submitter, model.groups)
             return
         standing = model.standing(new)
+        assert not model.is_below_floor(new)
+        model.shed += len(shed)
         for victim in shed:
             assert not model.fits(new, model.waiting)
             assert model.standings[victim] < standing

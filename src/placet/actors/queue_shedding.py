@@ -8,8 +8,13 @@ fewer waiting than the newcomer has: priority is for among equals, not for havin
 Priority ages: an agent that has lost gains one point for each group that is decided without it. So
 nobody loses for ever, and what has waited a hundred groups is shed for nobody new.
 
+Under lasting overload the last places, as many as one group frees, are for who stands high enough:
+at the floor, which rises with what is shed and falls with what stays free (decision 0023). Without
+it each group's places would go to whoever comes first, only to be taken from them again, and what
+is shed has been checked for nothing: 1.4 batches for each that is decided, at five times the load.
+
 A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
-Nothing is sorted by standing before there is load. Decisions 0010 and 0016 say why.
+Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
 """
 
 from collections import OrderedDict, deque
@@ -23,9 +28,15 @@ from placet.actors.queue_turns import owner_of
 from placet.actors.waiting import Waiting
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import Limits
+from placet.schemas.refusal import RefusalCode
 
 PRIORITY_MAX: Final = 100
 _GONE_MAX: Final = 64
+_KEPT_PART: Final = 3
+"""No more than one in so many places is kept for who stands high; else as many as a group has."""
+
+_FLOOR_STEP: Final = 10
+"""By how much the floor moves at a group: up if as many as that were shed, down if all was free."""
 
 
 class _Rank:
@@ -90,6 +101,39 @@ class _Rank:
             self._most = after  # it moves by one: whoever had most has one less, or one more
 
 
+class _Floor:
+    """The priority, aged, that a batch must have to come into one of the last places.
+
+    Attributes:
+        rank: That priority; 0 where all may come in.
+    """
+
+    __slots__ = ("rank", "shed")
+
+    def __init__(self) -> None:
+        self.rank = 0
+        self.shed = 0  # since the last group
+
+    def move(self, taken: int, free: int, places: int) -> None:
+        """Follow the load, once for each group.
+
+        Args:
+            taken: Batches of the group.
+            free: Places that were free when it was taken.
+            places: Places of the queue.
+        """
+        if self.shed:
+            rise = max(1, _FLOOR_STEP * self.shed // taken)
+            self.rank = min(PRIORITY_MAX, self.rank + rise)
+        elif self.rank:
+            self.rank = max(0, self.rank - max(1, _FLOOR_STEP * free // places))
+        self.shed = 0
+
+    def reset(self) -> None:
+        """Let all come in again."""
+        self.rank = self.shed = 0
+
+
 class SheddingQueue(BatchQueue):
     """A queue from whose middle a batch can be shed.
 
@@ -102,8 +146,10 @@ class SheddingQueue(BatchQueue):
 
     __slots__ = (
         "_cap_of",
+        "_floor",
         "_groups",
         "_intents_max",
+        "_kept",
         "_losers_max",
         "_lost_at",
         "_lowest_first",
@@ -132,35 +178,52 @@ class SheddingQueue(BatchQueue):
         self._standings: dict[Waiting, int] = {}
         self._ranks: dict[int, _Rank] = {}
         self._lowest_first: list[int] = []
+        self._floor = _Floor()
+        open_to_all = self._count_max - min(self._group, self._count_max // _KEPT_PART)
+        self._kept = Load(
+            RefusalCode.QUEUE_FULL, "mailbox_batches_open_to_all", open_to_all, open_to_all
+        )
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Judge whether the places left are kept; else, as ever, a submitter's share."""
+        if self._floor.rank and len(self) >= self._kept.limit:
+            return self._kept
+        return super().beyond_share(submitter)
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
-        """Refuse at once what does not even claim a higher priority than the lowest that waits."""
+        """Refuse at once what does not even claim to stand high enough for a place."""
         if self._lane:
             self._put_aside()
-        lowest = self._lowest()
-        if lowest is None:
-            return load
-        needed = lowest + self._lost_at.get(submitter, self._groups)
-        if (
-            needed < PRIORITY_MAX
-            and self._may_lose(lowest, submitter)
-            and needed < self._cap_of(submitter)
-            and _claims_more(raw, needed, self._intents_max)  # it may look at every intent
-        ):
-            return None
-        if submitter not in self._lost_at:
+        lost_at = self._lost_at.get(submitter)
+        since = self._groups if lost_at is None else lost_at
+        needed = self._needed(load, submitter)
+        if needed is not None:
+            needed += since
+            if (
+                needed < PRIORITY_MAX
+                and _claims_more(raw, needed, self._intents_max)
+                and needed < self._cap_of(submitter)
+            ):
+                share = super().beyond_share(submitter) if load is self._kept else None
+                return None if share is None else self.turn_away(share, raw, submitter)
+        if lost_at is None:
             self._note_loss(submitter)
         return load
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
-        """Shed what is lower, as much as this batch needs, and give it the place; or nothing."""
+        """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
         self._put_aside()
         owner, size = owner_of(waiting), len(waiting.batch.encoded)
         standing = self._priority_of(waiting.batch) - self._since(owner)
-        if not self._can_make_room(standing, size, owner):
+        if load is self._kept:
+            load = super().beyond_share(waiting.batch.submitter) or load
+        is_kept = load is self._kept and self._bytes + size <= self._bytes_max
+        if standing < self._floor_standing or not (
+            is_kept or self._can_make_room(standing, size, owner)
+        ):
             self._note_loss(owner)
             return load
-        while (lowest := self._lowest()) is not None:
+        while not is_kept and (lowest := self._lowest()) is not None:
             self._shed(lowest, load)
             if self._bytes + size <= self._bytes_max:
                 break
@@ -171,14 +234,35 @@ class SheddingQueue(BatchQueue):
         self, count_max: int, enough: Callable[[Waiting], bool] | None = None
     ) -> list[Waiting]:
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
+        waiting = len(self)
         taken = super().take(count_max, enough)
         if self._lost_at:
             self._groups += bool(taken)
-            for waiting in taken:
-                self._lost_at.pop(owner_of(waiting), None)
+            for one in taken:
+                self._lost_at.pop(owner_of(one), None)
             if not len(self):
                 self._lost_at.clear()
+        floor = self._floor
+        if floor.rank or floor.shed:
+            if waiting < self._kept.limit or not len(self):
+                floor.reset()
+            elif taken:
+                floor.move(len(taken), self._count_max - waiting, self._count_max)
         return taken
+
+    @property
+    def _floor_standing(self) -> int:
+        return self._floor.rank - self._groups
+
+    def _needed(self, load: Load, submitter: str) -> int | None:
+        """Give the standing above which a submitter's batch has a place; None if it has none."""
+        floor = self._floor_standing - 1
+        if load is self._kept:
+            return floor
+        lowest = self._lowest()
+        if lowest is None or not self._may_lose(lowest, submitter):
+            return None
+        return max(lowest, floor)
 
     def _add(self, waiting: Waiting) -> None:
         super()._add(waiting)
@@ -207,6 +291,7 @@ class SheddingQueue(BatchQueue):
         self._turns.discard(waiting)
         super()._left(waiting)
         self._note_loss(owner_of(waiting))
+        self._floor.shed += 1
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
     def _can_make_room(self, standing: int, size: int, owner: str) -> bool:
@@ -255,7 +340,9 @@ def _claims_more(raw: object, needed: int, count_max: int) -> bool:
     if type(intents) is not list or not 0 < len(intents) <= count_max:
         return True
     for intent in intents:
-        claim = intent.get("priority") if type(intent) is dict else None
+        if type(intent) is not dict:
+            return True
+        claim = intent.get("priority")
         if type(claim) is not int or claim > needed:
             return True
     return False

@@ -1,0 +1,200 @@
+"""`shed_lowest` under lasting overload: the last places are for who stands high enough."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from placet.actors.door import Load
+from placet.actors.mailbox import MailboxFull
+from placet.actors.queue import Waiting
+from placet.actors.queue_shedding import SheddingQueue
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import RefusalCode
+
+PLACES, GROUP = 60, 16
+OPEN_TO_ALL = PLACES - GROUP
+SIZE = 10
+
+
+@dataclass
+class Desk:
+    """Posts as the intake does, without checks, and counts."""
+
+    bytes_max: int = 10**6
+    caps: dict[str, int] = field(default_factory=dict)
+    count: Counter[str] = field(default_factory=Counter)
+    decided: Counter[int] = field(default_factory=Counter)
+    decided_of: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        limits = Limits(
+            mailbox_batches_max=PLACES, group_batches_max=GROUP, mailbox_bytes_max=self.bytes_max
+        )
+        self.queue = SheddingQueue(
+            limits,
+            lambda batch: min(batch.priority, self.caps.get(batch.agents[0], 100)),
+            lambda submitter: 100,
+            lambda waiting, priority, load: self.count.update(["shed"]),
+        )
+
+    def load(self, submitter: str) -> Load | None:
+        if len(self.queue) >= PLACES:
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
+        return self.queue.beyond_share(submitter) if len(self.queue) > GROUP else None
+
+    def post(self, submitter: str, priority: int, size: int = SIZE) -> str | None:
+        """Give the signal for which a batch was refused; None if it waits."""
+        load = self.load(submitter)
+        if load is not None:
+            reason = self.queue.turn_away(load, [{"priority": priority}], submitter)
+            if reason is not None:
+                return reason.signal
+        self.count["checked"] += 1
+        waiting = waiting_of(submitter, priority, size)
+        if load is None:
+            try:
+                self.queue.post_nowait(waiting, size)
+            except MailboxFull as full:
+                load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+            else:
+                return None
+        reason = self.queue.place(waiting, load)
+        return None if reason is None else reason.signal
+
+    def take(self, count: int = GROUP) -> None:
+        for waiting in self.queue.take(count):
+            self.count["decided"] += 1
+            self.decided[waiting.batch.priority] += 1
+            self.decided_of[waiting.batch.submitter] += 1
+
+
+def waiting_of(owner: str, priority: int, size: int) -> Waiting:
+    batch = CheckedBatch()
+    batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
+    batch.priority, batch.intents = priority, ()
+    reply: Any = None
+    return Waiting(batch, reply, 0, None)
+
+
+def flood(desk: Desk, chance: Random, priorities: tuple[int, ...], groups: int = 200) -> None:
+    """Offer five times what is decided, from a hundred agents."""
+    for _ in range(groups):
+        for _ in range(5 * GROUP):
+            desk.post(f"agent_{chance.randrange(100)}", chance.choice(priorities))
+        desk.take()
+
+
+def floored() -> Desk:
+    """Give a desk after a flood of priorities up to 70, of which a group was just taken."""
+    desk = Desk()
+    flood(desk, Random(3), (10, 30, 50, 70))
+    assert desk.queue._floor.rank > 30
+    return desk
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("priorities", [(10, 30, 50, 70), tuple(range(0, 100, 10)), (50,)])
+def test_under_lasting_overload_little_is_checked_in_vain(priorities, seed):
+    """Without the floor 1.0 to 1.4 are shed for each that is decided."""
+    desk = Desk()
+    flood(desk, Random(seed), priorities, 100)
+    desk.count.clear()
+    flood(desk, Random(seed + 100), priorities)
+    assert desk.count["shed"] < 0.2 * desk.count["decided"]
+    assert desk.count["decided"] == 200 * GROUP  # nor does any group go short
+
+
+def test_the_floor_leaves_the_places_to_the_highest():
+    """Of four priorities in equal parts, five times too much: the highest get nearly all."""
+    desk = Desk()
+    flood(desk, Random(5), (10, 30, 50, 70), 400)
+    assert desk.decided[70] > 0.85 * desk.count["decided"]
+    assert desk.decided[10] + desk.decided[30] < 0.1 * desk.count["decided"]
+
+
+def test_nobody_is_below_the_floor_for_ever():
+    desk, chance = Desk(), Random(6)
+    for _ in range(1_000):
+        for number in range(5 * GROUP):
+            desk.post(f"agent_{chance.randrange(100)}", 90)
+            if number % 16 == 0:
+                desk.post("patient", 0)
+        desk.take()
+    assert desk.decided_of["patient"] >= 9
+
+
+def test_who_is_below_the_floor_is_told_which_places_are_taken():
+    desk = floored()
+    while len(desk.queue) < OPEN_TO_ALL:
+        assert desk.post(f"agent_{len(desk.queue)}", 0) is None
+    load = desk.load("late")
+    assert load is not None
+    assert load[1:4] == ("mailbox_batches_open_to_all", OPEN_TO_ALL, OPEN_TO_ALL)
+    assert desk.post("late", 0) == "mailbox_batches_open_to_all"
+    shed = desk.count["shed"]
+    assert desk.post("other", 100) is None
+    assert desk.count["shed"] == shed  # there is a place
+
+
+def test_a_priority_that_the_agent_may_not_have_gets_no_kept_place():
+    desk = floored()
+    while len(desk.queue) < OPEN_TO_ALL:
+        desk.post(f"agent_{len(desk.queue)}", 0)
+    desk.caps["boaster"] = 5
+    checked = desk.count["checked"]
+    assert desk.post("boaster", 100) == "mailbox_batches_open_to_all"
+    assert desk.count["checked"] == checked + 1  # what it may have is known by then
+
+
+def test_a_kept_place_is_for_nobody_beyond_its_share():
+    desk = floored()
+    signals = [desk.post("greedy", 80) for _ in range(PLACES)]
+    checked, waiting = desk.count["checked"], len(desk.queue)
+    assert signals[-1] == "mailbox_batches_of_agent"
+    assert OPEN_TO_ALL <= waiting < PLACES
+    assert desk.post("greedy", 80) == "mailbox_batches_of_agent"
+    assert desk.count["checked"] == checked
+    # A stepped world judges once more when a batch is checked.
+    load = desk.queue.place(waiting_of("greedy", 80, SIZE), desk.queue._kept)
+    assert load is not None
+    assert load.signal == "mailbox_batches_of_agent"
+
+
+def test_a_kept_place_for_many_bytes_costs_who_is_lower():
+    desk = floored()
+    while len(desk.queue) < OPEN_TO_ALL:
+        desk.post(f"agent_{len(desk.queue)}", 0)
+    desk.queue._bytes_max = desk.queue._bytes + 3 * SIZE
+    shed = desk.count["shed"]
+    assert desk.post("large", 100, 5 * SIZE) is None
+    assert desk.count["shed"] == shed + 2
+
+
+@pytest.mark.parametrize("count", [PLACES, GROUP])
+def test_the_floor_goes_with_the_load(count):
+    """All of a group that leaves less than the open places waiting, or nothing at all."""
+    desk = floored()
+    for _ in range(3):
+        desk.take(count)
+    desk.take(count)
+    assert desk.queue._floor.rank == 0
+    names = iter(range(10**6))
+    while len(desk.queue) < PLACES:
+        assert desk.post(f"new_{next(names)}", 0) is None
+
+
+def test_the_floor_falls_where_nothing_is_shed_and_places_stay_free():
+    desk = floored()
+    chance, ranks = Random(7), [desk.queue._floor.rank]
+    for _ in range(80):
+        while len(desk.queue) < OPEN_TO_ALL + 1:
+            if desk.post(f"agent_{chance.randrange(100)}", 0) is not None:
+                desk.post(f"agent_{chance.randrange(100)}", 100)
+        desk.take()
+        ranks.append(desk.queue._floor.rank)
+    assert ranks == sorted(ranks, reverse=True)
+    assert ranks[-1] == 0
