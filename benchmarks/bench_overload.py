@@ -4,13 +4,18 @@
 
 For each policy of back-pressure an open-loop load (Poisson, seeded) at 0.5, 1, 2 and 5 times the
 capacity: admitted intents per second, latency of what is admitted, refusals by code, memory, and
-what a control message takes meanwhile, beside what it takes when idle. `S` seconds for each load.
+what a control message takes meanwhile, beside what it takes when idle. `S` seconds for each load,
+of CPU time: a process that is given half a core is offered half as much, and so overloaded alike.
 
-The columns: `÷ peak` is goodput per CPU second that the generator did not use, to the closed loops
-before and after; `refusing` is one offer that is refused at once, with the faces it goes through.
+The columns: `offered/s` and `goodput/s` per CPU second of the process; `raw` and `net`: goodput to
+the closed loops before and after; raw with the generator, which is in the same process and works
+five times as much at five times the capacity; net without its own time, which is `gen` for each
+offer (measured in the same run: the same loop, where `post` returns at once). `refuse` is what a
+full queue spends on one offer. Latencies are by the wall's clock, so other programs are in them.
 
 It does not show: clients in other processes and what a network would refuse first; clients who wait
-as `retry_after` tells them (these never do); batches of other sizes; a store on disk.
+as `retry_after` tells them, or come again at all (each batch is new); batches of other sizes; a
+store on disk.
 """
 
 import argparse
@@ -21,21 +26,32 @@ from placet.bench import run
 
 def table(policies: dict[str, list[dict[str, object]]]) -> str:
     """Give one line for each policy and load."""
-    head = f"{'policy':12} {'load':12} {'offered/s':>10} {'goodput/s':>10} {'÷ peak':>7} "
-    head += f"{'verdict ms':>15} {'control ms':>15} {'refusing':>9} {'rss MB':>7}  refused"
+    head = f"{'policy':12} {'load':12} {'offered/s':>10} {'goodput/s':>10} {'raw':>5} {'net':>5} "
+    head += (
+        f"{'gen µs':>6} {'refuse':>6} {'verdict ms':>15} {'control ms':>15} {'rss MB':>7}  refused"
+    )
     lines = [head]
     for policy, points in policies.items():
         for point in points:
-            ratio, cost = point["goodput_to_peak"], point["refusing_us"]
-            rates = f"{point['offered']:10,.0f} {point['goodput']:10,.0f}"
+            figures = [
+                figure(point["goodput_to_peak_raw"], 5, 2),
+                figure(point["goodput_to_peak"], 5, 2),
+                figure(point["generator_us"], 6, 1),
+                figure(point["refusing_us"], 6, 1),
+            ]
             lines.append(
-                f"{policy:12} {point['load']:12} {rates} "
-                f"{'' if ratio is None else f'{ratio:.2f}':>7} "
+                f"{policy:12} {point['load']:12} "
+                f"{point['offered']:10,.0f} {point['goodput']:10,.0f} {' '.join(figures)} "
                 f"{pair(point['verdict_ms']):>15} {pair(point['control_ms']):>15} "
-                f"{'' if cost is None else f'{cost:.1f} µs':>9} {point['rss_growth_mb']:7.0f}  "
+                f"{point['rss_growth_mb']:7.0f}  "
                 + ", ".join(f"{code} {count:,}" for code, count in point["refused"].items())
             )
     return "\n".join(lines)
+
+
+def figure(value: object, width: int, places: int) -> str:
+    """Give a number, or nothing where there is none."""
+    return f"{value:{width}.{places}f}" if isinstance(value, float) else " " * width
 
 
 def pair(percentiles: object) -> str:
