@@ -54,6 +54,7 @@ class Intake:
         self._kernel = kernel
         self._committer = committer
         self._clock = clock
+        self._monotonic_ns = clock.monotonic_ns
         self._tally = tally
         self._limits = kernel.config.limits
         self._door = Door(self._limits)
@@ -61,6 +62,7 @@ class Intake:
         self.held = self._make_queue(backpressure)
         self._is_stepped = isinstance(clock, HostClock)
         self._told: dict[tuple[str, int], _Told] = {}  # by signal and value of the load
+        self._told_last: _Told | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.is_draining = False
@@ -88,8 +90,9 @@ class Intake:
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
         """
-        self.check_open()
-        now_ns = self._clock.monotonic_ns()
+        if self.is_closed or self._committer.failure is not None:
+            self.check_open()
+        now_ns = self._monotonic_ns()
         queue = self.mailbox
         if self._is_stepped and not dry_run and not _seems_prompt(raw):
             queue = self.held
@@ -100,7 +103,9 @@ class Intake:
         else:
             reason = None if load is None else queue.turn_away(load, raw, submitter)
         if reason is not None:
-            return self._turned_away(queue, reason, now_ns, dry_run or _is_dry_run(raw))
+            if dry_run or (type(raw) is dict and raw.get("dry_run") is True):
+                return self._turned_away_dry(queue, reason, now_ns)
+            return self._turned_away(queue, reason, now_ns)
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         refusal = self._door.attempt(submitter, now_ns)
         if refusal is not None:
@@ -199,31 +204,38 @@ class Intake:
         is_last = self.is_closed or self.is_draining
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
-    def _turned_away(
-        self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool
-    ) -> "asyncio.Future[Verdict]":
+    def _turned_away(self, queue: BatchQueue, load: Load, now_ns: int) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
 
-        Under overload this is what most of the time would go into. A dry run has its own answer.
+        Under overload this is what most of the time would go into.
         """
-        if is_dry_run:
-            reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-            reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run))
-            return reply
-        what = (load.signal, load.value)
-        told = self._told.get(what)
+        told, durable_seq = self._told_last, self._committer.durable_seq
+        if told is None or told.load is not load:  # most loads are made once: a look settles it
+            told = self._told.get((load.signal, load.value))
         if (
             told is None
-            or not told.is_still(load, now_ns)
-            or told.verdict.current_seq != self._committer.durable_seq
+            or now_ns >= told.until_ns
+            or told.verdict.current_seq != durable_seq
+            or not told.left
+            or (told.load is not load and told.load != load)
         ):
-            verdict = self.refuse(self._refusal(queue, load, now_ns))
+            told = _Told(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
             if len(self._told) >= TOLD_TIMES:
                 self._told.clear()
-            self._told[what] = told = _Told(load, verdict, now_ns)
+            self._told[load.signal, load.value] = told
         else:
+            told.left -= 1
             self._tally.count_turned_away(told.verdict)
+        self._told_last = told
         return told.reply
+
+    def _turned_away_dry(
+        self, queue: BatchQueue, load: Load, now_ns: int
+    ) -> "asyncio.Future[Verdict]":
+        """Refuse a dry run for a load; it has an answer of its own."""
+        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
+        return reply
 
     def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
         now_ns = waiting.since_ns
@@ -296,22 +308,24 @@ class Intake:
 
 
 class _Told:
-    """An answer to whoever is turned away by the same load in the same moment."""
+    """An answer to whoever is turned away by the same load in the same moment.
 
-    __slots__ = ("_left", "_load", "_until_ns", "reply", "verdict")
+    Attributes:
+        load: Why.
+        verdict: The answer, and `reply` a future that has it.
+        until_ns: How long it is true, monotonic nanoseconds.
+        left: How many more may be told.
+    """
+
+    __slots__ = ("left", "load", "reply", "until_ns", "verdict")
 
     def __init__(self, load: Load, verdict: Verdict, now_ns: int) -> None:
+        self.load = load
         self.verdict = verdict
         self.reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self.reply.set_result(verdict)
-        self._load = load
-        self._left = TOLD_TIMES
-        self._until_ns = now_ns + _MOMENT_NS
-
-    def is_still(self, load: Load, now_ns: int) -> bool:
-        """Tell whether it may be told once more."""
-        self._left -= 1
-        return self._left > 0 and now_ns < self._until_ns and load == self._load
+        self.until_ns = now_ns + _MOMENT_NS
+        self.left = TOLD_TIMES - 1
 
 
 def _is_dry_run(raw: object) -> bool:

@@ -196,10 +196,12 @@ class SheddingQueue(BatchQueue):
             self._put_aside()
         lost_at = self._lost_at.get(submitter)
         since = self._groups if lost_at is None else lost_at
-        needed = self._needed(load, submitter)
-        if needed is not None:
-            needed += since
-            if (
+        # What the floor asks for is known at once, and refuses most where there is one.
+        needed: int | None = self._floor.rank - self._groups - 1 + since
+        if _claims_more(raw, needed, self._intents_max):
+            if load is not self._kept:
+                needed = self._needed(needed, since, submitter)
+            if needed is not None and (
                 needed < PRIORITY_MAX
                 and _claims_more(raw, needed, self._intents_max)
                 and needed < self._cap_of(submitter)
@@ -218,7 +220,7 @@ class SheddingQueue(BatchQueue):
         if load is self._kept:
             load = super().beyond_share(waiting.batch.submitter) or load
         is_kept = load is self._kept and self._bytes + size <= self._bytes_max
-        if standing < self._floor_standing or not (
+        if standing < self._floor.rank - self._groups or not (
             is_kept or self._can_make_room(standing, size, owner)
         ):
             self._note_loss(owner)
@@ -250,19 +252,18 @@ class SheddingQueue(BatchQueue):
                 floor.move(len(taken), self._count_max - waiting, self._count_max)
         return taken
 
-    @property
-    def _floor_standing(self) -> int:
-        return self._floor.rank - self._groups
+    def _needed(self, floor: int, since: int, submitter: str) -> int | None:
+        """Give the priority above which a submitter's batch takes a place; None if it takes none.
 
-    def _needed(self, load: Load, submitter: str) -> int | None:
-        """Give the standing above which a submitter's batch has a place; None if it has none."""
-        floor = self._floor_standing - 1
-        if load is self._kept:
-            return floor
+        Args:
+            floor: The priority above which it is at the floor.
+            since: The group since which the submitter's priorities age.
+            submitter: Who.
+        """
         lowest = self._lowest()
         if lowest is None or not self._may_lose(lowest, submitter):
             return None
-        return max(lowest, floor)
+        return max(lowest + since, floor)
 
     def _add(self, waiting: Waiting) -> None:
         super()._add(waiting)
@@ -339,10 +340,13 @@ def _claims_more(raw: object, needed: int, count_max: int) -> bool:
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     if type(intents) is not list or not 0 < len(intents) <= count_max:
         return True
-    for intent in intents:
-        if type(intent) is not dict:
-            return True
-        claim = intent.get("priority")
-        if type(claim) is not int or claim > needed:
-            return True
+    try:
+        for intent in intents:
+            if type(intent) is not dict:
+                return True
+            claim = intent["priority"]
+            if type(claim) is not int or claim > needed:
+                return True
+    except KeyError:
+        return True
     return False

@@ -21,7 +21,7 @@ import time
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -285,13 +285,12 @@ async def _policy(shape: Shape, policy: Backpressure, seconds: float) -> list[di
         await idle.run([2 * seconds], turn_s)
         while stand.orchestrator.statistics()["batches"] < shape.filling_rounds * shape.agents:
             await _closed_loop(stand, turn_s)
-        generator_us = await _generator_us(stand)
         refusing_us = await _refusing_us(stand)
         peaks = [await _closed_loop(stand, turn_s)]
         points = [_point("idle", [idle], shape), _point("closed loop", peaks, shape)]
         for load in LOADS:
-            trials: list[Trial] = []
-            peaks = peaks[-1:]
+            trials, peaks = list[Trial](), peaks[-1:]
+            generator = await _generator_us(stand)
             for _ in range(turns):
                 arrivals = _arrivals(chance, load * (peaks[-1].goodput or 1.0), turn_s)
                 stand.stock(len(arrivals) + _OUTSTANDING)
@@ -299,9 +298,10 @@ async def _policy(shape: Shape, policy: Backpressure, seconds: float) -> list[di
                 await trial.run(arrivals, turn_s)
                 trials.append(trial)
                 peaks.append(await _closed_loop(stand, turn_s))
+                generator += await _generator_us(stand)
             point = _point(f"{load:g}x", trials, shape)
-            point["generator_us"] = generator_us
-            point["refusing_us"] = refusing_us - generator_us
+            point["generator_us"] = generator_us = median(generator)
+            point["refusing_us"] = max(0.0, refusing_us - generator_us)
             point["goodput_to_peak_raw"] = _to_peak(trials, peaks, 0.0)
             if load >= _SATURATED:  # below it the generator idles too, which nobody can account for
                 point["goodput_to_peak"] = _to_peak(trials, peaks, generator_us)
@@ -324,14 +324,15 @@ def _to_peak(trials: Sequence[Trial], peaks: Sequence[Trial], generator_us: floa
     return median(ratios) if ratios else 0.0
 
 
-async def _generator_us(stand: Stand) -> float:
-    """Measure what the generator spends on an offer, where `post` returns at once."""
+async def _generator_us(stand: Stand) -> list[float]:
+    """Measure what the generator spends on an offer, where `post` returns at once; by slices."""
     await stand.orchestrator.drain()
     refused = stand.orchestrator.post([])
     await stand.orchestrator.resume()
     stand.stock(_SLICES * _SLICE)
-    offers = deque(offer._replace(post=lambda _batch: refused) for offer in stand.pool)
-    return _least_us(Trial(stand.orchestrator, offers, 0))
+    offers = islice(stand.pool, _SLICES * _SLICE)
+    pool = deque(offer._replace(post=lambda _batch: refused) for offer in offers)
+    return _slices_us(Trial(stand.orchestrator, pool, 0))
 
 
 async def _refusing_us(stand: Stand) -> float:
@@ -339,23 +340,21 @@ async def _refusing_us(stand: Stand) -> float:
     stand.stock(_SLICES * _SLICE + 4 * QUEUE_BATCHES)
     await stand.orchestrator.pause()
     trial = stand.trial()
-    arrivals = deque([0] * 4 * QUEUE_BATCHES)
-    trial.offer_due(arrivals, 0)
-    us = _least_us(trial)
-    await stand.orchestrator.resume()
+    trial.offer_due(deque([0] * 4 * QUEUE_BATCHES), 0)
+    slices = _slices_us(trial)
     await stand.orchestrator.drain()
     await stand.orchestrator.resume()
-    return us
+    return median(slices)
 
 
-def _least_us(trial: Trial) -> float:
-    """Give the CPU time of one offer, in the best of some slices."""
-    spent_ns = []
+def _slices_us(trial: Trial) -> list[float]:
+    """Give the CPU time of one offer, for each of some slices."""
+    spent_us = []
     for _ in range(_SLICES):
         arrivals, started_ns = deque([0] * _SLICE), time.process_time_ns()
         trial.offer_due(arrivals, 0)
-        spent_ns.append(time.process_time_ns() - started_ns)
-    return min(spent_ns) / 1e3 / _SLICE
+        spent_us.append((time.process_time_ns() - started_ns) / 1e3 / _SLICE)
+    return spent_us
 
 
 def _arrivals(chance: Random, per_second: float, seconds: float) -> list[float]:
