@@ -197,16 +197,16 @@ class SheddingQueue(BatchQueue):
         lost_at = self._lost_at.get(submitter)
         since = self._groups if lost_at is None else lost_at
         # What the floor asks for is known at once, and refuses most where there is one.
-        needed: int | None = self._floor.rank - self._groups - 1 + since
-        if _claims_more(raw, needed, self._intents_max):
-            if load is not self._kept:
-                needed = self._needed(needed, since, submitter)
+        floor = self._floor.rank - self._groups - 1 + since
+        if _claims_more(raw, floor, self._intents_max):
+            is_kept = load is self._kept
+            needed = floor if is_kept else self._needed(floor, since, submitter)
             if needed is not None and (
                 needed < PRIORITY_MAX
                 and _claims_more(raw, needed, self._intents_max)
                 and needed < self._cap_of(submitter)
             ):
-                share = super().beyond_share(submitter) if load is self._kept else None
+                share = super().beyond_share(submitter) if is_kept else None
                 return None if share is None else self.turn_away(share, raw, submitter)
         if lost_at is None:
             self._note_loss(submitter)
