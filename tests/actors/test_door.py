@@ -394,6 +394,15 @@ async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first(
 
 
 @in_virtual_time
+async def test_of_the_same_value_each_is_told_its_own_limit():
+    async with open_world() as world:
+        intake = world.actor._intake
+        loads = [Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
+        answers = [intake._turned_away(intake.mailbox, load, 1).result() for load in loads]
+        assert [answer.refusals[0].details["limit"] for answer in answers] == [5, 4]
+
+
+@in_virtual_time
 async def test_a_ticket_has_its_verdict_once_it_is_there():
     async with open_world() as world:
         ticket = Ticket(world.actor.post([add("r")], "alice"))
