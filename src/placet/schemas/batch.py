@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from typing_extensions import TypedDict
 
-from placet.schemas.identity import only_sequence
+from placet.schemas.identity import only_sequence, sequence_form
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Notice
 
@@ -114,10 +114,12 @@ class CheckedBatch:
         count = len(intents)
         if count == 1:
             only = intents[0]
-            self.req_ids = [only["req_id"]]
-            self.sequence = only_sequence(self.req_ids)
-            self.agents = (only["agent_id"],)
-            self.counts = ((only["agent_id"], only["kind"], 1),)
+            agent_id, req_id = only["agent_id"], only["req_id"]
+            self.req_ids = [req_id]
+            sequence = sequence_form(req_id)
+            self.sequence = None if sequence is None else (*sequence, sequence[1])
+            self.agents = (agent_id,)
+            self.counts = ((agent_id, only["kind"], 1),)
             self.priority = only["priority"]
             self.order = None
             return True

@@ -143,11 +143,11 @@ def _unique(pairs: list[tuple[str, Json]]) -> None:
         seen.add(key)
 
 
-_FIXARRAY_MAX: Final = 15
+_FIXARRAYS: Final = tuple([bytes((0x90 | count,)) for count in range(16)])
 
 
 def array_header(count: int) -> bytes:
     """Give the msgpack header of an array of 0..65535 items; encoded items can follow it."""
-    if count <= _FIXARRAY_MAX:
-        return bytes((0x90 | count,))
+    if count < len(_FIXARRAYS):
+        return _FIXARRAYS[count]
     return b"\xdc" + count.to_bytes(2, "big")

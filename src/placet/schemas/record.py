@@ -259,9 +259,15 @@ def decode_record(data: bytes) -> Record:
     return _DECODER.decode(data)
 
 
+_HASH: Final = blake2b(digest_size=HASH_BYTES)
+"""Copied for each record: to make a hash with its options takes half as long again."""
+
+
 def record_hash(data: bytes) -> bytes:
     """Give the hash by which the next record will name this one."""
-    return blake2b(data, digest_size=HASH_BYTES).digest()
+    hashed = _HASH.copy()
+    hashed.update(data)
+    return hashed.digest()
 
 
 _TYPES: Final[dict[type, str]] = {
