@@ -269,9 +269,9 @@ def _reads(
 
 def _quota(past: Redecider, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     ledger = past.ledger
-    for charge in quota.charges_on(batch, ledger):
-        agent, _, kind, (interval_ns, burst), intents = charge
-        after_ns = quota.tat_after(charge, ledger, record.now_ns) - record.now_ns
+    for charge in quota.charges_on(batch, ledger, record.now_ns):
+        agent, _, kind, (interval_ns, burst), intents, tat_ns = charge
+        after_ns = tat_ns - record.now_ns
         after = burst - after_ns / interval_ns
         yield {
             "agent_id": None if agent is None else agent.agent_id,

@@ -6,7 +6,7 @@ It is written only when a batch has passed, so it needs no undo (`kernel/apply.p
 
 from collections import OrderedDict
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from placet.kernel.window import Block, Window
 from placet.schemas.codec import Json
@@ -14,6 +14,9 @@ from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits
 from placet.schemas.record import Scheduled
+
+if TYPE_CHECKING:
+    from placet.schemas.batch import CheckedBatch
 
 _GONE_MAX: Final = 64
 """So many entries of the heap may be of batches that have left, besides one for each that waits."""
@@ -96,6 +99,14 @@ class Policy(NamedTuple):
         )
 
 
+Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int, int]
+"""`(agent, bucket, kind, quota, intents, tat_ns)`: so many intents against one bucket, which is at
+`tat_ns` once they are charged.
+
+Agent None is the world's bucket, kind None one that kinds share.
+"""
+
+
 class Ledger:
     """The books of one world.
 
@@ -112,6 +123,8 @@ class Ledger:
         outbox: Effects that are not settled, by (seq, k), oldest first.
         outbox_depth: How many of them by kind.
         marks: Of those that are done at most once and were begun.
+        asked: The batch that quotas were asked about last, and what it would be charged. It is of
+            the decision that goes on, and in no digest and no snapshot.
         schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
@@ -119,6 +132,7 @@ class Ledger:
     __slots__ = (
         "agents",
         "agents_seen",
+        "asked",
         "executors",
         "gone",
         "incarnation_floor",
@@ -154,6 +168,7 @@ class Ledger:
         self.scheduled: dict[int, Scheduled] = {}
         self.scheduled_seen = 0
         self.world_tat = 0
+        self.asked: tuple[CheckedBatch | None, list[Charge]] = (None, [])
 
     # agents
 
