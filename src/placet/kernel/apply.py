@@ -4,6 +4,9 @@ The draft has changed the state already; here it becomes final. Refusals that ar
 req_ids are recorded too; every other refusal leaves no trace.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from msgspec.structs import asdict
 
 from placet.kernel import booking
@@ -17,6 +20,9 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Answered, Refused, Scheduled, encode_record
 from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
 from placet.schemas.verdict import Verdict
+
+_NOT_KEPT: Final = "none"
+"""How durable an answer is before it is in a log."""
 
 
 class Applier:
@@ -40,11 +46,13 @@ class Applier:
         Raises:
             GuestFault: A rule made a value that no record can hold; the draft is undone.
         """
-        context, ledger, draft = self._context, self._context.ledger, self._context.draft
+        context, journal = self._context, self._journal
+        ledger, draft = context.ledger, context.draft
         first_seq = ledger.seq + 1
         changes = draft.changes()
+        has_notices = batch.notices is not None or draft.notices is not None
         record = Admitted(  # by place: keywords would cost 1 µs, a twentieth of a batch of one
-            self._journal.prev,
+            journal.prev,
             ledger.seq + len(batch.intents),
             context.now_ns,
             batch.batch_id,
@@ -59,7 +67,7 @@ class Applier:
             changes,
             draft.effects,
             None if draft.normalized is None else [*draft.normalized.items()],
-            _notices(batch, draft),
+            _notices(batch, draft) if has_notices else None,
         )
         if draft.answers is not None:
             record = Answered(**asdict(record), answers=[*draft.answers.items()])
@@ -73,9 +81,10 @@ class Applier:
             verdict.foresee(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
             draft.undo()
             return verdict
-        draft.trim(changes)
+        if changes.collections:
+            draft.trim(changes)
         booking.book_admitted(ledger, record, batch)
-        self._journal.append(data)
+        journal.append(data)
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)
@@ -141,40 +150,46 @@ class Applier:
         return verdict
 
     def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Transaction) -> Verdict:
-        last_seq = first_seq + len(batch) - 1
-        sim_time = self._context.now_ns / SECOND_NS
-        verdict = Verdict(batch.batch_id, True, last_seq, last_seq, sim_time)
-        verdict.dry_run = batch.dry_run
-        notices = batch.notices
+        intents, notices = batch.intents, batch.notices
+        end_seq = first_seq + len(intents)
         if draft.notices is not None:
             notices = dict(draft.notices)
             for index, known in (batch.notices or {}).items():
                 notices[index] = (*known, *notices.get(index, ()))
-        verdict.attach(
-            batch.intents, _seqs(batch, first_seq), draft.normalized, notices, draft.answers
+        return Verdict(  # by place, as above
+            batch.batch_id,
+            True,
+            end_seq - 1,
+            end_seq - 1,
+            self._context.now_ns / SECOND_NS,
+            (),
+            False,
+            batch.dry_run,
+            False,
+            _NOT_KEPT,
+            intents,
+            range(first_seq, end_seq) if batch.order is None else _seqs(batch.order, first_seq),
+            draft.normalized,
+            notices,
+            draft.answers,
         )
-        return verdict
 
 
 def _place(refusal: Refusal) -> int:
     return -1 if refusal.index is None else refusal.index
 
 
-def _seqs(batch: CheckedBatch, first_seq: int) -> range | list[int]:
+def _seqs(order: Sequence[int], first_seq: int) -> list[int]:
     """Give the seq of each intent, in the submitted order."""
-    if batch.order is None:
-        return range(first_seq, first_seq + len(batch))
-    seqs = [0] * len(batch)
-    for rank, position in enumerate(batch.order):
+    seqs = [0] * len(order)
+    for rank, position in enumerate(order):
         seqs[position] = first_seq + rank
     return seqs
 
 
 def _notices(
     batch: CheckedBatch, draft: Transaction
-) -> list[tuple[int, list[tuple[str, str, str]]]] | None:
-    if batch.notices is None and draft.notices is None:
-        return None
+) -> list[tuple[int, list[tuple[str, str, str]]]]:
     merged: dict[int, list[tuple[str, str, str]]] = {}
     for source in (batch.notices or {}, draft.notices or {}):
         for index, notices in source.items():

@@ -7,6 +7,8 @@ so its per-intent results are built when somebody asks for them.
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Notice, Refusal
@@ -69,7 +71,7 @@ class FieldChange(NamedTuple):
         return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 
-class Verdict:
+class Verdict(msgspec.Struct, eq=False):
     """The answer to one batch: admitted with results, or refused with refusals.
 
     Attributes:
@@ -85,50 +87,24 @@ class Verdict:
         durability: How the answer is kept: `none memory off normal local full`.
     """
 
-    __slots__ = (
-        "_answers",
-        "_diff",
-        "_effects",
-        "_intents",
-        "_normalized",
-        "_notices",
-        "_seqs",
-        "admitted",
-        "batch_id",
-        "current_seq",
-        "dry_run",
-        "durability",
-        "refusals",
-        "replayed",
-        "scheduled",
-        "seq",
-        "sim_time",
-    )
-
-    def __init__(
-        self,
-        batch_id: str,
-        admitted: bool,
-        seq: int | None,
-        current_seq: int,
-        sim_time: float,
-        refusals: tuple[Refusal, ...] = (),
-    ) -> None:
-        self.batch_id = batch_id
-        self.admitted = admitted
-        self.seq = seq
-        self.current_seq = current_seq
-        self.sim_time = sim_time
-        self.refusals = refusals
-        self.replayed = False
-        self.dry_run = False
-        self.scheduled = False
-        self.durability = "none"
-        self._intents: Sequence[Intent] = ()
-        self._seqs: Sequence[int] | None = None
-        self._normalized: Mapping[int, Mapping[str, Json]] | None = None
-        self._notices: Mapping[int, tuple[Notice, ...]] | None = None
-        self._answers: Mapping[int, Json] | None = None
+    batch_id: str
+    admitted: bool
+    seq: int | None
+    current_seq: int
+    sim_time: float
+    refusals: tuple[Refusal, ...] = ()
+    replayed: bool = False
+    dry_run: bool = False
+    scheduled: bool = False
+    durability: str = "none"
+    # What `results` is made of, by reference.
+    _intents: Sequence[Intent] = ()
+    _seqs: Sequence[int] | None = None
+    _normalized: Mapping[int, Mapping[str, Json]] | None = None
+    _notices: Mapping[int, tuple[Notice, ...]] | None = None
+    _answers: Mapping[int, Json] | None = None
+    _diff: tuple[FieldChange, ...] = ()
+    _effects: Sequence[tuple[str, Mapping[str, Json]]] = ()
 
     def attach(
         self,
@@ -172,12 +148,12 @@ class Verdict:
         It is the whole truth, so it never goes over the wire as it is: who shows it to an agent
         leaves out what that agent may not see.
         """
-        return getattr(self, "_diff", ())  # most verdicts are of no dry run, and pay nothing for it
+        return self._diff
 
     @property
     def foreseen_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
         """Kind and payload of each effect that a dry run would have asked for; else empty."""
-        return getattr(self, "_effects", ())
+        return self._effects
 
     def foresee(
         self,
