@@ -92,9 +92,16 @@ def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None
         quota.charge(batch, ledger, record.now_ns)
     else:
         ledger.pop_scheduled(record.due_of)
-    _remember_admitted(ledger, batch, record.now_ns, first_seq)
-    for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
-        ledger.add_effect(seq, k, Pending(kind, payload, agent_id))
+    if batch.order is None and len(batch.agents) == 1:
+        block = admitted_block(
+            batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.sequence
+        )
+        ledger.remember(ledger.agents[batch.agents[0]], block)
+    else:
+        _remember_scattered(ledger, batch, record.now_ns, first_seq)
+    if record.effects:
+        for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
+            ledger.add_effect(seq, k, Pending(kind, payload, agent_id))
 
 
 def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
@@ -131,13 +138,9 @@ def book_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
     ledger.mark_effect(record.effect_seq, record.k, Mark(record.what, record.why))
 
 
-def _remember_admitted(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
+def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
+    """Remember an admitted batch of several agents, or whose order is not the submitter's."""
     intents, order = batch.intents, batch.order
-    if order is None and len(batch.agents) == 1:
-        agent = ledger.agents[batch.agents[0]]
-        block = admitted_block(batch.fingerprint, now_ns, first_seq, batch.req_ids, batch.sequence)
-        ledger.remember(agent, block)
-        return
     offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}
     seqs = range(first_seq, first_seq + len(intents))
     for agent, positions in _by_agent(ledger, batch):

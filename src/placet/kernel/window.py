@@ -139,25 +139,24 @@ class Window:
 
         The latest `ids_max` ids stay; as blocks leave whole, some older ones may.
         """
-        before = self.count
-        blocks = self.blocks
+        before, blocks, ids = self.count, self.blocks, self.ids
         for req_id in block[IDS:]:
-            self.ids[req_id] = block
+            ids[req_id] = block
         blocks.append(block)
-        self.count += len(block) - IDS
+        self.count = count = before + len(block) - IDS
         oldest_ns = block[NOW_NS] - age_ns_max
         oldest = blocks[0]
-        while self.count - len(oldest) + IDS >= ids_max or oldest[NOW_NS] < oldest_ns:
+        while count - len(oldest) + IDS >= ids_max or oldest[NOW_NS] < oldest_ns:
             self.forget_oldest(sequences_max)
-            oldest = blocks[0]
-        return self.count - before
+            count, oldest = self.count, blocks[0]
+        return count - before
 
     def forget_oldest(self, sequences_max: int) -> None:
         """Evict the oldest block; keep the high-water marks of its sequences."""
         block = self.blocks.popleft()
-        self.count -= len(block) - IDS
-        ids, forgotten = self.ids, self.forgotten
         old_ids = block[IDS:]
+        self.count -= len(old_ids)
+        ids, forgotten = self.ids, self.forgotten
         for req_id in old_ids:
             if ids.get(req_id) is block:  # else a later answer owns it
                 del ids[req_id]

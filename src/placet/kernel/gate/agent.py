@@ -9,18 +9,18 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse agents that are unknown, suspended, somebody else's, or not permitted the kind."""
-    agents = context.ledger.agents
+    agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:
         agent = agents.get(agent_id)
         if (
             agent is not None
             and not agent.is_suspended
-            and (batch.submitter in {OPERATOR, agent_id} or batch.submitter == agent.owner)
+            and (submitter == agent_id or submitter in {OPERATOR, agent.owner})
             and (agent.permissions is None or kind in agent.permissions)
         ):
             continue
-        code, message = _why(agent, agent_id, kind, batch.submitter)
+        code, message = _why(agent, agent_id, kind, submitter)
         refusals = refusals or []
         for index in positions_of(batch, agent_id, kind):
             refusals.append(refuse_intent(batch, index, code, message, at=_AT[code]))

@@ -28,7 +28,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse kinds whose executors are behind, and batches for a schedule that is full."""
     ledger, kinds = context.ledger, context.registry.kinds
     refusals: list[Refusal] | None = None
-    for agent_id, kind, _ in batch.counts:
+    for agent_id, kind, _ in batch.counts if ledger.executors else ():
         for effect in kinds[kind].effects:
             depth, limit = ledger.outbox_depth.get(effect, 0), ledger.executors.get(effect)
             if limit is not None and depth >= limit:

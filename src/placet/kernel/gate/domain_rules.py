@@ -47,11 +47,10 @@ class DomainRules:
 
     def check(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Apply the batch to the draft; on refusal the caller undoes it."""
-        draft, kinds = context.draft, context.registry.kinds
-        intents = batch.intents
+        draft, registry, intents = context.draft, context.registry, batch.intents
+        kinds, reading, validator = registry.kinds, registry.reading, self._validator
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
-        validator, reading = self._validator, context.registry.reading
         for position in range(len(intents)) if batch.order is None else batch.order:
             seq += 1
             intent = intents[position]
@@ -73,13 +72,15 @@ class DomainRules:
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(found)
-        if refusals is None and context.registry.finishing:
+        if refusals is None and registry.finishing:
             refusals = self._finish(context)
         if refusals is not None:
             return refusals
         if draft.effects:
             refusals = self._check_effects(batch, context)
-        return refusals or self._check_invariants(context)
+        if refusals is None and registry.judging:
+            refusals = self._check_invariants(context)
+        return refusals
 
     def _ask(
         self, validator: EffectValidator, intent: Intent, context: GateContext

@@ -21,11 +21,13 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     Raises:
         GuestFault: A domain's footprint or `may_see` raised.
     """
-    seq = context.ledger.seq
-    threshold = context.ledger.policy.staleness_threshold
-    oldest = min(batch.contexts)
-    is_from_future = batch.due_of is None and max(batch.contexts) > seq
-    is_beyond = batch.due_of is None and threshold is not None and seq - oldest > threshold
+    ledger, contexts = context.ledger, batch.contexts
+    seq, threshold = ledger.seq, ledger.policy.staleness_threshold
+    oldest = newest = contexts[0]
+    if len(contexts) > 1:
+        oldest, newest = min(contexts), max(contexts)
+    is_from_future = newest > seq and batch.due_of is None
+    is_beyond = threshold is not None and seq - oldest > threshold and batch.due_of is None
     is_fresh = _is_fresh(batch, context, oldest)
     if is_fresh and not is_from_future and not is_beyond and batch.valid_until_ns is None:
         return None
@@ -97,14 +99,17 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
 
 def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
     """Tell at one look per agent and kind that only own entities are read, and none has changed."""
-    kinds, state = context.registry.kinds, context.state
+    kinds, collections = context.registry.kinds, context.state.collections
     for agent_id, kind_name, _ in batch.counts:
         kind = kinds[kind_name]
         collection = kind.reads_own
-        if collection is None and kind.reads is None:
-            continue  # it depends on nothing
-        stamp = None if collection is None else state.stamp(collection, agent_id)
-        if stamp is None or stamp.changed_for(agent_id) > oldest:
+        if collection is None:
+            if kind.reads is None:
+                continue  # it depends on nothing
+            return False
+        rows = collections.get(collection)
+        row = None if rows is None else rows.entities.get(agent_id)
+        if row is None or (row.foreign_seq if row.by == agent_id else row.seq) > oldest:
             return False
     return True
 
