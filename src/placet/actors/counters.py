@@ -113,10 +113,14 @@ class Counters:
     def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
         """Count batches of sound structure: their sizes, and their intents by kind."""
         tally = self.intents[outcome]
+        sizes: dict[int, int] = {}
         for batch in batches:
             for _, kind, count in batch.counts:
                 tally[kind if kind in tally else UNKNOWN_KIND] += count
-        self.batch_intents.observe_all([len(batch.intents) for batch in batches])
+            size = len(batch.intents)
+            sizes[size] = sizes.get(size, 0) + 1
+        for size, times in sizes.items():
+            self.observe_batch(size, times)
 
     def count_intents(self, kind: object, outcome: Outcome, count: int = 1) -> None:
         """Count intents of a kind, which may be anything that a client wrote."""

@@ -27,10 +27,10 @@ class Histogram:
         self._counts = [0] * (len(self.bounds) + 1)
         self._largest = 0.0
 
-    def observe(self, value: float) -> None:
-        """Count one sample."""
-        self._counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count one sample, or as many that are alike."""
+        self._counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
         if value > self._largest:  # noqa: PLR1730  # max() would cost as much as the bisection
             self._largest = value
 

@@ -6,7 +6,7 @@ loop stays short. It never awaits between reading and writing state. Its message
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from placet.actors.alarm import Alarm
@@ -20,6 +20,7 @@ from placet.actors.queue import Backpressure, Command, Step, Waiting
 from placet.actors.tally import GroupReport, Tally
 from placet.actors.turn import Turn, is_kept, resolve
 from placet.kernel.kernel import Kernel
+from placet.kernel.ledger import Agent
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
@@ -265,29 +266,34 @@ class OrchestratorActor:
     def _decide(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         turn.owed += [one.reply for one in waiting]
-        waiting = [one for one in waiting if not self._is_over(one, started_ns, turn)]
+        agents = self._kernel.ledger.agents
+        waiting = [one for one in waiting if not self._is_over(one, started_ns, turn, agents)]
         decision = self._kernel.decide_checked([one.batch for one in waiting], now_ns)
         turn.effects += decision.effects
         verdicts = {batch.batch_id: verdict for batch, verdict in decision.answers}
         ordered = [verdicts[one.batch.batch_id] for one in waiting]
         durability = self._committer.durability
         for verdict in ordered:
-            if is_kept(verdict):
+            if (verdict.admitted and not verdict.dry_run) or is_kept(verdict):
                 verdict.durability = durability
         turn.replies += zip([one.reply for one in waiting], ordered, strict=True)
         turn.since_ns += [one.since_ns for one in waiting]
         self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return ordered
 
-    def _is_over(self, waiting: Waiting, now_ns: int, turn: Turn) -> bool:
+    def _is_over(
+        self, waiting: Waiting, now_ns: int, turn: Turn, agents: Mapping[str, Agent]
+    ) -> bool:
         """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
         if waiting.reply.done():
             return True
         batch, incarnation = waiting.batch, waiting.incarnation
-        if incarnation is not None and not self._intake.may_speak(batch.submitter, incarnation):
-            refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
-            turn.replies.append((waiting.reply, refused))
-            return True
+        if incarnation is not None:
+            agent = agents.get(batch.submitter)
+            if agent is None or agent.incarnation != incarnation:
+                refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
+                turn.replies.append((waiting.reply, refused))
+                return True
         if batch.valid_for_ns is None:
             return False
         waited_ns = self._mailbox.waited_ns(waiting, now_ns)
