@@ -28,5 +28,6 @@ class Journal:
         """Take an encoded record, which must name `prev` as it is now."""
         self.prev = record_hash(data)
         self.count += 1
-        if self.sink is not None:
-            self.sink(data)
+        sink = self.sink
+        if sink is not None:
+            sink(data)

@@ -199,10 +199,9 @@ class Ledger:
 
     def remember(self, agent: Agent, block: Block) -> None:
         """Keep the answer to a batch in an agent's window, within all bounds."""
-        window = agent.window
+        window, limits = agent.window, self.policy.limits
         if window is None:
             window = agent.window = Window()
-        limits = self.policy.limits
         self.remembered += window.remember(
             block, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
         )

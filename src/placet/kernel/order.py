@@ -27,7 +27,9 @@ def in_order(
         return batches
     salt = mix64(seed, ledger.seq)
     keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
-    names = [agent_id for batch in batches for agent_id in batch.agents]
+    names: list[str] = []
+    for batch in batches:
+        names += batch.agents
     if len(set(names)) == len(names):  # each agent waits for its answer: nobody is behind anybody
         return [batches[key[-1]] for key in sorted(keys)]
     latest: dict[str, int] = {}
@@ -55,13 +57,14 @@ def in_order(
 
 def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
     """Give a batch its place among heads; its arrival decides only where nothing else does."""
-    first = ledger.agents.get(batch.agents[0])
-    if first is None:  # it will be refused; where it stands does not matter
-        index, priority = _MASK64, batch.priority
-    else:
-        index, priority = first.index, min(batch.priority, first.priority_max)
-    if len(batch.agents) > 1:
-        priority = min(priority, priority_cap(batch.agents, ledger))
+    agents, index, priority = batch.agents, _MASK64, batch.priority
+    first = ledger.agents.get(agents[0])
+    if first is not None:  # else it will be refused; where it stands does not matter
+        index = first.index
+        if priority > first.priority_max:  # noqa: PLR1730  # min() costs as much as all of this
+            priority = first.priority_max
+    if len(agents) > 1:
+        priority = min(priority, priority_cap(agents, ledger))
     due_ns = now_ns if batch.due_of is None or batch.sim_time_ns is None else batch.sim_time_ns
     # Its place among equals for one group: one round of SplitMix64.
     word = (salt ^ index) * 0xBF58476D1CE4E5B9 & _MASK64

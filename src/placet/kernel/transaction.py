@@ -46,9 +46,7 @@ class Transaction(Draft):
             self._claims_undo.clear()
         if self.effects:
             self.effects = []
-        self.normalized = None
-        self.notices = None
-        self.answers = None
+        self.normalized = self.notices = self.answers = None
 
     def begin(self, position: int, seq: int, agent_id: str) -> Mark:
         """Turn to the next intent of the batch, and give the point to `undo` back to."""
@@ -81,11 +79,14 @@ class Transaction(Draft):
 
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""
-        if len(self._undo) == 1 and self._undo[0][2] != WHOLE:  # as when an agent makes one step
+        if len(self._undo) == 1:
             collection, entity, field, _, row, _, _, _ = self._undo[0]
-            fields = {field: row.fields[field]}
-            stamp = (row.seq, row.by, row.foreign_seq)
-            return Changes([EntityChange(collection, entity, fields, False, *stamp)])
+            if field != WHOLE:  # as when an agent makes one step
+                fields = {field: row.fields[field]}
+                step = EntityChange(
+                    collection, entity, fields, False, row.seq, row.by, row.foreign_seq
+                )
+                return Changes([step])
         names: list[tuple[str, str]] = []
         values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
         for collection, entity, field, _, row, _, _, _ in self._undo:

@@ -7,6 +7,7 @@ is looked at a second time, slowly, to say what is wrong (`kernel/gate/diagnosis
 Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
 """
 
+import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from itertools import islice
@@ -26,9 +27,11 @@ from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
-_HUGE: Final = b"\xcb\x7f"
-_MINUS_HUGE: Final = b"\xcb\xff"
-"""How a float64 of NaN, infinity, or beyond 1e231 begins; other bytes may too: it raises doubt."""
+_seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
+"""Finds how a float64 of NaN, infinity or beyond 1e231 begins; as other bytes may, it raises doubt.
+
+One pattern takes a third of what two questions `part in encoded` do: `in` tries an int first.
+"""
 
 _PART: Final = itemgetter("agent_id", "req_id", "kind", "payload", "priority")
 _CONTEXT: Final = itemgetter("context_seq")
@@ -102,14 +105,14 @@ class Structure:
         notices: dict[int, tuple[Notice, ...]] | None = None
         try:
             intents: list[Intent] = self._validate(given, strict=True)
-            parts = _encode(intents)
+            parts = list(map(canonical, map(_PART, intents)))
         except (Unsound, *ENCODE_ERRORS):
             outcome = self._diagnosis.second_look(given)
             if isinstance(outcome, list):
                 return outcome
             intents, notices = outcome
             try:
-                parts = _encode(intents)
+                parts = list(map(canonical, map(_PART, intents)))
             except ENCODE_ERRORS:  # a payload's own validator made it so
                 return self._diagnosis.unencodable(intents)
         batch = CheckedBatch()
@@ -132,7 +135,7 @@ class Structure:
         is_large = len(encoded) > self._small_bytes_max and (
             max(map(len, parts)) > limits.payload_bytes_max or len(encoded) > limits.batch_bytes_max
         )
-        if is_large or _HUGE in encoded or _MINUS_HUGE in encoded:
+        if is_large or _seems_huge(encoded):
             unsound = self._diagnosis.oversized(intents, len(encoded))
             if unsound:
                 return unsound
@@ -153,10 +156,6 @@ class Structure:
             batch.sim_time_ns = batch.valid_for_ns = None
             batch.dry_run = False
         return batch
-
-
-def _encode(intents: list[Intent]) -> list[bytes]:
-    return list(map(canonical, map(_PART, intents)))
 
 
 def _fingerprint(parts: list[bytes]) -> int:
