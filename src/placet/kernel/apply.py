@@ -151,7 +151,11 @@ class Applier:
 
     def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Transaction) -> Verdict:
         intents, notices = batch.intents, batch.notices
-        end_seq = first_seq + len(intents)
+        count = len(intents)
+        last_seq = first_seq + count - 1
+        seqs: Sequence[int] = (first_seq,)
+        if count > 1:
+            seqs = _seqs(batch.order, first_seq, last_seq)
         if draft.notices is not None:
             notices = dict(draft.notices)
             for index, known in (batch.notices or {}).items():
@@ -159,8 +163,8 @@ class Applier:
         return Verdict(  # by place, as above
             batch.batch_id,
             True,
-            end_seq - 1,
-            end_seq - 1,
+            last_seq,
+            last_seq,
             self._context.now_ns / SECOND_NS,
             (),
             False,
@@ -168,7 +172,7 @@ class Applier:
             False,
             _NOT_KEPT,
             intents,
-            range(first_seq, end_seq) if batch.order is None else _seqs(batch.order, first_seq),
+            seqs,
             draft.normalized,
             notices,
             draft.answers,
@@ -179,8 +183,10 @@ def _place(refusal: Refusal) -> int:
     return -1 if refusal.index is None else refusal.index
 
 
-def _seqs(order: Sequence[int], first_seq: int) -> list[int]:
+def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequence[int]:
     """Give the seq of each intent, in the submitted order."""
+    if order is None:
+        return range(first_seq, last_seq + 1)
     seqs = [0] * len(order)
     for rank, position in enumerate(order):
         seqs[position] = first_seq + rank

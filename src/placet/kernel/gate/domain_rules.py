@@ -20,6 +20,9 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 FaultSink = Callable[[str, BaseException], None]
 """Is told of what a rule raised: where, and the exception. The runtime logs it."""
 
+_ONLY: Final = (0,)
+"""Positions of a batch of one: a range costs more than its rule."""
+
 _SAID_DEPTH_MAX: Final = 16
 _SAID_BYTES_MAX: Final = 16_384
 """How deep and how large a refusal of a domain's may be."""
@@ -51,7 +54,8 @@ class DomainRules:
         kinds, reading, validator = registry.kinds, registry.reading, self._validator
         seq = context.ledger.seq
         refusals: list[Refusal] | None = None
-        for position in range(len(intents)) if batch.order is None else batch.order:
+        positions = batch.order or (_ONLY if len(intents) == 1 else range(len(intents)))
+        for position in positions:
             seq += 1
             intent = intents[position]
             mark = draft.begin(position, seq, intent["agent_id"])

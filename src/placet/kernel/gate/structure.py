@@ -98,21 +98,19 @@ class Structure:
                 given = list(islice(given, self._limits.batch_intents_max + 1))
         if not 0 < len(given) <= self._limits.batch_intents_max:
             return [_wrong_size(len(given), self._limits)]
-        if options:
-            unsound = _check_options(options)
-            if unsound:
-                return unsound
+        if options and (unsound := _check_options(options)):
+            return unsound
         notices: dict[int, tuple[Notice, ...]] | None = None
         try:
             intents: list[Intent] = self._validate(given, strict=True)
-            parts = list(map(canonical, map(_PART, intents)))
+            parts = _encode(intents)
         except (Unsound, *ENCODE_ERRORS):
             outcome = self._diagnosis.second_look(given)
             if isinstance(outcome, list):
                 return outcome
             intents, notices = outcome
             try:
-                parts = list(map(canonical, map(_PART, intents)))
+                parts = _encode(intents)
             except ENCODE_ERRORS:  # a payload's own validator made it so
                 return self._diagnosis.unencodable(intents)
         batch = CheckedBatch()
@@ -143,9 +141,11 @@ class Structure:
         batch.encoded = encoded
         batch.fingerprint = _fingerprint(parts)
         batch.due_of = None
-        batch.contexts = list(map(_CONTEXT, intents))
+        if count == 1:
+            batch.contexts, fields = [intents[0]["context_seq"]], len(intents[0])
+        else:
+            batch.contexts, fields = list(map(_CONTEXT, intents)), sum(map(len, intents))
         batch.valid_until_ns = None
-        fields = len(intents[0]) if count == 1 else sum(map(len, intents))
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
         if not batch.tally():
@@ -156,6 +156,12 @@ class Structure:
             batch.sim_time_ns = batch.valid_for_ns = None
             batch.dry_run = False
         return batch
+
+
+def _encode(intents: list[Intent]) -> list[bytes]:
+    if len(intents) == 1:  # without the two iterators that pay off for many
+        return [canonical(_PART(intents[0]))]
+    return list(map(canonical, map(_PART, intents)))
 
 
 def _fingerprint(parts: list[bytes]) -> int:
