@@ -66,7 +66,11 @@ class Door:
     """
 
     __slots__ = (
+        "_age_ns_max",
+        "_burst_ns",
+        "_interval_ns",
         "_lag_ns",
+        "_lag_ns_max",
         "_lag_seen_ns",
         "_limits",
         "_pace",
@@ -76,6 +80,10 @@ class Door:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._age_ns_max = limits.mailbox_age_ms_max * _MS_NS
+        self._lag_ns_max = limits.loop_lag_ms_max * _MS_NS
+        self._interval_ns = SECOND_NS // limits.attempts_per_second_max
+        self._burst_ns = limits.attempts_burst_max * self._interval_ns
         self._lag_ns = 0
         self._lag_seen_ns = 0
         self._tats: OrderedDict[str, int] = OrderedDict()
@@ -96,11 +104,11 @@ class Door:
         limits = self._limits
         if waiting >= limits.mailbox_batches_max:
             return self.full
-        if oldest_ns is not None and now_ns - oldest_ns > limits.mailbox_age_ms_max * _MS_NS:
+        if oldest_ns is not None and now_ns - oldest_ns > self._age_ns_max:
             age_ms = (now_ns - oldest_ns) // _MS_NS
             clears_ns = age_ms * _MS_NS  # what waits came in so long a time, and leaves in it
             return Load(_OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns)
-        if self._lag_ns > limits.loop_lag_ms_max * _MS_NS:
+        if self._lag_ns > self._lag_ns_max:
             left_ns = self._lag_seen_ns + self._lag_ns - now_ns
             if left_ns > 0:  # a lag is believed for as long as it lasted
                 lag_ms = self._lag_ns // _MS_NS
@@ -132,11 +140,12 @@ class Door:
 
     def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
         """Meter attempts by GCRA, refused ones too: an agent that loops on refusals is slowed."""
-        limits = self._limits
-        interval_ns = SECOND_NS // limits.attempts_per_second_max
-        tats = self._tats
-        tat = max(tats.get(submitter, 0), now_ns) + interval_ns
-        over_ns = tat - now_ns - limits.attempts_burst_max * interval_ns
+        limits, tats = self._limits, self._tats
+        tat = tats.get(submitter, 0)
+        if tat < now_ns:  # noqa: PLR1730  # max() costs as much as all the rest
+            tat = now_ns
+        tat += self._interval_ns
+        over_ns = tat - now_ns - self._burst_ns
         if over_ns > 0:
             retry_after = over_ns / SECOND_NS
             return door_refusal(

@@ -91,7 +91,7 @@ class Intake:
             ClosedError, StoreError: The world takes no more batches, or has failed.
         """
         if self.is_closed or self._committer.failure is not None:
-            self.check_open()
+            self.check_open()  # which says why
         now_ns = self._monotonic_ns()
         queue = self.mailbox
         if self._is_stepped and not dry_run and not _seems_prompt(raw):
@@ -115,7 +115,8 @@ class Intake:
             refused = self.refuse(unauthorized(submitter), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
-        checked.dry_run = checked.dry_run or dry_run
+        if dry_run:
+            checked.dry_run = True
         if isinstance(checked, Verdict):
             self._tally.count_refused(checked)
             return self._answer(reply, checked)
