@@ -47,7 +47,7 @@ class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     collections: list[CollectionChange] = []
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True):
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What every record begins with.
 
     Attributes:

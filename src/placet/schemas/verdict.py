@@ -71,7 +71,7 @@ class FieldChange(NamedTuple):
         return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 
-class Verdict(msgspec.Struct, eq=False):
+class Verdict(msgspec.Struct, eq=False, gc=False):
     """The answer to one batch: admitted with results, or refused with refusals.
 
     Attributes:
