@@ -117,7 +117,7 @@ class Intake:
         checked = self._kernel.check(raw, submitter)
         if dry_run:
             checked.dry_run = True
-        if isinstance(checked, Verdict):
+        if not isinstance(checked, CheckedBatch):
             self._tally.count_refused(checked)
             return self._answer(reply, checked)
         if self._is_stepped:

@@ -206,8 +206,10 @@ class Ledger:
             block, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
         )
         recency = self.recency
-        recency[agent.agent_id] = None
-        recency.move_to_end(agent.agent_id)
+        try:
+            recency.move_to_end(agent.agent_id)
+        except KeyError:  # its first answer, or its first since it was forgotten
+            recency[agent.agent_id] = None
         if self.remembered > limits.remembered_ids_max:
             self._forget(limits)
 

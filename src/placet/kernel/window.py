@@ -179,7 +179,8 @@ class Window:
             req_ids: Ids of one batch.
             sequence: Name, lowest and highest number, if it is known that all are of one sequence.
         """
-        if not self.ids.keys().isdisjoint(req_ids):
+        ids = self.ids
+        if req_ids[0] in ids or (len(req_ids) > 1 and not ids.keys().isdisjoint(req_ids)):
             return False
         forgotten = self.forgotten
         if not forgotten:
