@@ -135,13 +135,18 @@ class Draft:
             KeyError: There is no such entity; `create` it.
             TypeError, ValueError: The value is not plain JSON, or not finite.
         """
-        rows = self.state.collections.get(collection)
-        row = None if rows is None else rows.entities.get(entity)
-        if row is None:
-            raise KeyError(f"no entity {collection}/{entity}; create it before you put a field")
+        try:
+            row = self.state.collections[collection].entities[entity]
+        except KeyError:
+            message = f"no entity {collection}/{entity}; create it before you put a field"
+            raise KeyError(message) from None
         if not field:
             raise ValueError("a field needs a name")
-        if type(value) is not tuple or not is_flat(value):
+        if type(value) is float:
+            is_plain = value - value == 0.0
+        else:
+            is_plain = type(value) is tuple and is_flat(value)
+        if not is_plain:
             value = freeze(value)
         fields = row.fields
         by = row.by

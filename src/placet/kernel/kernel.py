@@ -184,7 +184,13 @@ class Kernel(KeepsOutbox, Amends):
         self, batch: object, now: float | None = None, *, submitter: str = OPERATOR
     ) -> Verdict:
         """Decide one batch at a simulated time; None is the latest time seen."""
-        return self.decide_group([batch], now, submitter=submitter)[0]
+        now_ns = self._ns(now)
+        checked = batch if isinstance(batch, CheckedBatch) else self.check(batch, submitter)
+        if isinstance(checked, Verdict):
+            self.decide_checked((), now_ns)  # what is due is due all the same
+            return checked
+        answers = self.decide_checked((checked,), now_ns).answers
+        return next(verdict for decided, verdict in answers if decided is checked)
 
     def decide_group(
         self, batches: Sequence[object], now: float | None = None, *, submitter: str = OPERATOR

@@ -87,25 +87,21 @@ class Transaction(Draft):
                     collection, entity, fields, False, row.seq, row.by, row.foreign_seq
                 )
                 return Changes([step])
-        names: list[tuple[str, str]] = []
+        changes: list[EntityChange] = []
         values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
         for collection, entity, field, _, row, _, _, _ in self._undo:
             if field == WHOLE:
                 return self._changes_of_lives()
             known = values.get(row)
             if known is None:
-                names.append((collection, entity))
-                values[row] = {field: row.fields[field]}
+                values[row] = fields = {field: row.fields[field]}
+                seq, by, foreign_seq = row.seq, row.by, row.foreign_seq
+                changes.append(
+                    EntityChange(collection, entity, fields, False, seq, by, foreign_seq)
+                )
             elif field not in known:
                 known[field] = row.fields[field]
-        if not names:
-            return NO_CHANGES
-        return Changes(
-            [
-                EntityChange(*name, fields, False, row.seq, row.by, row.foreign_seq)
-                for name, (row, fields) in zip(names, values.items(), strict=True)
-            ]
-        )
+        return Changes(changes) if changes else NO_CHANGES
 
     def _changes_of_lives(self) -> Changes:
         """Sum up a batch that created or deleted something, too."""
