@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
@@ -484,6 +484,38 @@ def test_an_unknown_minor_is_accepted_with_one_warning_and_loses_its_unknown_fie
 
 def test_the_known_version_loses_no_field_silently():
     assert kernel_of().decide(add("a", mood="glad")).codes == ("field_unknown",)
+
+
+class Short(dict[str, Any]):
+    """Says that it has no more fields than an intent has."""
+
+    def __len__(self) -> int:
+        return 7
+
+
+@pytest.mark.parametrize("make", [dict, Short])
+@pytest.mark.parametrize("names", [("Note",), ("Note", "Mark")])
+def test_no_field_is_lost_silently_where_a_payload_has_a_configuration_of_its_own(names, make):
+    class Closed(TypedDict):
+        __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+        text: str
+
+    class Notes(Domain):
+        name, version = "notes", "1"
+        kinds = tuple(Kind(name, Closed, lambda _draft, _intent: None) for name in names)
+
+    sent = intent("Note", {"text": "a"}, "a")
+    kernel = kernel_of(Notes())
+    assert kernel.decide([make(sent)]).admitted
+    glad = make(sent | {"req_id": "b", "mood": "glad"})
+    assert kernel.decide([glad]).codes == ("field_unknown",)
+    found = kernel.decide([glad, make(sent | {"kind": 1})])
+    assert [(r.code, r.at) for r in found.refusals] == [
+        ("field_unknown", "/intents/0/mood"),
+        ("field_invalid", "/intents/1/kind"),
+    ]
+    newer = kernel.decide(make(sent | {"req_id": "c", "mood": "glad", "schema_version": "1.7.0"}))
+    assert [w.code for w in newer.results[0].warnings] == ["version_unknown", "field_dropped"]
 
 
 def test_an_unknown_field_inside_a_union_is_told_of():

@@ -145,11 +145,14 @@ class Diagnosis:
     ) -> tuple[list[Intent], list[Refusal]]:
         """Validate as strict JSON; unknown fields of a newer minor are dropped, then again."""
         while True:
+            chosen = [plain[index] for index in positions]
+            details = self._unknown_fields(chosen)
             try:
-                chosen = [plain[index] for index in positions]
-                return self._intents.validate_json(to_json(chosen), strict=True), []
+                intents = self._intents.validate_json(to_json(chosen), strict=True)
+                if not details:
+                    return intents, []
             except Unsound as error:
-                details = error.errors(include_url=False, include_context=True)
+                details = self._about_fields(error) + details
             dropped = False
             for detail in details:
                 index = positions[_first(detail)]
@@ -157,6 +160,28 @@ class Diagnosis:
                     dropped |= self._drop(plain[index], index, detail, notices)
             if not dropped:
                 return [], [self._explain(plain, positions, detail) for detail in details]
+
+    def _about_fields(self, error: Unsound) -> list[ErrorDetails]:
+        """List what is wrong with the fields that an intent has."""
+        return [
+            detail
+            for detail in error.errors(include_url=False, include_context=True)
+            if detail["type"] != "extra_forbidden" or len(self._path(detail)) > 1
+        ]
+
+    def _unknown_fields(self, chosen: Sequence[Json]) -> list[ErrorDetails]:
+        """Find the fields that an intent does not have, which the validator may pass over.
+
+        Where there are several kinds, one without any is told of that alone.
+        """
+        kinds = self._registry.kinds
+        return [
+            {"type": "extra_forbidden", "loc": (place, name), "msg": "", "input": value}
+            for place, intent in enumerate(chosen)
+            if type(intent) is dict and (len(kinds) == 1 or _text_field(intent, "kind") in kinds)
+            for name, value in intent.items()
+            if name not in _FIELDS
+        ]
 
     def _drop(
         self,

@@ -2,7 +2,8 @@
 
 A kind's payload is validated as it is where pydantic makes plain values of it; a model, or
 anything that could let other objects in, is validated as strict JSON instead, so that a batch means
-the same whatever it came as.
+the same whatever it came as. Fields that an intent does not have may be left out without a word:
+whoever validates compares how many came.
 """
 
 from functools import lru_cache, reduce
@@ -56,7 +57,10 @@ def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Inte
 
 
 def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdapter[list[Intent]]:
-    variants = [_variant(name, _payload(payload, limits)) for name, payload in shapes]
+    variants = [
+        _variant(name, _payload(payload, limits), is_open=_has_config(payload))
+        for name, payload in shapes
+    ]
     one: Shape = variants[0]
     if len(variants) > 1:
         one = Annotated[reduce(or_, variants), Field(discriminator="kind")]
@@ -67,8 +71,12 @@ _shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
 """To compile takes 5 ms a kind, and a process may open many worlds of the same kinds."""
 
 
-def _variant(name: str, payload: Shape) -> Shape:
-    """Make the TypedDict of the intents of one kind."""
+def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
+    """Make the TypedDict of the intents of one kind.
+
+    A payload without a configuration of its own would take over that of the intent, so that one
+    stays closed.
+    """
     fields = {
         "kind": Literal[name],
         "payload": payload,
@@ -81,8 +89,13 @@ def _variant(name: str, payload: Shape) -> Shape:
     }
     make: Shape = TypedDict  # by another name: the fields are known at run time only
     variant = make(f"Intent_{name}", fields)
-    variant.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    extra: Literal["ignore", "forbid"] = "ignore" if is_open else "forbid"
+    variant.__pydantic_config__ = ConfigDict(extra=extra, strict=True)
     return variant
+
+
+def _has_config(payload: Shape) -> bool:
+    return is_typeddict(payload) and hasattr(payload, "__pydantic_config__")
 
 
 def _payload(payload: Shape, limits: Limits) -> Shape:

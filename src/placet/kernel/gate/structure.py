@@ -15,7 +15,7 @@ from math import isfinite
 from operator import itemgetter
 from struct import Struct
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
 from placet.kernel.gate.intent_shape import intents_adapter
@@ -35,6 +35,11 @@ One pattern takes a third of what two questions `part in encoded` do: `in` tries
 
 _PART: Final = itemgetter("agent_id", "req_id", "kind", "payload", "priority")
 _CONTEXT: Final = itemgetter("context_seq")
+_COUNT: Final = dict.__len__
+"""Counts the fields of a dict, whatever a subclass of it says."""
+
+_Sound: TypeAlias = tuple[list[Intent], list[bytes], dict[int, tuple[Notice, ...]] | None]
+"""Intents, each encoded, and warnings by position."""
 
 _HASH64: Final = blake2b(digest_size=8)
 """Copied for each batch: to make a hash with its options takes half as long again."""
@@ -100,24 +105,39 @@ class Structure:
             return [_wrong_size(len(given), self._limits)]
         if options and (unsound := _check_options(options)):
             return unsound
-        notices: dict[int, tuple[Notice, ...]] | None = None
-        try:
-            intents: list[Intent] = self._validate(given, strict=True)
-            parts = _encode(intents)
-        except (Unsound, *ENCODE_ERRORS):
-            outcome = self._diagnosis.second_look(given)
-            if isinstance(outcome, list):
-                return outcome
-            intents, notices = outcome
-            try:
-                parts = _encode(intents)
-            except ENCODE_ERRORS:  # a payload's own validator made it so
-                return self._diagnosis.unencodable(intents)
+        taken = self._take(given) or self._look_again(given)
+        if isinstance(taken, list):
+            return taken
+        intents, parts, notices = taken
         batch = CheckedBatch()
         batch.notices = notices
         batch.submitter = submitter
         batch.batch_id = batch_id
         return self._finish(batch, intents, parts, options)
+
+    def _take(self, given: list[Json]) -> _Sound | None:
+        """Validate and encode what is sound at first sight.
+
+        The validator passes over fields that an intent does not have, which is a sixth faster than
+        to have it look for them: they show in the number of fields.
+        """
+        try:
+            intents: list[Intent] = self._validate(given, strict=True)
+            parts = _encode(intents)
+        except (Unsound, *ENCODE_ERRORS):
+            return None
+        is_whole = sum(map(len, intents)) == sum(map(_COUNT, given))
+        return (intents, parts, None) if is_whole else None
+
+    def _look_again(self, given: list[Json]) -> _Sound | list[Refusal]:
+        outcome = self._diagnosis.second_look(given)
+        if isinstance(outcome, list):
+            return outcome
+        intents, notices = outcome
+        try:
+            return intents, _encode(intents), notices
+        except ENCODE_ERRORS:  # a payload's own validator made it so
+            return self._diagnosis.unencodable(intents)
 
     def _finish(
         self,
