@@ -62,7 +62,10 @@ def test_canonical_bytes_do_not_depend_on_the_order_of_keys(value):
         (float("nan"), "a number must be finite, got nan"),
         ([float("inf")], "a number must be finite, got inf"),
         ((1, 0.5, float("inf")), "a number must be finite, got inf"),
+        ((*range(9), float("inf")), "a number must be finite, got inf"),
+        ((0.5,) * 9 + (float("nan"),), "a number must be finite, got nan"),
         ((1, {2}), "a state value must be plain JSON, got set"),
+        (("a",) * 9 + ({2},), "a state value must be plain JSON, got set"),
         ({1, 2}, "a state value must be plain JSON, got set"),
         (object, "a state value must be plain JSON, got type"),
         ({"a": {1: 2}}, "an object's keys must be str, got 1"),
@@ -72,6 +75,15 @@ def test_canonical_bytes_do_not_depend_on_the_order_of_keys(value):
 def test_what_is_not_plain_cannot_be_state(value, why):
     with pytest.raises((TypeError, ValueError), match=why):
         freeze(value)
+
+
+@pytest.mark.parametrize("many", [1, 9])
+@pytest.mark.parametrize("items", [(1, "a"), (0.5, -0.5), (0.5, 1, "a")])
+def test_a_flat_array_is_kept_as_it_is_and_no_other(items, many):
+    flat = items * many
+    assert freeze(flat) is flat
+    assert freeze((*flat, [1])) == (*flat, (1,))
+    assert freeze((*flat, True, None)) == (*flat, True, None)
 
 
 def test_a_frozen_mapping_cannot_be_changed_and_can_be_copied():

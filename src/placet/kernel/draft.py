@@ -113,9 +113,9 @@ class Draft:
         The old value is None where there was none. Creations and deletions are not told.
         """
         return [
-            (collection, entity, field, None if old is ABSENT else old)
-            for collection, entity, field, old, _, _, _, _ in self._undo
-            if field != WHOLE
+            undo[:4] if undo[3] is not ABSENT else (*undo[:3], None)
+            for undo in self._undo
+            if undo[2] != WHOLE
         ]
 
     def draw(self, purpose: str) -> float:

@@ -79,19 +79,16 @@ class Transaction(Draft):
 
     def changes(self) -> Changes:
         """Sum up what the batch did, for the record. O(what it touched)."""
-        if len(self._undo) == 1:
+        if self._collection_undo:
+            return self._changes_of_lives()
+        if len(self._undo) == 1:  # as when an agent makes one step
             collection, entity, field, _, row, _, _, _ = self._undo[0]
-            if field != WHOLE:  # as when an agent makes one step
-                fields = {field: row.fields[field]}
-                step = EntityChange(
-                    collection, entity, fields, False, row.seq, row.by, row.foreign_seq
-                )
-                return Changes([step])
+            fields = {field: row.fields[field]}
+            step = EntityChange(collection, entity, fields, False, row.seq, row.by, row.foreign_seq)
+            return Changes([step])
         changes: list[EntityChange] = []
         values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
         for collection, entity, field, _, row, _, _, _ in self._undo:
-            if field == WHOLE:
-                return self._changes_of_lives()
             known = values.get(row)
             if known is None:
                 values[row] = fields = {field: row.fields[field]}
