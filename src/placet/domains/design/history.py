@@ -48,20 +48,21 @@ def finish(draft: Draft, undo_max: int) -> None:
             plan_slot = entity
         elif field == "counts":
             is_travel = True
-    counts = before = draft.get(ABOUT, DESIGN, "counts")
+    about = draft.state.collections[ABOUT].entities[DESIGN].fields
+    counts = before = about["counts"]
     if is_repeated or locks:
         _strike_unchanged(draft, values, locks)
     # An operator's hold from outside a plan must not make others' plans stale.
     if values or (locks and (is_travel or not is_operator(draft))):
-        draft.put(ABOUT, DESIGN, "version", draft.get(ABOUT, DESIGN, "version") + 1)
+        draft.put(ABOUT, DESIGN, "version", about["version"] + 1)
         if not is_travel:
             oldest, done, _, plans = counts
             _keep(draft, str(done % undo_max), values, locks)
             counts = (max(oldest, done + 1 - undo_max), done + 1, done + 1, plans)
     if plan_slot is not None:
-        _note_plan(draft, plan_slot)
+        _note_plan(draft, plan_slot, about["version"])
         counts = (*counts[:PLANS_COUNT], counts[PLANS_COUNT] + 1)
-    if counts != before:
+    if counts is not before:
         draft.put(ABOUT, DESIGN, "counts", counts)
 
 
@@ -74,10 +75,11 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 
 def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Json]) -> None:
+    kept = draft.entity(HISTORY, slot)
     entry: dict[str, Json] = {"paths": tuple(values), "values": tuple(values.values())}
-    if locks or draft.get(HISTORY, slot, "locked"):
+    if locks or (kept is not None and kept.get("locked")):
         entry |= {"locked": tuple(locks), "locks": tuple(locks.values())}
-    if not draft.exists(HISTORY, slot):
+    if kept is None:
         draft.create(HISTORY, slot, entry)
         return
     for field, value in entry.items():
@@ -127,9 +129,8 @@ def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
     return None
 
 
-def _note_plan(draft: Draft, slot: str) -> None:
+def _note_plan(draft: Draft, slot: str, version: int) -> None:
     """Tell the version to which a plan led, and keep the answer for whoever asks again."""
-    version = draft.get(ABOUT, DESIGN, "version")
     draft.put(PLANS, slot, "version", version)
     warnings = tuple(
         [notice.message for notices in (draft.notices or {}).values() for notice in notices]

@@ -5,7 +5,6 @@ one world.
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from placet.domains.design.fields import RefinableField, nearest_paths
 from placet.domains.design.history import PLANS_COUNT
@@ -29,9 +28,6 @@ from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 
-_NOWHERE: Final = (1.0, 0.0)
-"""Bounds that no value is within."""
-
 
 def set_rule(settings: Settings) -> Rule:
     """Make the rule of SET."""
@@ -45,10 +41,10 @@ def set_rule(settings: Settings) -> Rule:
     def set_(draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload = intent["payload"]
         path, value = payload["path"], payload["value"]
-        low, high = bounds.get(path, _NOWHERE)
-        is_plain = type(value) is float and low <= value <= high and not payload.get("unit")
-        if is_plain and replace(draft, path, value + 0.0):  # -0.0 and 0.0 are one value
-            return None
+        if type(value) is float and path in bounds and not payload.get("unit"):
+            low, high = bounds[path]
+            if low <= value <= high and replace(draft, path, value + 0.0):  # -0.0 is 0.0
+                return None
         field = fields.get(path)
         if field is None:
             return not_refinable(path, fields)
