@@ -258,7 +258,8 @@ class Orchestrator(
     @property
     def domains(self) -> Sequence[Domain]:
         """The domains of the world, in the order given."""
-        return [self._domain] if isinstance(self._domain, Domain) else list(self._domain)
+        domain = self._domain  # is it a domain? That asks for each part of the port, and takes long
+        return list(domain) if isinstance(domain, Sequence) else [domain]
 
     @property
     def records(self) -> int:

@@ -268,6 +268,13 @@ async def test_designs_are_served_beside_their_conversations():
         assert "9.0" in json.dumps(design), design
         for part in ("phases", "events", "audit"):
             assert (await served.get(f"/api/v1/designs/ferry/{part}")).status_code == 200
+        plan = {
+            "plan_id": "p",
+            "intent_id": "i",
+            "design_version_before": design["design_version"],
+            "actions": [{"action_type": "noop"}],
+        }
+        assert (await served.post("/api/v1/designs/ferry/actions", plan)).json()["success"]
 
 
 def test_a_broken_guest_is_told_of_and_the_rest_is_served(tmp_path, monkeypatch, capsys):

@@ -163,7 +163,8 @@ def is_action(kind: str) -> bool:
     return kind in _ACTION_KINDS
 
 
-_TAGS: Final = frozenset(kind.value for kind in ActionType)
+_TYPES: Final = {kind.value: kind for kind in ActionType}
+_TAGS: Final = frozenset(_TYPES)
 _INTENT_TYPES: Final = tuple(kind.value for kind in IntentType)
 _ACTION_KINDS: Final = frozenset(words.PREFIX + kind.value for kind in ActionType)
 
@@ -314,7 +315,7 @@ def plan_body(plan: ActionPlan, intent: Intent | None = None) -> dict[str, Json]
 
 def _parsed(given: Mapping[str, Json]) -> Action:
     fields = dict(given)
-    return Action(ActionType(fields.pop("action_type")), **fields)
+    return Action(_TYPES[fields.pop("action_type")], **fields)
 
 
 def _invalid(error: ValidationError, body: object) -> PlanInvalidError:

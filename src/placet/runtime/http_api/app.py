@@ -67,13 +67,15 @@ def build_app(
         lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
     )
     _wrap(app, serve)
-    for part in (batches, agents, reading, stream):
-        app.include_router(part.router, prefix=_PREFIX)
+    parts = [batches.direct, batches.router, agents.router, reading.router, stream.router]
     names = [one.name for one in domains]
     if names in ([_DESIGN], [_DESIGN, _SESSION]):
         from placet.runtime.http_api import designs  # noqa: PLC0415  # who serves none needs none
 
-        designs.add_to(app, door.worlds, domains, _PREFIX)
+        app.state.schemas = designs.set_up(door.worlds, domains)
+        parts = [designs.direct, *parts, designs.router]  # a request is compared with each in turn
+    for part in parts:
+        app.include_router(part, prefix=_PREFIX)
     for guest in guests(ROUTES).values():
         _add_guest(app, guest)
     app.include_router(health.router)

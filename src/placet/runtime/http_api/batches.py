@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from placet.runtime.facade import Orchestrator
+from placet.runtime.http_api.direct import Direct
 from placet.runtime.http_api.door import door_of
 from placet.runtime.http_api.openapi import BATCH_BODY, VERDICT_ANSWERS, answers
 from placet.runtime.http_api.problems import Problem
@@ -20,9 +21,10 @@ from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 router = APIRouter(tags=["batches"])
+direct = APIRouter(tags=["batches"], route_class=Direct)
 
 
-@router.post(
+@direct.post(
     "/worlds/{world}/batches",
     summary="Submit a batch",
     responses=VERDICT_ANSWERS,
@@ -36,7 +38,7 @@ async def submit(world: str, request: Request) -> Response:
     return await _decide(world, request, dry_run=False)
 
 
-@router.post(
+@direct.post(
     "/worlds/{world}/dry-run",
     summary="Try a batch",
     responses=VERDICT_ANSWERS,

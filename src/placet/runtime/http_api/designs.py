@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
@@ -17,17 +17,24 @@ from placet.domains.design.phase_results import shown_phases
 from placet.domains.design.phase_states import PhaseState
 from placet.domains.design.phases import PHASES
 from placet.domains.design.plans import PlanInvalidError, intent_of, parse_proposed
-from placet.domains.design.settings import Settings
 from placet.domains.design.views import read_design, version_of
 from placet.domains.design.vocabulary import DESIGNER_ROLE, OPERATOR_ROLE
 from placet.domains.design.workspace import HOST
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.runtime.credentials import Principal
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.batches import verdict_answer
+from placet.runtime.http_api.direct import Direct
 from placet.runtime.http_api.door import HttpDoor, PageLimit, door_of, identity
 from placet.runtime.http_api.openapi import answers, body_of, plan_answers
-from placet.runtime.http_api.plan_answers import Desk, answer_of, plan_schemas, preview_of
+from placet.runtime.http_api.plan_answers import (
+    Desk,
+    answer_of,
+    plan_schemas,
+    preview_of,
+    setup_of,
+)
 from placet.runtime.http_api.problems import Problem
 from placet.runtime.http_api.reading import durable_events
 from placet.runtime.http_api.worlds import Worlds
@@ -36,6 +43,7 @@ from placet.schemas.event import Event
 from placet.schemas.verdict import Verdict
 
 router = APIRouter(tags=["designs"])
+direct = APIRouter(tags=["designs"], route_class=Direct)
 
 _WHAT: Final = "design"
 """What a world is called here."""
@@ -45,8 +53,8 @@ SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
 FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 
 
-def add_to(app: FastAPI, worlds: Worlds, domains: Sequence[Domain], prefix: str) -> None:
-    """Serve designs: each is a world of its own, set up as the first one is."""
+def set_up(worlds: Worlds, domains: Sequence[Domain]) -> dict[str, Json]:
+    """Let designs be made, each a world of its own, set up as the first is; give their schemas."""
     design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
     setup = design.setup
@@ -57,10 +65,9 @@ def add_to(app: FastAPI, worlds: Worlds, domains: Sequence[Domain], prefix: str)
         )
         return [made, *beside]
 
-    app.state.schemas = plan_schemas()
     worlds.make = make
     worlds.what = _WHAT
-    app.include_router(router, prefix=prefix)
+    return plan_schemas()
 
 
 @router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
@@ -101,7 +108,7 @@ async def design(design_id: str, request: Request) -> Response:
     return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_shown))
 
 
-@router.post(
+@direct.post(
     "/designs/{design_id}/actions",
     summary="Execute a plan",
     responses=plan_answers("PlanAnswer"),
@@ -114,7 +121,7 @@ async def actions(
 ) -> Response:
     """Execute a plan: all of it, or nothing. The same plan again has the same answer."""
     door = door_of(request)
-    world = door.world_for(request, design_id, _WHAT)
+    who, world = door.principal(request), door.world(design_id, _WHAT)
     body = await door.document(request, fields=frozenset())
     try:
         plan, intent = parse_proposed(design_id, body)
@@ -122,8 +129,7 @@ async def actions(
         code = "version_required" if error.is_version_missing else "request_invalid"
         problems = [{"at": at, "message": message} for at, message in error.problems]
         raise Problem(code, str(error), problems=problems) from error
-    desk = await _desk(door, request, world, is_trial=dry_run)
-    return await desk.execute(plan, intent, dry_run=dry_run)
+    return await _desk(who, world).execute(plan, intent, dry_run=dry_run)
 
 
 @router.post(
@@ -141,7 +147,7 @@ async def preview(design_id: str, request: Request) -> Response:
     if type(text) is not str:
         raise Problem("request_invalid", "text must be a string: what should be done")
     said = None if intent_id is None else identity(intent_id, "intent_id")
-    setup = _setup(world)
+    setup = setup_of(world)
     return _json(await world.read(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
 
 
@@ -232,7 +238,7 @@ async def audited(
             await door_of(request).world_for(request, design_id, _WHAT).log_start()
         ).record
     found, page = await _records(design_id, request, 0, from_record, limit)
-    setup = _setup(door_of(request).worlds.first)
+    setup = setup_of(door_of(request).worlds.first)
     entries = [entry.as_dict() for entry in audit(found, setup)]
     return _json({"entries": entries, **page})
 
@@ -250,32 +256,15 @@ async def _records(
     return found, {"next_record": place, "is_end": place >= end}
 
 
-async def _desk(
-    door: HttpDoor, request: Request, world: Orchestrator, *, is_trial: bool = False
-) -> Desk:
-    """Give who asks a place to hand in plans: an agent of its name, registered when it first comes.
+def _desk(who: Principal, world: Orchestrator) -> Desk:
+    """Give who asks a place to hand in plans, as an agent of its name.
 
-    The operator is the design's host; nobody else is, whatever its name. A trial registers nobody.
+    The operator is the design's host; nobody else is, whatever its name.
     """
-    who = door.principal(request)
     name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
     if name == HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
-    is_new = await world.read(lambda kernel: _is_new(kernel, name))
-    if is_new and not is_trial:
-        await world.register_agent(name, role=role)
-    return Desk(world, name, who.submitter, role if is_new and is_trial else None)
-
-
-def _setup(world: Orchestrator) -> Settings:
-    domain, *_ = world.domains
-    assert isinstance(domain, Design), "served where the domain is"
-    return domain.setup
-
-
-def _is_new(kernel: Kernel, name: str) -> bool:
-    """Who was removed is not new: it stays away until the operator registers it."""
-    return name not in kernel.ledger.agents and name not in kernel.ledger.gone
+    return Desk(world, setup_of(world), name, role, who.submitter)
 
 
 class _Step(NamedTuple):
@@ -295,7 +284,8 @@ async def _step(
 ) -> _Step:
     """Hand in a single intent."""
     given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
-    desk = await _desk(door, request, world)
+    desk = _desk(door.principal(request), world)
+    await desk.enter()
     req_id = given.get("req_id")
     key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
     seq = await world.read(lambda kernel: kernel.seq)

@@ -43,51 +43,66 @@ class Desk(NamedTuple):
 
     Attributes:
         world: The design's.
-        agent_id: As whom.
+        setup: The design's.
+        agent_id: As whom; it is registered when it first comes.
+        role: As what.
         submitter: For whom the token speaks.
-        role_to_be: What the agent would be registered as, for trials of one that is not yet.
     """
 
     world: Orchestrator
+    setup: Settings
     agent_id: str
+    role: str
     submitter: str
-    role_to_be: str | None = None
 
     def fresh_id(self) -> str:
         """Make a req_id for what comes without one: it is not safe to repeat, and not repeated."""
         return f"http-{token_hex(8)}"
 
+    async def enter(self) -> None:
+        """Register the agent if it is new."""
+        if await self.world.read(lambda kernel: _is_new(kernel, self.agent_id)):
+            await self.world.register_agent(self.agent_id, role=self.role)
+
     async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
-        """Execute a plan, or try it; the intent that it comes from is logged with it."""
-        now = await self.world.read(lambda kernel: _now(kernel, plan))
+        """Execute a plan, or try it; the intent that it comes from is logged with it.
+
+        A trial registers nobody.
+        """
+        now = await self._look(plan)
+        if now.is_agent_new and not dry_run:
+            await self.enter()
+            now = await self._look(plan)
         batch = batch_of(plan, self.agent_id, context_seq=now.seq, intent=intent, dry_run=dry_run)
-        verdict = await self._decided(batch)
+        if now.is_agent_new and dry_run:
+            verdict = await self._decided_on_a_copy(batch)
+        else:
+            verdict = await self.world.post(batch, submitter=self.submitter)
         if is_stale(plan, verdict, now.version):
             return _stale(plan, version_met(verdict, now.version))
         if answer_of(verdict) is None:
             return _of_the_gate(verdict)
-        (domain,) = self.world.domains
-        assert isinstance(domain, Design), "served where the domain is"
         replayed = None
         if verdict.replayed and verdict.admitted:
             found = await self.world.read(lambda kernel: replayed_answer(kernel.tree, plan.plan_id))
             replayed = found or (plan.design_version_before, ())
         heads = 1 if intent is None else 2
-        result = ExecutionResult(plan, verdict, domain.setup, now.values, replayed, heads)
+        result = ExecutionResult(plan, verdict, self.setup, now.values, replayed, heads)
         body = result.as_dict()
         if dry_run:
             body |= {"dry_run": True, "diff": result.diff()}
         return Response(to_json(body), media_type="application/json")
 
-    async def _decided(self, batch: Mapping[str, Json]) -> Verdict:
-        """Have a batch decided; of one who is not registered yet on a copy, where it is."""
-        if self.role_to_be is None:
-            return await self.world.post(batch, submitter=self.submitter)
+    async def _look(self, plan: ActionPlan) -> "_Now":
+        return await self.world.read(lambda kernel: _now(kernel, plan, self.agent_id))
+
+    async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
+        """Have a batch decided where its agent is registered, which in the world it is not yet."""
         world = self.world
         snapshot, now = await world.read(lambda kernel: (kernel.snapshot(), kernel.sim_time))
         copy = Kernel(world.domains, world.config.kernel_config())
         copy.restore(snapshot)
-        copy.register_agent(self.agent_id, role=self.role_to_be)
+        copy.register_agent(self.agent_id, role=self.role)
         return copy.decide(batch, now, submitter=self.submitter)
 
 
@@ -97,6 +112,14 @@ class _Now(NamedTuple):
     seq: int
     version: int
     values: dict[str, Json]
+    is_agent_new: bool
+
+
+def setup_of(world: Orchestrator) -> Settings:
+    """Give how the design of a world is set up."""
+    design, *_ = world.domains
+    assert isinstance(design, Design), "served where the domain is"
+    return design.setup
 
 
 def plan_schemas() -> dict[str, Json]:
@@ -170,10 +193,15 @@ def _stale(plan: ActionPlan, current: int) -> Response:
     return Response(to_json(body), 409, media_type="application/json")
 
 
-def _now(kernel: Kernel, plan: ActionPlan) -> _Now:
+def _now(kernel: Kernel, plan: ActionPlan, agent_id: str) -> _Now:
     values = {
         action.path: kernel.tree.get(PARAMETERS, action.path, "value")
         for action in plan.actions
         if isinstance(action.path, str)
     }
-    return _Now(kernel.seq, version_of(kernel.tree), values)
+    return _Now(kernel.seq, version_of(kernel.tree), values, _is_new(kernel, agent_id))
+
+
+def _is_new(kernel: Kernel, agent_id: str) -> bool:
+    """Who was removed is not new: it stays away until the operator registers it."""
+    return agent_id not in kernel.ledger.agents and agent_id not in kernel.ledger.gone
