@@ -1,11 +1,11 @@
 """How many plans of 10 actions a second pass through HTTP, on one core of the server?
 
-    ./dev python benchmarks/bench_http.py [--seconds S] [--clients N] [--json]
+    ./dev python benchmarks/bench_http.py [--designs] [--seconds S] [--clients N] [--json]
 
 `placet serve` as a process of its own, in memory, every stage on; beside it, in this process, so
 many keep-alive connections that each wait for their verdict. Batches of 10 `Move` for 100 agents,
-made and encoded beforehand. The server's CPU time gives what one core of its own would do, also
-where the clients share it.
+made and encoded beforehand; with `--designs`, plans of 10 actions, a design for each connection.
+The server's CPU time gives what one core of its own would do, also where the clients share it.
 
 It does not show: TLS, a network, a disk, clients that open a connection for each request.
 """
@@ -28,6 +28,19 @@ from typing import NamedTuple
 
 AGENTS = 100
 ACTIONS = 10
+PARAMETERS = {
+    "hull.loa": 100.0,
+    "hull.beam": 15.0,
+    "hull.draft": 3.0,
+    "hull.cb": 0.5,
+    "hull.deadrise_deg": 10.0,
+    "mission.range_nm": 1000.0,
+    "mission.max_speed_kts": 30.0,
+    "mission.gm_required_m": 1.0,
+    "propulsion.total_installed_power_kw": 2000.0,
+    "propulsion.propeller_diameter_m": 2.0,
+}
+PASSED = (b'"admitted":true', b'"success":true')
 
 
 class Server(NamedTuple):
@@ -45,7 +58,7 @@ class Server(NamedTuple):
     def call(self, method: str, path: str, body: object) -> None:
         """Ask once, outside the measurement."""
         request = urllib.request.Request(
-            f"{self.url}/api/v1/worlds/world/{path}",
+            f"{self.url}/api/v1/{path}",
             json.dumps(body).encode(),
             {"authorization": f"Bearer {self.token}", "content-type": "application/json"},
             method=method,
@@ -55,9 +68,9 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(domain: str) -> Iterator[Server]:
     """Start a server, and end it."""
-    command = [sys.executable, "-m", "placet", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "placet", "serve", "--port", "0", "--json", "--domain", domain]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -67,51 +80,70 @@ def serving() -> Iterator[Server]:
             process.terminate()
 
 
-def request_of(server: Server, agent: int, numbers: Iterator[int]) -> bytes:
-    """Write one request, as bytes."""
-    name = f"agent_{agent}"
-    batch = [
-        {
-            "kind": "Move",
-            "payload": {"to": [float(number % 100), float(agent), 0.0]},
-            "agent_id": name,
-            "req_id": f"{name}:{next(numbers)}",
-            "context_seq": 0,
-            "priority": 10,
-            "schema_version": "1.0.0",
+def batches(server: Server, agents: list[int]) -> Iterator[bytes]:
+    """Write batches of moves, agent by agent, as requests."""
+    for turn in count():
+        for agent in agents:
+            name = f"agent_{agent}"
+            batch = [
+                {
+                    "kind": "Move",
+                    "payload": {"to": [float((turn * ACTIONS + n) % 100), float(agent), 0.0]},
+                    "agent_id": name,
+                    "req_id": f"{name}:{turn * ACTIONS + n}",
+                    "context_seq": 0,
+                    "priority": 10,
+                    "schema_version": "1.0.0",
+                }
+                for n in range(ACTIONS)
+            ]
+            yield request_of(server, "worlds/world/batches", batch)
+
+
+def plans(server: Server, name: str) -> Iterator[bytes]:
+    """Write plans for one design, each on the version before it, as requests."""
+    for version in count():
+        factor = 1 + 0.001 * (version % 50 + 1)
+        plan = {
+            "plan_id": f"{name}-{version}",
+            "intent_id": "intent",
+            "design_version_before": version,
+            "actions": [
+                {"action_type": "set", "path": path, "value": value * factor}
+                for path, value in PARAMETERS.items()
+            ],
         }
-        for number in range(ACTIONS)
-    ]
-    body = json.dumps(batch).encode()
+        yield request_of(server, f"designs/{name}/actions", plan)
+
+
+def request_of(server: Server, path: str, document: object) -> bytes:
+    """Write one request, as bytes."""
+    body = json.dumps(document).encode()
     head = (
-        "POST /api/v1/worlds/world/batches HTTP/1.1\r\nhost: localhost\r\n"
+        f"POST /api/v1/{path} HTTP/1.1\r\nhost: localhost\r\n"
         f"authorization: Bearer {server.token}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
 
-async def client(server: Server, agents: list[int], until: float, waits: list[float]) -> int:
+async def client(
+    server: Server, requests: Iterator[bytes], until: float, waits: list[float]
+) -> int:
     """Send one batch after another; give how many were admitted."""
     host, _, port = server.url.removeprefix("http://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    numbers = [count() for _ in agents]
-    admitted = 0
-    turn = 0
-    prepared = [
-        request_of(server, agents[i % len(agents)], numbers[i % len(agents)]) for i in range(2)
-    ]
+    admitted = turn = 0
+    request = next(requests)
     while time.perf_counter() < until:
-        request = prepared[turn % 2]
         began = time.perf_counter()
         writer.write(request)
-        place = (turn + 2) % len(agents)
-        prepared[turn % 2] = request_of(server, agents[place], numbers[place])
+        request = next(requests)
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         body = await reader.readexactly(length)
         waits.append(time.perf_counter() - began)
-        admitted += head.startswith(b"HTTP/1.1 200") and b'"admitted":true' in body[:64]
+        admitted += head.startswith(b"HTTP/1.1 200") and any(mark in body[:64] for mark in PASSED)
         turn += 1
     writer.close()
     await writer.wait_closed()
@@ -119,13 +151,12 @@ async def client(server: Server, agents: list[int], until: float, waits: list[fl
     return admitted
 
 
-async def run(server: Server, clients: int, seconds: float) -> dict[str, float]:
+async def run(server: Server, loads: list[Iterator[bytes]], seconds: float) -> dict[str, float]:
     """Measure."""
-    shares = [list(range(first, AGENTS, clients)) for first in range(clients)]
     waits: list[float] = []
     cpu, began = server.cpu_seconds(), time.perf_counter()
     counts = await asyncio.gather(
-        *(client(server, share, began + seconds, waits) for share in shares)
+        *(client(server, requests, began + seconds, waits) for requests in loads)
     )
     elapsed, cpu = time.perf_counter() - began, server.cpu_seconds() - cpu
     cuts = quantiles(waits, n=100)
@@ -138,17 +169,29 @@ async def run(server: Server, clients: int, seconds: float) -> dict[str, float]:
     }
 
 
+def loads_for(server: Server, clients: int, *, is_designing: bool) -> list[Iterator[bytes]]:
+    """Set the server up, and give the requests of each client."""
+    if is_designing:
+        names = [f"design_{n}" for n in range(clients)]
+        for name in names:
+            server.call("POST", "designs", {"design_id": name})
+        return [plans(server, name) for name in names]
+    for agent in range(AGENTS):
+        server.call("POST", "worlds/world/agents", {"agent_id": f"agent_{agent}"})
+    return [batches(server, list(range(first, AGENTS, clients))) for first in range(clients)]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--designs", action="store_true", help="plans for designs, not moves")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--clients", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with serving() as server:
-        for agent in range(AGENTS):
-            server.call("POST", "agents", {"agent_id": f"agent_{agent}"})
-        figures = asyncio.run(run(server, options.clients, options.seconds))
+    with serving("design" if options.designs else "world") as server:
+        loads = loads_for(server, options.clients, is_designing=options.designs)
+        figures = asyncio.run(run(server, loads, options.seconds))
     if options.json:
         print(json.dumps(figures))
         return
