@@ -83,7 +83,7 @@ class ExecutionResult:
         """The version to which it led; the same where it changed nothing."""
         if self._replayed is not None:
             return self._replayed[0]
-        for notice in self._notices():
+        for notice in self._told:
             if notice.code == words.VERSION_NOTICE:
                 return int(notice.message.rpartition(" ")[2])
         return self.plan.design_version_before
@@ -93,7 +93,7 @@ class ExecutionResult:
         """What was changed on the way in, in words."""
         if self._replayed is not None:
             return list(self._replayed[1])
-        return [n.message for n in self._notices() if n.code != words.VERSION_NOTICE]
+        return [n.message for n in self._told if n.code != words.VERSION_NOTICE]
 
     @cached_property
     def rejections(self) -> list[Rejection]:
@@ -163,9 +163,9 @@ class ExecutionResult:
             change |= {"requested": requested, "unit": asked.unit, "after": result.after}
         return list(changes.values())
 
-    def _notices(self) -> Iterator[Notice]:
-        for result in self.verdict.results:
-            yield from result.warnings
+    @cached_property
+    def _told(self) -> list[Notice]:
+        return [notice for result in self.verdict.results for notice in result.warnings]
 
 
 def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:

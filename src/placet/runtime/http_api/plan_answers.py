@@ -1,6 +1,6 @@
 """From a plan to the gate, and from its verdict to the bodies of seed 000."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -67,12 +67,13 @@ class Desk(NamedTuple):
     async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
         """Execute a plan, or try it; the intent that it comes from is logged with it.
 
-        A trial registers nobody.
+        A trial registers nobody, and tells what was there before.
         """
-        now = await self._look(plan)
+        paths = [action.path for action in plan.actions] if dry_run else ()
+        now = await self._look(paths)
         if now.is_agent_new and not dry_run:
             await self.enter()
-            now = await self._look(plan)
+            now = await self._look(paths)
         batch = batch_of(plan, self.agent_id, context_seq=now.seq, intent=intent, dry_run=dry_run)
         if now.is_agent_new and dry_run:
             verdict = await self._decided_on_a_copy(batch)
@@ -93,8 +94,8 @@ class Desk(NamedTuple):
             body |= {"dry_run": True, "diff": result.diff()}
         return Response(to_json(body), media_type="application/json")
 
-    async def _look(self, plan: ActionPlan) -> "_Now":
-        return await self.world.read(lambda kernel: _now(kernel, plan, self.agent_id))
+    async def _look(self, paths: Sequence[str | None]) -> "_Now":
+        return await self.world.read(lambda kernel: _now(kernel, paths, self.agent_id))
 
     async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
         """Have a batch decided where its agent is registered, which in the world it is not yet."""
@@ -107,7 +108,7 @@ class Desk(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """What a plan finds: the world's seq, the design's version, and the values it is about."""
+    """What a plan finds: the world's seq, the design's version, and values of a trial's paths."""
 
     seq: int
     version: int
@@ -193,12 +194,9 @@ def _stale(plan: ActionPlan, current: int) -> Response:
     return Response(to_json(body), 409, media_type="application/json")
 
 
-def _now(kernel: Kernel, plan: ActionPlan, agent_id: str) -> _Now:
-    values = {
-        action.path: kernel.tree.get(PARAMETERS, action.path, "value")
-        for action in plan.actions
-        if isinstance(action.path, str)
-    }
+def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:
+    get = kernel.tree.get
+    values = {path: get(PARAMETERS, path, "value") for path in paths if path is not None}
     return _Now(kernel.seq, version_of(kernel.tree), values, _is_new(kernel, agent_id))
 
 
