@@ -347,6 +347,19 @@ def test_a_validator_that_raises_is_the_payloads_fault():
     assert "a payload must be an object, got list" in listing.refusals[0].message
 
 
+@pytest.mark.parametrize("spoiled", ["nan", "-nan", "inf", "-inf"])
+def test_no_validator_makes_a_number_that_is_not_finite(spoiled):
+    class Spoiling(TypedDict):
+        a: Annotated[int, AfterValidator(lambda _: float(spoiled))]
+
+    class Mined(Domain):
+        name, version = "mined", "1"
+        kinds = (Kind("Spoiling", Spoiling, lambda draft, intent: None),)
+
+    kernel = kernel_of(Mined(), agents=("alice",))
+    assert kernel.decide(intent("Spoiling", {"a": 1})).codes == ("payload_invalid",)
+
+
 # However it comes
 
 
