@@ -93,6 +93,20 @@ def test_worlds_are_compared_at_a_seq_and_at_a_path():
         diff(one, other, at=99)
 
 
+def test_the_path_of_an_entity_whose_id_holds_a_slash_leads_to_it():
+    """Turns are called so: `session.turns/main/000001`."""
+    logs: list[list[bytes]] = [[], []]
+    for log, value in zip(logs, (1, 2), strict=True):
+        kernel = kernel_of(DOMAINS, sink=log)
+        kernel.decide([intent("Put", {"thing": "a/b", "field": "x", "value": value}, "p")])
+    one, other = map(log_of, logs)
+    for path in (f"{THINGS}/a", f"{THINGS}/a/b", f"{THINGS}/a/b/x"):
+        assert [d.path for d in diff(one, other, path=path).state] == [f"{THINGS}/a/b/x"]
+    for nothing in (f"{THINGS}/z", f"{THINGS}/a/c", f"{THINGS}/a/b/y"):
+        with pytest.raises(ValidationError, match="there is nothing at"):
+            diff(one, other, path=nothing)
+
+
 def test_a_batch_that_was_put_together_otherwise_is_told_by_request():
     logs: list[list[bytes]] = [[], []]
     for log, together in zip(logs, (True, False), strict=True):

@@ -143,12 +143,13 @@ def _tree(state: State) -> _Tree:
 
 
 def _is_there(tree: _Tree, path: str) -> bool:
-    collection, _, rest = path.partition("/")
-    entity, _, field = rest.partition("/")
-    rows = tree.get(collection)
-    if rows is None or not entity:
-        return rows is not None
-    return entity in rows and (not field or field in rows[entity])
+    """Tell whether a path leads to anything in a state; the id of an entity may hold a slash."""
+    return path in tree or any(
+        f"{name}/{key}/".startswith(f"{path}/")
+        or any(f"{path}/".startswith(f"{name}/{key}/{field}/") for field in fields)
+        for name, rows in tree.items()
+        for key, fields in rows.items()
+    )
 
 
 def _books(ledger: Ledger) -> _Tree:
