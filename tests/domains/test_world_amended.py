@@ -84,6 +84,14 @@ def test_a_position_without_a_z_gets_one():
     assert staged.agent("ann")["position"] == (1.0, 2.0, 0.0)
 
 
+@pytest.mark.parametrize("position", [[1, 0], [1, 0, 0], [1.0, -0.0, 0.0], [1.0, 0.0, 0.0]])
+def test_one_place_is_one_state_however_it_is_put(position):
+    staged, walked = stage(), stage()
+    staged.kernel.amend([(AGENTS, "ann", {"position": position}, False)], "moved by hand")
+    assert walked.propose("ann", "Move", to=[1, 0]).admitted
+    assert repr(staged.agent("ann")["position"]) == repr(walked.agent("ann")["position"])
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()

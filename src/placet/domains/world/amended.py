@@ -16,7 +16,7 @@ from placet.schemas.codec import Json
 
 
 def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
-    """Judge the agents and objects among them; a position without a z gets one."""
+    """Judge the agents and objects among them; a position comes to be as rules write it."""
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
             continue
@@ -83,7 +83,7 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
         return _refuse(
             at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {value!r}"
         )
-    if position != value:
+    if repr(position) != repr(value):  # 1 and 1.0, 0.0 and -0.0 are equal, their digests are not
         draft.put(*at, "position", position)
     return settings.outside(position, "/position")
 
