@@ -183,6 +183,7 @@ async def test_only_who_is_of_a_session_is_let_in():
     [
         ({"mode": "wild"}, 422),
         ({"session": "a/b"}, 422),
+        ({"session": ".."}, 422),
         ({"people": {"agent": ""}}, 422),
         ({"people": ["bob"]}, 422),
         ({"proposer": "human"}, 422),

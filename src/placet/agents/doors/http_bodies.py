@@ -19,8 +19,10 @@ def name_of(value: Json) -> str:
         name = session_name(value)
     except ValueError as error:
         raise Problem("request_invalid", str(error)) from error
-    if "/" in name:
-        raise Problem("request_invalid", "a session is a part of a path: it has no '/'")
+    if "/" in name or name in {".", ".."}:
+        raise Problem(
+            "request_invalid", "a session is a part of a path: it has no '/', and is no '.' or '..'"
+        )
     return name
 
 
