@@ -11,7 +11,7 @@ from placet import Orchestrator
 from placet.agents import Context, Human, Scripted, Session, Turn
 from placet.agents.clerk import SessionError
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
-from placet.errors import ClosedError
+from placet.errors import AgentError, ClosedError
 from tests.agents.till import EMPTY, Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +75,12 @@ async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> No
 def test_a_name_that_is_none_is_refused_as_it_comes_in(name: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Session.open(session=name)
+
+
+async def test_an_agent_without_a_name_is_not_the_one_that_nobody_named() -> None:
+    async with opened() as world:
+        with pytest.raises(AgentError, match="an agent_id must be 1 to 128 characters"):
+            await Session.open(world=world, session="a", agent="")
 
 
 async def test_the_longest_name_can_hold_and_grant() -> None:

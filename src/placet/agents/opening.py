@@ -157,7 +157,7 @@ async def agent_of(world: World, session: str, agent: str | None) -> str:
         raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
     row = await row_of(world, session)
     if row is None:
-        return agent or AGENT
+        return AGENT if agent is None else agent
     owner: str = row["agent"]
     if agent not in {None, owner}:
         message = other_agent(session, owner, str(agent))
