@@ -110,6 +110,29 @@ async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
         assert (await again.resolve(hold, "approve", "ann")).outcome == "applied"
 
 
+async def test_nothing_is_granted_in_a_session_that_was_closed() -> None:
+    async with opened() as world:
+        session = await Session.open(world=world)
+        await session.close()
+        with pytest.raises(ClosedError, match="was closed; open it again"):
+            await session.grant("till.empty", by="ann")
+
+
+async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
+    asked: list[Context] = []
+    async with opened() as world:
+        session = await Session.open(world=world, adapter=asked.append)
+        await session.say("/till.put amount=1")
+        await world.remove_agent(session.agent_id)
+        for message in ("/till.put amount=1", "empty it"):
+            with pytest.raises(SessionError, match="was removed; open the session again") as raised:
+                await session.say(message)
+            assert raised.value.code == "agent_unknown"
+        assert asked == []
+        again = await Session.open(world=world)
+        assert (await again.say("/till.put amount=1")).outcome == "applied"
+
+
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
     human = Human()
     async with opened() as world:

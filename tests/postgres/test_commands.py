@@ -35,7 +35,7 @@ def locked(postgres):
 
 @pytest.fixture
 def url(locked):
-    return locked.url(password=SECRET, lease_s=0.5)
+    return locked.url(password=SECRET)
 
 
 RUN = ("run", "town", "--agents", "8", "--ticks", "4")
@@ -80,7 +80,7 @@ def test_a_request_is_explained_from_the_server(placet, url):
 
 
 async def test_a_log_is_followed_by_listening(postgres, tmp_path):
-    url = postgres.url(lease_s=0.3)
+    url = postgres.url()
     config = OrchestratorConfig(store=url, snapshot_every_seqs=None)
     async with Orchestrator(Lab(), config) as world:
         await world.register_agent("ada")
@@ -98,7 +98,7 @@ async def test_a_log_is_followed_by_listening(postgres, tmp_path):
 
 
 def test_a_standby_serves_once_its_primary_is_gone(postgres, tmp_path):
-    url = postgres.url(lease_s=0.5)
+    url = postgres.url()
     arguments = ("serve", "--port", "0", "--json", "--store", url)
     with Process(*arguments, folder=tmp_path) as primary:
         told = json.loads(primary.out.readline())

@@ -137,7 +137,7 @@ def test_fifty_takeovers_in_a_row_lose_nothing(postgres, zygote, tmp_path):
 
 def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, zygote, tmp_path):
     """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
-    url = postgres.url(lease_s=0.5)
+    url = postgres.url(lease_s=1.5)
     zombie = zygote.fork("tests.crash.clerk:live", store=url, name="zombie")
     wait_for(zombie, "answer")
     zombie.signal(signal.SIGSTOP)

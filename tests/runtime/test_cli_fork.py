@@ -50,7 +50,7 @@ def test_diff_of_a_world_and_itself_is_nothing(town):
 @pytest.mark.parametrize("path", ["agents", "world.agents/nobody", "world.agents/folk_4/hat"])
 def test_diff_at_a_path_that_is_in_neither_world_says_so(town, path):
     failed = town("diff", "town.db", "town.db", "--path", path)
-    assert (failed.code, failed.out) == (1, "")
+    assert (failed.code, failed.out) == (2, "")
     assert f"there is nothing at {path}" in failed.err
 
 

@@ -44,6 +44,9 @@ class Resolving:
         """What bounds the agent."""
         raise NotImplementedError
 
+    def _require_open(self) -> None:
+        raise NotImplementedError
+
     def _turn(self, message: str, way: Route) -> AbstractAsyncContextManager[OpenTurn]:
         raise NotImplementedError
 
@@ -150,7 +153,9 @@ class Resolving:
 
         Raises:
             PermissionError: The gate refused it.
+            ClosedError: The session was closed.
         """
+        self._require_open()
         return await self._clerk.grant(kinds, equals or {}, uses, seconds, by)
 
     async def holds(self) -> list[Hold]:

@@ -21,7 +21,7 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.subclassed import confirms, plan_of_answer
 from placet.agents.catalogue import Catalogue
 from placet.agents.chat_intent import ChatIntent, ExecutionPlan
-from placet.agents.clerk import Clerk
+from placet.agents.clerk import Clerk, SessionError
 from placet.agents.codes import TABLE, Code
 from placet.agents.contract import parse
 from placet.agents.desk import Desk
@@ -39,6 +39,7 @@ from placet.agents.views import cut, plain_view
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.refusal import RefusalCode
 
 if TYPE_CHECKING:
     from placet.agents.opening import Opening
@@ -298,11 +299,17 @@ class Session(Resolving):
 
     # parts
 
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"the session {self.name!r} was closed; open it again")
+
     @asynccontextmanager
     async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
         """Begin a turn; whatever happens in it, it ends."""
-        if self._is_closed:
-            raise ClosedError(f"the session {self.name!r} was closed; open it again")
+        self._require_open()
+        if not await self.world.is_registered(self.agent_id):
+            message = f"agent {self.agent_id!r} was removed; open the session again"
+            raise SessionError(message, code=RefusalCode.AGENT_UNKNOWN)
         self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode

@@ -258,7 +258,7 @@ class Orchestrator(
     @property
     def domains(self) -> Sequence[Domain]:
         """The domains of the world, in the order given."""
-        domain = self._domain  # is it a domain? That asks for each part of the port, and takes long
+        domain = self._domain  # to ask whether it is a Domain would look at each part of the port
         return list(domain) if isinstance(domain, Sequence) else [domain]
 
     @property

@@ -10,6 +10,7 @@ from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say, s
 from placet.runtime.history.diffing import Difference, OtherAnswer, WorldDiff
 from placet.runtime.history.diffing import diff as compare
 from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import ValidationError
 
 _SHOWN: Final = 40
 _VALUE_CHARS_MAX: Final = 120
@@ -31,10 +32,13 @@ def diff(
 ) -> int:
     """Compare two worlds: states, books, and what was decided otherwise since they parted.
 
-    Such as a fork and its parent. Exit code 1 if they differ. Where two logs of one world part, and
-    which rule it was, says `placet bisect`.
+    Such as a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at a path.
+    Where two logs of one world part, and which rule it was, says `placet bisect`.
     """
-    found = compare(log_to_read(store), log_to_read(other), at=at, path=path)
+    try:
+        found = compare(log_to_read(store), log_to_read(other), at=at, path=path)
+    except ValidationError as error:  # there is nothing to compare
+        raise typer.BadParameter(str(error), param_hint="--path") from error
     if as_json:
         say_json(found.as_dict())
     else:
