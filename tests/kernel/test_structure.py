@@ -499,6 +499,17 @@ def test_the_known_version_loses_no_field_silently():
     assert kernel_of().decide(add("a", mood="glad")).codes == ("field_unknown",)
 
 
+def test_an_unknown_field_may_be_named_as_a_kind_is():
+    kernel = kernel_of()
+    found = kernel.decide(add("a", Take=1)).refusals
+    assert [(r.code, r.at) for r in found] == [("field_unknown", "/intents/0/Take")]
+    newer = kernel.decide(add("b", Take=1, schema_version="1.7.0"))
+    assert [w.at for w in newer.results[0].warnings] == [
+        "/intents/0/schema_version",
+        "/intents/0/Take",
+    ]
+
+
 class Short(dict[str, Any]):
     """Says that it has no more fields than an intent has."""
 

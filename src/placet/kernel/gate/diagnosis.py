@@ -176,9 +176,10 @@ class Diagnosis:
         """
         kinds = self._registry.kinds
         return [
-            {"type": "extra_forbidden", "loc": (place, name), "msg": "", "input": value}
+            {"type": "extra_forbidden", "loc": (place, *tag, name), "msg": "", "input": value}
             for place, intent in enumerate(chosen)
             if type(intent) is dict and (len(kinds) == 1 or _text_field(intent, "kind") in kinds)
+            for tag in [() if len(kinds) == 1 else (intent["kind"],)]  # as a union tells it
             for name, value in intent.items()
             if name not in _FIELDS
         ]
