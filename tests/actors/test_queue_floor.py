@@ -12,6 +12,7 @@ from placet.actors.mailbox import MailboxFull
 from placet.actors.queue import Waiting
 from placet.actors.queue_shedding import SheddingQueue
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import RefusalCode
 
@@ -198,3 +199,34 @@ def test_the_floor_falls_where_nothing_is_shed_and_places_stay_free():
         ranks.append(desk.queue._floor.rank)
     assert ranks == sorted(ranks, reverse=True)
     assert ranks[-1] == 0
+
+
+def test_the_floor_rises_with_ages_where_many_lose():
+    """Of 50 agents for each place of a group, those who are served are aged beyond 100."""
+    desk, chance = Desk(), Random(1)
+    for turn in range(500):
+        for n in range(5 * GROUP):
+            agent = (turn * 5 * GROUP + n) % (100 * GROUP)
+            desk.post(f"agent_{agent}", chance.randrange(0, 101, 10))
+        desk.take()
+        if turn == 200:
+            desk.count.clear()
+    assert desk.queue._floor.rank > 100
+    assert desk.count["shed"] < 0.2 * desk.count["decided"]
+
+
+def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
+    desk = floored()
+    names = iter(range(10**6))
+    for _ in range(150):
+        while desk.load("any") is None or desk.load("any").signal != "mailbox_batches":
+            assert desk.post(f"new_{next(names)}", 100) is None
+        raw = [{"priority": 0, "agent_id": "low"}]
+        full = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
+        passed = desk.queue.turn_away(full, raw, OPERATOR) is None
+        if passed:
+            break
+        assert OPERATOR not in desk.queue._lost_at
+        assert "low" in desk.queue._lost_at
+        desk.take()
+    assert passed

@@ -27,6 +27,7 @@ from placet.actors.queue import BatchQueue
 from placet.actors.queue_turns import owner_of
 from placet.actors.waiting import Waiting
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import RefusalCode
 
@@ -124,7 +125,7 @@ class _Floor:
         """
         if self.shed:
             rise = max(1, _FLOOR_STEP * self.shed // taken)
-            self.rank = min(PRIORITY_MAX, self.rank + rise)
+            self.rank += rise  # ages have no end either: with many agents the highest are above 100
         elif self.rank:
             self.rank = max(0, self.rank - max(1, _FLOOR_STEP * free // places))
         self.shed = 0
@@ -194,13 +195,14 @@ class SheddingQueue(BatchQueue):
         """Refuse at once what does not even claim to stand high enough for a place."""
         if self._lane:
             self._put_aside()
-        lost_at = self._lost_at.get(submitter)
+        owner = _owner_named(raw, submitter)
+        lost_at = self._lost_at.get(owner)
         since = self._groups if lost_at is None else lost_at
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._floor.rank - self._groups - 1 + since
         if _claims_more(raw, floor, self._intents_max):
             is_kept = load is self._kept
-            needed = floor if is_kept else self._needed(floor, since, submitter)
+            needed = floor if is_kept else self._needed(floor, since, owner)
             if needed is not None and (
                 needed < PRIORITY_MAX
                 and _claims_more(raw, needed, self._intents_max)
@@ -209,7 +211,7 @@ class SheddingQueue(BatchQueue):
                 share = super().beyond_share(submitter) if is_kept else None
                 return None if share is None else self.turn_away(share, raw, submitter)
         if lost_at is None:
-            self._note_loss(submitter)
+            self._note_loss(owner)
         return load
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
@@ -333,6 +335,16 @@ class SheddingQueue(BatchQueue):
     def _note_loss(self, owner: str) -> None:
         if len(self._lost_at) < self._losers_max:
             self._lost_at.setdefault(owner, self._groups)
+
+
+def _owner_named(raw: object, submitter: str) -> str:
+    """Say whose a batch is before it is checked, as `owner_of` does afterwards."""
+    if submitter != OPERATOR:
+        return submitter
+    intents = raw.get("intents", [raw]) if type(raw) is dict else raw
+    first = intents[0] if type(intents) is list and intents else None
+    name = first.get("agent_id") if type(first) is dict else None
+    return name if type(name) is str else submitter
 
 
 def _claims_more(raw: object, needed: int, count_max: int) -> bool:
