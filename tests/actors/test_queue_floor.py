@@ -219,14 +219,13 @@ def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
     desk = floored()
     names = iter(range(10**6))
     for _ in range(150):
-        while desk.load("any") is None or desk.load("any").signal != "mailbox_batches":
+        while (load := desk.load("any")) is None or load.signal != "mailbox_batches":
             assert desk.post(f"new_{next(names)}", 100) is None
         raw = [{"priority": 0, "agent_id": "low"}]
         full = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
-        passed = desk.queue.turn_away(full, raw, OPERATOR) is None
-        if passed:
-            break
+        if desk.queue.turn_away(full, raw, OPERATOR) is None:
+            return
         assert OPERATOR not in desk.queue._lost_at
         assert "low" in desk.queue._lost_at
         desk.take()
-    assert passed
+    pytest.fail("it never stood high enough")

@@ -302,7 +302,10 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_amend(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
-        """Judge what an operator put by hand, which no rule of a kind has seen; or finish it."""
+        """Judge what an operator put by hand, which no rule of a kind has seen; or finish it.
+
+        Domains are asked in their order, each once, and then the invariants of all.
+        """
         return None
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:

@@ -1,7 +1,7 @@
 """What the kernel keeps besides the domain's state: agents, windows, quotas, schedule, outbox.
 
 It is written only when a batch has passed, so it needs no undo (`kernel/apply.py`, and the fold in
-`kernel/replay.py`, are its only writers).
+`kernel/replay.py`, are its only writers; `asked`, which is no book, is the quota stage's).
 """
 
 from collections import OrderedDict

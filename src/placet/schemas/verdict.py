@@ -5,7 +5,7 @@ so its per-intent results are built when somebody asks for them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -71,6 +71,10 @@ class FieldChange(NamedTuple):
         return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 
+_NOT_JSON: Final = object()
+"""No encoder takes it: a verdict goes over the wire by `as_dict`, without what is inside."""
+
+
 class Verdict(msgspec.Struct, eq=False, gc=False):
     """The answer to one batch: admitted with results, or refused with refusals.
 
@@ -105,6 +109,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     _answers: Mapping[int, Json] | None = None
     _diff: tuple[FieldChange, ...] = ()
     _effects: Sequence[tuple[str, Mapping[str, Json]]] = ()
+    _no_wire: object = _NOT_JSON
 
     def attach(
         self,
