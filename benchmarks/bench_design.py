@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from itertools import count, islice
 from statistics import median
 
+from plans import PARAMETERS
+
 from placet.bench.contenders import Reference
 from placet.bench.report import machine
 from placet.bench.workloads import Load, Shape
@@ -41,18 +43,6 @@ from placet.domains.design import (
 from placet.kernel import Kernel
 from placet.runtime.collector_cpython import calmed_collector
 
-PARAMETERS = {
-    "hull.loa": 100.0,
-    "hull.beam": 15.0,
-    "hull.draft": 3.0,
-    "hull.cb": 0.5,
-    "hull.deadrise_deg": 10.0,
-    "mission.range_nm": 1000.0,
-    "mission.max_speed_kts": 30.0,
-    "mission.gm_required_m": 1.0,
-    "propulsion.total_installed_power_kw": 2000.0,
-    "propulsion.propeller_diameter_m": 2.0,
-}
 CHUNK_PLANS = 200
 WARM_PLANS = 1_200
 """As many fill the rings of answers and of undo entries, and the dedup window."""

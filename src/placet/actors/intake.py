@@ -103,7 +103,7 @@ class Intake:
         else:
             reason = None if load is None else queue.turn_away(load, raw, submitter)
         if reason is not None:
-            if dry_run or (type(raw) is dict and raw.get("dry_run") is True):
+            if dry_run or _is_dry_run(raw):
                 return self._turned_away_dry(queue, reason, now_ns)
             return self._turned_away(queue, reason, now_ns)
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()

@@ -146,7 +146,7 @@ class Applier:
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
-        verdict.attach(batch.intents, None, None, batch.notices)
+        verdict.attach(batch.intents, None, batch.notices)
         return verdict
 
     def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Transaction) -> Verdict:

@@ -143,10 +143,10 @@ class Draft:
         if not field:
             raise ValueError("a field needs a name")
         if type(value) is float:
-            is_plain = value - value == 0.0
+            is_frozen = value - value == 0.0
         else:
-            is_plain = type(value) is tuple and is_flat(value)
-        if not is_plain:
+            is_frozen = type(value) is tuple and is_flat(value)
+        if not is_frozen:
             value = freeze(value)
         fields = row.fields
         by = row.by

@@ -115,16 +115,12 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         self,
         intents: Sequence[Intent],
         seqs: Sequence[int] | None,
-        normalized: Mapping[int, Mapping[str, Json]] | None = None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
-        answers: Mapping[int, Json] | None = None,
     ) -> None:
-        """Keep what `results` is made of, by reference; nothing is built yet."""
+        """Keep what `results` is made of, where no rule has run: for later, or not again."""
         self._intents = intents
         self._seqs = seqs
-        self._normalized = normalized
         self._notices = notices
-        self._answers = answers
 
     @property
     def results(self) -> tuple[Result, ...]:

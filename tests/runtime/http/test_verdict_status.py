@@ -118,7 +118,8 @@ def test_where_waiting_does_not_help_nothing_is_said(code):
 def test_what_a_rule_told_stands_in_the_line_and_nothing_where_it_told_nothing():
     verdict = Verdict("b1", True, 2, 2, 0.0)
     intents = [intent("Add", {"amount": 1}, name) for name in ("r1", "r2")]
-    verdict.attach(intents, [1, 2], None, None, {1: {"found": 3}})  # type: ignore[arg-type]  # as read
+    verdict.attach(intents, [1, 2])  # type: ignore[arg-type]  # as read
+    verdict._answers = {1: {"found": 3}}
     line = verdict_line(verdict)
     assert line == to_json(verdict.as_dict())
     first, second = from_json(line)["results"]

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
+from placet.domains.program.program import HELLO
 from placet.kernel.gate.plain import shown
 from placet.kernel.kernel import Kernel
 from placet.runtime.facade import Orchestrator
@@ -55,18 +56,7 @@ _ROUTES: Final = (
         "program.mutate_batch",
         "Change functions",
         "Do all mutations, in order, or none. Safe to repeat with one `req_id`.",
-        {
-            "mutations": [
-                {"op": "add_function", "name": "main", "params": [], "returns": "str"},
-                {
-                    "op": "set_node",
-                    "function": "main",
-                    "name": "hello",
-                    "node": {"op": "const", "value": "Hello, world!"},
-                },
-                {"op": "set_result", "function": "main", "node": "hello"},
-            ]
-        },
+        {"mutations": list(HELLO)},
     ),
     _Route(
         "verify",

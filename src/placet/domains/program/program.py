@@ -129,7 +129,7 @@ _KINDS: Final = (
     ),
 )
 
-_HELLO: Final = (
+HELLO: Final = (
     {"op": "add_function", "name": "main", "params": [], "returns": "str"},
     {
         "op": "set_node",
@@ -139,12 +139,13 @@ _HELLO: Final = (
     },
     {"op": "set_result", "function": "main", "node": "hello"},
 )
+"""The mutations that make the smallest program of use."""
 
 _COMMANDS: Final = (
     Command(
         "create hello world program",
         "program.mutate_batch",
-        lambda _: {"mutations": [dict(mutation) for mutation in _HELLO]},
+        lambda _: {"mutations": [dict(mutation) for mutation in HELLO]},
     ),
     Command("compile program", "program.compile", lambda _: {"entry": "main"}),
     Command("run program", "program.simulate", lambda _: {"function": "main"}),

@@ -109,7 +109,10 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
             return False
         rows = collections.get(collection)
         row = None if rows is None else rows.entities.get(agent_id)
-        if row is None or (row.foreign_seq if row.by == agent_id else row.seq) > oldest:
+        if row is None:
+            return False
+        latest = row.foreign_seq if row.by == agent_id else row.seq  # `changed_for`, uncalled
+        if latest > oldest:
             return False
     return True
 

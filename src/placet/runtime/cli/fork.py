@@ -71,13 +71,9 @@ def fork(
     The parent may be running. The fork holds all that its parent's log holds up to there, so it can
     be verified and explained; it has a name of its own, so its effects have keys of their own.
     """
-    if effects not in (None, *EFFECTS):
-        raise typer.BadParameter(
-            f"expected {' or '.join(EFFECTS)}, got {effects!r}", param_hint="--effects"
-        )
     branch = Branch(
         world=world,
-        effects=effects or ("simulate" if replay else "refuse"),
+        effects=_effects(effects, is_replayed=replay),
         put=dict(map(_assignment, put or ())),
         dropped=tuple(drop_agent or ()),
         is_replayed=replay,
@@ -92,6 +88,15 @@ def fork(
         return
     for line in _lines(store, made):
         say(printable(line))
+
+
+def _effects(given: str | None, *, is_replayed: bool) -> str:
+    if given is None:
+        return "simulate" if is_replayed else "refuse"
+    if given not in EFFECTS:
+        ways = " or ".join(EFFECTS)
+        raise typer.BadParameter(f"expected {ways}, got {given!r}", param_hint="--effects")
+    return given
 
 
 def _assignment(text: str) -> tuple[str, Json]:
