@@ -128,6 +128,7 @@ async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
             with pytest.raises(SessionError, match="was removed; open the session again") as raised:
                 await session.say(message)
             assert raised.value.code == "agent_unknown"
+            assert raised.value.route == ("command" if message.startswith("/") else "agent")
         assert asked == []
         again = await Session.open(world=world)
         assert (await again.say("/till.put amount=1")).outcome == "applied"

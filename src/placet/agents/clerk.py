@@ -61,7 +61,7 @@ class Clerk:
             tries += 1
             if tries == _TRIES or "session.turn_out_of_order" not in verdict.codes:
                 message = f"the turn could not begin: {verdict.refusals[0].message}"
-                raise SessionError(message, verdict=verdict)
+                raise SessionError(message, verdict=verdict, route=route)
 
     async def end(self, turn: int, end: End, results: Sequence[Decision], hold_id: str) -> None:
         """Record how a turn ended.
@@ -188,6 +188,7 @@ class SessionError(PlacetError):
     Attributes:
         code: Why, also where no verdict says it.
         has_begun: The turn had begun, so that something of it may be done.
+        route: The way of the message, where it was about a turn.
     """
 
     def __init__(
@@ -197,9 +198,11 @@ class SessionError(PlacetError):
         verdict: Verdict | None = None,
         code: str = "",
         has_begun: bool = False,
+        route: Route = "agent",
     ) -> None:
         super().__init__(message, verdict=verdict)
         self.has_begun = has_begun
+        self.route = route
         self._code = code
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from placet.agents.clerk import Clerk
+from placet.agents.clerk import Clerk, SessionError
 from placet.agents.desk import Decided
 from placet.agents.record import Attempt, Route, Spent, Turn
 from placet.agents.turn import End
@@ -42,7 +42,11 @@ class OpenTurn:
         """Record how the turn ended, and give it."""
         session = self._session
         decided = end.decided or Decided("rejected")
-        await self._clerk.end(self.number, end, decided.results, decided.hold_id)
+        try:
+            await self._clerk.end(self.number, end, decided.results, decided.hold_id)
+        except SessionError as error:
+            error.route = self._route
+            raise
         return Turn(
             id=f"{session.name}/{self.number}",
             session=session.name,

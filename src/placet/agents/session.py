@@ -308,8 +308,8 @@ class Session(Resolving):
         """Begin a turn; whatever happens in it, it ends."""
         self._require_open()
         if not await self.world.is_registered(self.agent_id):
-            message = f"agent {self.agent_id!r} was removed; open the session again"
-            raise SessionError(message, code=RefusalCode.AGENT_UNKNOWN)
+            why = f"agent {self.agent_id!r} was removed; open the session again"
+            raise SessionError(why, code=RefusalCode.AGENT_UNKNOWN, route=way)
         self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode

@@ -137,6 +137,7 @@ async def test_a_turn_beyond_the_quota_says_when_to_come_back():
         assert (await talk.say("/till.put amount=1")).status_code == 200
         answer = await talk.say("/till.put amount=1")
         assert (answer.status_code, answer.json()["stop"]) == (429, "quota_exceeded")
+        assert answer.json()["route"] == "command"
         assert answer.headers["retry-after"] == "1000"
 
 
@@ -149,6 +150,7 @@ async def test_an_end_that_is_not_recorded_is_not_told_as_nothing_done():
         assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
         turn = (await talk.say("/till.put amount=1")).json()
         assert (turn["outcome"], turn["stop"]) == ("failed", "quota_exceeded")
+        assert turn["route"] == "command"
         assert "look what was done" in turn["message"]
         assert await talk.total() == 2
 

@@ -9,7 +9,8 @@ from placet.agents.session import Session
 def unended(session: Session, error: SessionError) -> Turn:
     """Give what came of a turn that could not be recorded: `failed` if it had begun."""
     turn = unrecorded(session, str(error.code), str(error))
-    return turn.model_copy(update={"outcome": "failed"}) if error.has_begun else turn
+    outcome = "failed" if error.has_begun else turn.outcome
+    return turn.model_copy(update={"outcome": outcome, "route": error.route})
 
 
 def unrecorded(session: Session, code: str, message: str) -> Turn:

@@ -12,6 +12,7 @@ from placet.domains.world.settings import Settings
 from placet.domains.world.vocabulary import AGENTS, OBJECTS, to_position
 from placet.kernel.domain import Ref, RuleRefusal, refuse
 from placet.kernel.draft import Draft
+from placet.kernel.gate.plain import shown
 from placet.schemas.codec import Json
 
 
@@ -52,7 +53,9 @@ def _judge(
     if at[0] == AGENTS:
         inventory = fields["inventory"]
         if not are_distinct_ids(inventory):
-            return _refuse(at, f"needs an inventory of distinct ids of objects, got {inventory!r}")
+            return _refuse(
+                at, f"needs an inventory of distinct ids of objects, got {shown(inventory)}"
+            )
         return _judge_custody(draft, at, inventory) or _judge_place(draft, at, settings)
     holder, position = fields["holder"], fields["position"]
     if holder is None:
@@ -81,7 +84,7 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
         position = to_position(value)
     except ValidationError:
         return _refuse(
-            at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {value!r}"
+            at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {shown(value)}"
         )
     if repr(position) != repr(value):  # 1 and 1.0, 0.0 and -0.0 are equal, their digests are not
         draft.put(*at, "position", position)
