@@ -6,8 +6,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, Scripted, Session
-from placet.agents.clerk import SessionError
+from placet.agents import AgentLimits, Context, Scripted, Session, SessionError
 from placet.agents.modes import Ruling
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions

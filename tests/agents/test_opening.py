@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Context, Human, Scripted, Session, Turn
-from placet.agents.clerk import SessionError
+from placet.agents import Context, Human, Scripted, Session, SessionError, Turn
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
 from tests.agents.till import EMPTY, Till, put, talk, total

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from placet.agents.adapter import Adapter, Context, Raw, Usage
 from placet.agents.adapters import Callable, Human, Replay, Scripted
 from placet.agents.chat_intent import AgentAdapter, ChatIntent, ExecutionPlan
+from placet.agents.clerk import SessionError
 from placet.agents.limits import AgentLimits
 from placet.agents.record import Hold, Turn
 from placet.agents.session import Session
@@ -32,6 +33,7 @@ __all__ = [
     "Replay",
     "Scripted",
     "Session",
+    "SessionError",
     "Turn",
     "Usage",
 ]

@@ -209,7 +209,8 @@ class Session(Resolving):
             media: References that come with it.
 
         Raises:
-            ClosedError, StoreError: The world is closed, or has failed.
+            SessionError: The turn cannot begin, or its end cannot be recorded (`has_begun`).
+            ClosedError, StoreError: The session or the world is closed, or has failed.
         """
         chosen = self._adapter if adapter is None else as_adapter(adapter)
         async with self._one_at_a_time:
