@@ -273,3 +273,15 @@ def test_what_is_told_of_a_change_is_a_copy():
     told = look(kernel, "a", seen).refusals[0].changed[0]["now"]
     told["f"]["deep"].append(2)
     assert kernel.state[THINGS]["a"]["f"] == {"deep": (1,)}
+
+
+def test_whose_own_entity_is_gone_is_stale_if_it_looked_before():
+    kernel = kernel_of()
+    seen = kernel.seq
+    kernel.amend([(COUNTS, "alice", None, True)], "gone")
+    before, after = (
+        kernel.decide([intent("Tend", {"amount": 1}, name, context_seq=context_seq)])
+        for name, context_seq in (("t:0", seen), ("t:1", kernel.seq))
+    )
+    assert before.codes == ("stale_context",)
+    assert "stale_context" not in after.codes
