@@ -261,6 +261,74 @@ async def test_settlements_pass_a_full_queue():
         assert world.kernel.open_effects() == []
 
 
+@in_virtual_time
+async def test_the_operator_is_obeyed_at_once_and_not_when_the_loop_comes_round():
+    async with open_world(limits={"group_batches_max": 1}) as world:
+        answers = [post(world, add(f"r{number}")) for number in range(3)]
+        await turns(2)
+        before = iterations()
+        await world.actor.pause()
+        assert iterations() == before
+        decided = sum(answer.done() for answer in answers)
+        await turns(5)
+        assert sum(answer.done() for answer in answers) == decided < 3
+        await world.actor.resume()
+        assert all(verdict.admitted for verdict in await asyncio.gather(*answers))
+
+
+@in_virtual_time
+async def test_an_operator_who_asks_in_a_loop_leaves_the_batches_their_turns():
+    async with open_world(limits={"group_batches_max": 1}) as world:
+        answers = [post(world, add(f"r{number}")) for number in range(5)]
+        asked = 0
+        while not all(answer.done() for answer in answers):
+            await world.actor.operate(lambda kernel: kernel.seq)
+            asked += 1
+            assert asked < 50
+
+
+@in_virtual_time
+async def test_what_the_operator_makes_due_is_decided_though_nothing_else_comes():
+    async with open_world() as world:
+        await world.actor.pause()
+        answer = post(world, add("r"))
+        await turns()
+        assert not answer.done()
+        await world.actor.operate(lambda kernel: setattr(world.actor._mailbox, "is_paused", False))
+        assert (await answer).admitted
+
+
+@in_virtual_time
+async def test_nothing_the_operator_says_passes_by_a_step():
+    async with open_world(clock="stepped") as world:
+        held = post(world, add("r"))
+        verdicts, _ = await asyncio.gather(world.actor.step(SECOND_NS), world.actor.pause())
+        assert [verdict.admitted for verdict in verdicts] == [True]
+        assert held.done()
+        assert world.actor.is_paused
+
+
+class Torn(BaseException):
+    """Comes out of the middle of a command, and is nobody's to catch."""
+
+
+@in_virtual_time
+async def test_a_world_that_fails_as_it_is_operated_stops_and_tells_everybody():
+    def tear(_kernel: Kernel) -> None:
+        raise Torn
+
+    async with open_world() as world:
+        await world.actor.pause()
+        waits = post(world, add("r"))
+        await turns()
+        with pytest.raises(Torn):
+            await world.actor.operate(tear)
+        with pytest.raises(StoreError, match="open the world again"):
+            await waits
+        with pytest.raises(StoreError, match="open the world again"):
+            post(world, add("more"))
+
+
 # Chunks
 
 

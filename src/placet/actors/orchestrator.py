@@ -3,10 +3,14 @@
 What waits is drained together (smart batching) and decided in chunks, so one turn of the event
 loop stays short. It never awaits between reading and writing state. Its messages are `Waiting`
 (a batch in the queue), and `Command` and `Step` (control messages, never shed).
+
+Between two turns nothing is half done, so the first thing that the operator says then is done at
+once, in a turn of its own: it does not wait for a loaded event loop to come round (decision 0024).
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from placet.actors.alarm import Alarm
@@ -76,6 +80,7 @@ class OrchestratorActor:
         self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
         self.barrier = Barrier(intake)
         self._alarm = Alarm(clock, self._mailbox.wake)
+        self._is_free = True  # neither the operator nor a step has come since the last turn
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
 
@@ -95,6 +100,26 @@ class OrchestratorActor:
         self._mailbox.post_control(Command(act, reply))
         return await reply
 
+    async def operate(self, act: Callable[[Kernel], T]) -> T:
+        """Do something for the operator: as `command`, but at once.
+
+        Once between two turns: more waits for the next, so whoever operates in a loop leaves the
+        batches their turns. Agents and executors are commanded in the lane: of many, the one that
+        comes first after a turn would get further than the others.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if not self._is_free:
+            return await self.command(act)
+        self._intake.check_open()
+        self._is_free = False
+        reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        with self._turn() as turn:
+            self._obey(Command(act, reply), turn)
+        self._mailbox.wake()  # something may be due now, or go on
+        return await reply
+
     async def step(self, dt_ns: int, *, is_tick: bool = True) -> list[Verdict]:
         """Advance a stepped world: decide as one group all that waits and is due, then tick.
 
@@ -110,6 +135,7 @@ class OrchestratorActor:
         """
         self._intake.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
+        self._is_free = False  # nothing passes by it
         self._mailbox.post_control(Step(dt_ns, reply, is_tick))
         return await reply
 
@@ -127,7 +153,7 @@ class OrchestratorActor:
             if answers:
                 self._tally.count_group(answers, self._clock.monotonic_ns() - started_ns)
 
-        await self.command(remove)
+        await self.operate(remove)
 
     async def pause(self) -> None:
         """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.
@@ -138,7 +164,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        await self.command(lambda _kernel: self._mailbox.pause())
+        await self.operate(lambda _kernel: self._mailbox.pause())
 
     async def resume(self) -> None:
         """Take back `pause` and `drain`.
@@ -146,7 +172,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        await self.command(lambda _kernel: self._intake.resume())
+        await self.operate(lambda _kernel: self._intake.resume())
 
     async def drain(self) -> None:
         """Take no more batches until `resume`, and decide those that wait, those in line too.
@@ -187,13 +213,15 @@ class OrchestratorActor:
         """Decide what waits, turn by turn, until closed and drained."""
         try:
             while self._committer.failure is None:
+                self._is_free = True
                 if self._mailbox.is_idle:
                     if self._intake.is_closed:
                         return
                     if self._advance is None and not self._mailbox.is_paused:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
-                self._turn()
+                with self._turn() as turn:
+                    self._take_turn(turn)
                 if not self._committer.has_room:
                     await self._committer.room()
                     self._intake.woken_ns = 0  # that wait was the store's, not the event loop's
@@ -201,20 +229,26 @@ class OrchestratorActor:
         finally:
             self._alarm.clear()
 
-    def _turn(self) -> None:
+    @contextmanager
+    def _turn(self) -> Iterator[Turn]:
+        """Hand on together what is done inside; where that fails half way, the world stops."""
         turn = Turn()
         try:
-            while (message := self._mailbox.take_control()) is not None:
-                self._obey(message, turn)
-            waiting = self._take()
-            now_ns = self._clock.now_ns()
-            if waiting or (self._advance is None and self._is_due(now_ns)):
-                self._intake.note_turn()
-                self._decide(waiting, now_ns, turn)
+            yield turn
             self._hand_on(turn)
         except BaseException as error:
             self._break(turn, error)
             raise
+
+    def _take_turn(self, turn: Turn) -> None:
+        """Obey all that controls, then decide a chunk of what waits."""
+        while (message := self._mailbox.take_control()) is not None:
+            self._obey(message, turn)
+        waiting = self._take()
+        now_ns = self._clock.now_ns()
+        if waiting or (self._advance is None and self._is_due(now_ns)):
+            self._intake.note_turn()
+            self._decide(waiting, now_ns, turn)
 
     def _break(self, turn: Turn, error: BaseException) -> None:
         """Stop the world: a turn failed half way, so its state is no longer the log's."""

@@ -42,7 +42,7 @@ class BranchesWorlds:
         from placet.runtime.history.forking import fork  # noqa: PLC0415
 
         world = self._open
-        domains = await world.actor.command(lambda kernel: kernel.registry.domains)
+        domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
         seq = world.committer.durable_seq if at is None else at
         validator = self._validator
         act = partial(fork, world.log, to, branch, at=seq, domains=domains, validator=validator)
@@ -79,4 +79,4 @@ class BranchesWorlds:
                 kernel.amend(given, f"restore {path.strip('/')} to {to_seq}")
             return kernel.seq
 
-        return await world.actor.command(put_back)
+        return await world.actor.operate(put_back)

@@ -34,6 +34,6 @@ class ExplainsAnswers:
         from placet.runtime.history.explaining import explain  # noqa: PLC0415
 
         world = self._open
-        domains = await world.actor.command(lambda kernel: kernel.registry.domains)
+        domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
         act = partial(explain, world.log, agent_id, req_id, domains, validator=self._validator)
         return await in_thread_if(world.log.is_blocking, act)

@@ -171,7 +171,7 @@ class Orchestrator(
         """
         world = self._open
         number = next(world.handle_numbers)
-        agent = await world.actor.command(
+        agent = await world.actor.operate(
             lambda kernel: kernel.register_agent(
                 agent_id,
                 permissions=permissions,
@@ -189,7 +189,7 @@ class Orchestrator(
         Raises:
             AgentError: There is no such agent.
         """
-        await self._open.actor.command(lambda k: k.set_agent_permissions(agent_id, permissions))
+        await self._open.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
 
     # batches
 
@@ -224,7 +224,7 @@ class Orchestrator(
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
         world = self._open
-        verdict = await world.actor.command(lambda kernel: kernel.verdict_of(agent_id, req_id))
+        verdict = await world.actor.operate(lambda kernel: kernel.verdict_of(agent_id, req_id))
         if verdict is not None:
             verdict.durability = world.committer.durability
         return verdict
@@ -272,7 +272,7 @@ class Orchestrator(
         Raises:
             KeyError: There is nothing at the path.
         """
-        return await self._open.actor.command(lambda kernel: state_at(kernel.state, path))
+        return await self._open.actor.operate(lambda kernel: state_at(kernel.state, path))
 
     async def read(self, look: Callable[[Kernel], T]) -> T:
         """Look at the kernel between two batches; what was seen comes once it is durable.
@@ -283,16 +283,16 @@ class Orchestrator(
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._open.actor.command(look)
+        return await self._open.actor.operate(look)
 
     async def digest(self) -> str:
         """Give the state digest, hexadecimal: equal states have equal digests."""
-        return await self._open.actor.command(lambda kernel: kernel.digest())
+        return await self._open.actor.operate(lambda kernel: kernel.digest())
 
     async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
         """Give what each of several agents may see, all at one seq, in the order asked."""
         view = self._open.viewer.view
-        return await self._open.actor.command(
+        return await self._open.actor.operate(
             lambda kernel: [view(kernel, agent_id) for agent_id in agent_ids]
         )
 

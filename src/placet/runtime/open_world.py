@@ -182,7 +182,7 @@ class OpenWorld:
         Raises:
             AgentError: There is no such agent.
         """
-        await self.actor.command(lambda kernel: kernel.change_agent(agent_id, what))
+        await self.actor.operate(lambda kernel: kernel.change_agent(agent_id, what))
         self.roster.look(agent_id)
 
     @cached_property
