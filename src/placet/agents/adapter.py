@@ -138,7 +138,13 @@ class Adapter(Protocol):
 
 
 class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
-    """A proposer cannot be reached. The text names the kind of failure, never keys or bodies."""
+    """A proposer cannot be reached. The text names the kind of failure, never keys or bodies.
+
+    Attributes:
+        usage: What was spent until then, by requests that had an answer.
+    """
+
+    usage = Usage()
 
 
 class PlannerTimedOut(PlannerUnavailable):

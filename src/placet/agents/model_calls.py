@@ -121,7 +121,9 @@ class ModelCalls:
             with asking, anyio.fail_after(context.seconds_left):
                 return json_of(await adapter.propose(context))
         except PlannerUnavailable as error:
-            return {"unavailable": str(error), "timed_out": isinstance(error, PlannerTimedOut)}
+            timed_out = isinstance(error, PlannerTimedOut)
+            told = {"unavailable": str(error), "timed_out": timed_out}
+            return {**told, "usage": _usage_json(error.usage)} if error.usage.requests else told
         except TimeoutError:
             return {"unavailable": "it did not answer in time", "timed_out": True}
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
@@ -143,13 +145,11 @@ _OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
 
 def json_of(raw: Raw) -> Json:
     """Write an answer as the log keeps it; what it cannot keep, it says instead."""
-    usage = raw.usage
-    cost = None if usage.cost_usd is None else str(usage.cost_usd)
     whole = {
         "calls": [list(call) for call in raw.calls],
         "plan": _well_formed(raw.plan),
         "text": _well_formed(raw.text[:_TEXT_CHARS_MAX]),
-        "usage": [usage.requests, usage.input_tokens, usage.output_tokens, cost],
+        "usage": _usage_json(raw.usage),
         "model": raw.model,
         "response": raw.response,
         "refused": raw.refused,
@@ -204,19 +204,31 @@ def raw_of(output: Json, succeeded: bool = True) -> Raw:
         raise PlannerUnavailable(str(output))
     if "unavailable" in output:
         kind = PlannerTimedOut if output.get("timed_out") else PlannerUnavailable
-        raise kind(output["unavailable"])
-    requests, tokens_in, tokens_out, cost = output["usage"]
+        failure = kind(output["unavailable"])
+        if "usage" in output:
+            failure.usage = _usage_of(output["usage"])
+        raise failure
     unread = output.get("unread")
     return Raw(
         calls=tuple(Call(*call) for call in output["calls"]),
         plan=output["plan"],
         text=output["text"],
-        usage=Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost)),
+        usage=_usage_of(output["usage"]),
         model=output["model"],
         response=output["response"],
         refused=output["refused"],
         unread=None if unread is None else (unread[0], unread[1]),
     )
+
+
+def _usage_json(usage: Usage) -> Json:
+    cost = None if usage.cost_usd is None else str(usage.cost_usd)
+    return [usage.requests, usage.input_tokens, usage.output_tokens, cost]
+
+
+def _usage_of(kept: Json) -> Usage:
+    requests, tokens_in, tokens_out, cost = kept
+    return Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost))
 
 
 def digest_of(context: Context) -> str:

@@ -160,9 +160,10 @@ class Proposing:
         try:
             with anyio.CancelScope() as self._asking:
                 return await self._ask(number, context)
-        except PlannerTimedOut:
-            return _end("failed", Code.DEADLINE_EXCEEDED)
         except PlannerUnavailable as error:
+            self.counters.usage = self.counters.usage.plus(error.usage)
+            if isinstance(error, PlannerTimedOut):
+                return _end("failed", Code.DEADLINE_EXCEEDED)
             return End("failed", Code.PLANNER_UNAVAILABLE, str(error))
         except BudgetExceeded as error:
             return End("failed", Code.BUDGET_EXCEEDED, str(error))

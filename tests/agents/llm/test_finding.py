@@ -8,11 +8,13 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 from pydantic_ai.models.function import AgentInfo
 from typing_extensions import TypedDict
 
-from placet.agents import AgentLimits, Context, Llm, Session
+from placet import Orchestrator
+from placet.agents import AgentLimits, Context, Llm, Replay, Session
 from placet.agents.adapters.llm import finding
 from placet.agents.catalogue import Catalogue
 from placet.agents.context import build
 from placet.agents.contract import Call, parse_calls
+from placet.domains.session import Sessions
 from placet.kernel import Domain, Draft, Kind
 from placet.schemas.intent import Intent
 
@@ -112,6 +114,23 @@ async def test_a_wrong_proposal_is_mended_with_the_search_still_told() -> None:
     ]
     assert returned[0].content == "not proposed: the batch was invalid"
     assert returned[1].content["issues"][0]["code"] == "payload_invalid"
+
+
+async def test_what_a_search_cost_is_counted_though_the_request_after_it_fails() -> None:
+    def fails_then(messages: list[Any], info: AgentInfo) -> ModelResponse:
+        if len(messages) > 1:
+            raise ValueError("down")
+        return ModelResponse(parts=[find("apple")])
+
+    async with Orchestrator([Shop(), Sessions()]) as world:
+        async with Session.open(world=world, adapter=Llm(fails_then)) as session:
+            turn = await session.say("buy two apples")
+        replay = await Replay.of(world.events(since=0), world.seq, session.name)
+    assert (turn.stop, turn.usage.requests) == ("planner_unavailable", 1)
+    assert turn.usage.input_tokens > 0
+    async with Session.open(domain=Shop(), adapter=replay) as session:
+        again = await session.say("buy two apples")
+    assert (again.stop, again.usage) == (turn.stop, turn.usage)
 
 
 async def test_what_is_proposed_beside_a_search_is_not_yet_proposed() -> None:

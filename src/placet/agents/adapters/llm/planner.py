@@ -19,7 +19,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.settings import CacheConfig, ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from placet.agents.adapter import Context, Raw, Usage
+from placet.agents.adapter import Context, PlannerUnavailable, Raw, Usage
 from placet.agents.adapters.llm import finding
 from placet.agents.adapters.llm.answers import account_of, call_of, kept
 from placet.agents.adapters.llm.conversation import conversation
@@ -122,7 +122,13 @@ class Llm:
         usage = Usage()
         searches = 0
         while True:
-            answer, requests = await self._requests.send([*asked, *account], parameters, ends_at)
+            try:
+                answer, requests = await self._requests.send(
+                    [*asked, *account], parameters, ends_at
+                )
+            except PlannerUnavailable as error:
+                error.usage = usage  # the searches before it are paid for
+                raise
             usage = usage.plus(self._usage(answer, requests, [*asked, *account]))
             if answer is None or answer.finish_reason == "content_filter":
                 return self._raw(Raw(text=_FILTERED, refused=True), usage, answer, account)
