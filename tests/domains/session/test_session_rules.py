@@ -184,6 +184,19 @@ def test_grants_that_are_over_make_room() -> None:
     assert sorted(room.rows("grants")) == ["e"]
 
 
+def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> None:
+    room.kernel.register_agent("ann")
+    assert [room.hold("open"), room.hold("done"), room.resolve("done", "deny")] == [""] * 3
+    assert [room.grant("hers"), room.grant("all", proposer="*")] == [""] * 2
+    room.kernel.change_agent("ann", "removed")
+    room.kernel.register_agent("ann")
+    assert [room.resolve("open"), room.use("hers"), room.use("all")] == [
+        "hold_resolved", "grant_unknown", "",
+    ]  # fmt: skip
+    states = {name: row["state"] for name, row in room.rows("holds").items()}
+    assert states == {"open": "stale", "done": "denied"}
+
+
 def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
     assert room.says("guard", seq=room.kernel.seq + 1) == ""
     assert room.says("guard", seq=room.kernel.seq) == "world_moved"

@@ -71,6 +71,15 @@ class Sessions(Domain):
             "grants_kept": self._grants_kept,
         }
 
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        """End what waits or is permitted for an agent: the next of its name is somebody else."""
+        for hold in list(draft.ids(HOLDS)):
+            if draft.get(HOLDS, hold, "proposer") == agent_id and not _is_resolved(draft, hold):
+                draft.put(HOLDS, hold, "state", _ENDS["stale"])
+        for grant in list(draft.ids(GRANTS)):
+            if draft.get(GRANTS, grant, "proposer") == agent_id:
+                draft.delete(GRANTS, grant)
+
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Count what a proposer's answer cost."""
         if effect.kind != PROPOSE:
