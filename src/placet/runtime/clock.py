@@ -22,22 +22,24 @@ class RealtimeClock:
     Args:
         start_ns: Simulated time at which to go on: that of the last record of the log.
         monotonic_ns: The machine's clock; a test hands in its own.
+
+    Attributes:
+        monotonic_ns: Gives the machine's monotonic time. It is that clock itself: it is asked
+            several times for each batch.
     """
+
+    monotonic_ns: Callable[[], int]
 
     def __init__(
         self, start_ns: int = 0, *, monotonic_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        self._machine_ns = monotonic_ns
+        self.monotonic_ns = monotonic_ns
         # Not the wall clock: that is set back by people and by time servers.
         self._offset_ns = start_ns - monotonic_ns()
 
     def now_ns(self) -> int:
         """Give the simulated time."""
-        return self._machine_ns() + self._offset_ns
-
-    def monotonic_ns(self) -> int:
-        """Give the machine's monotonic time."""
-        return self._machine_ns()
+        return self.monotonic_ns() + self._offset_ns
 
 
 class DilatedClock(RealtimeClock):
@@ -72,11 +74,11 @@ class DilatedClock(RealtimeClock):
 
     def now_ns(self) -> int:
         """Give the simulated time."""
-        return self._then_ns + (self._machine_ns() - self._set_ns) * self._parts // self._PARTS
+        return self._then_ns + (self.monotonic_ns() - self._set_ns) * self._parts // self._PARTS
 
     def follow(self, wait_ns: int) -> bool:
         """Take in how long a batch that comes now would wait; True while time runs slower."""
-        machine_ns = self._machine_ns()
+        machine_ns = self.monotonic_ns()
         elapsed_ns = machine_ns - self._set_ns if self._parts < self._PARTS else _BEGIN_NS
         factor = self.dilation.follow(wait_ns, elapsed_ns)
         self._then_ns += (machine_ns - self._set_ns) * self._parts // self._PARTS
@@ -91,7 +93,7 @@ class DilatedClock(RealtimeClock):
     @property
     def behind_ns(self) -> int:
         """How far simulated time fell behind the machine's since the clock was made."""
-        return self._machine_ns() + self._offset_ns - self.now_ns()
+        return self.monotonic_ns() + self._offset_ns - self.now_ns()
 
 
 class SteppedClock:
