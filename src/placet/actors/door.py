@@ -4,13 +4,16 @@ Queue length and bytes, the age of what waits, the lag of the event loop, and ho
 submitter tries. Each refusal names its signal, its value and its limit.
 """
 
+import asyncio
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
 
 _MS_NS: Final = 1_000_000
+_MOMENT_NS: Final = _MS_NS
 _PACE_NS: Final = 20 * _MS_NS
 """How often the pace is measured anew, at most."""
 
@@ -47,6 +50,7 @@ class Load(NamedTuple):
         value: Of the signal.
         limit: Of the signal.
         clears_ns: How long it will last, as far as it can be told.
+        is_for_all: It stands against whoever comes, until something leaves the queue.
     """
 
     code: RefusalCode
@@ -54,6 +58,32 @@ class Load(NamedTuple):
     value: int
     limit: int
     clears_ns: int = 50 * _MS_NS
+    is_for_all: bool = False
+
+
+class Told:
+    """An answer to whoever is turned away by the same load in the same moment.
+
+    Attributes:
+        load: Why.
+        verdict: The answer, and `reply` a future that has it.
+        seq: Up to where the world was durable when it was made.
+        code: Of its one refusal.
+        until_ns: How long it is true, monotonic nanoseconds.
+        left: How many more may be told.
+    """
+
+    __slots__ = ("code", "left", "load", "reply", "seq", "until_ns", "verdict")
+
+    def __init__(self, load: Load, verdict: Verdict, now_ns: int) -> None:
+        self.load = load
+        self.verdict = verdict
+        self.seq = verdict.current_seq
+        self.code = verdict.refusals[0].code
+        self.reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self.reply.set_result(verdict)
+        self.until_ns = now_ns + _MOMENT_NS
+        self.left = TOLD_TIMES - 1
 
 
 class Door:
@@ -89,9 +119,8 @@ class Door:
         self._tats: OrderedDict[str, int] = OrderedDict()
         self._pace = Pace()
         # Made once, for it is asked for as often as there is overload.
-        self.full = Load(
-            _QUEUE_FULL, "mailbox_batches", limits.mailbox_batches_max, limits.mailbox_batches_max
-        )
+        places = limits.mailbox_batches_max
+        self.full = Load(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
 
     def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Load | None:
         """Judge the moment, before a batch is looked at.
@@ -129,7 +158,7 @@ class Door:
             now_ns: Monotonic time.
             decided: How many batches the queue has given out so far.
         """
-        code, signal, value, limit, clears_ns = load
+        code, signal, value, limit, clears_ns, _ = load
         retry_after = self._pace.next_ns(now_ns, decided, clears_ns) / SECOND_NS
         what = "the queue is full" if code is _QUEUE_FULL else "the system is overloaded"
         if signal is DRAINING:

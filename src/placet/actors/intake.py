@@ -6,10 +6,10 @@ known, for under overload refusing must be much cheaper than deciding.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from placet.actors.committer import Commit, Committer
-from placet.actors.door import DRAINING, TOLD_TIMES, Door, Load, shed, shed_for, unauthorized
+from placet.actors.door import DRAINING, TOLD_TIMES, Door, Load, Told, shed, shed_for, unauthorized
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queue import Backpressure, BatchQueue, Waiting
@@ -27,8 +27,6 @@ from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_MOMENT_NS: Final = 1_000_000
 
 
 class Intake:
@@ -56,13 +54,17 @@ class Intake:
         self._clock = clock
         self._monotonic_ns = clock.monotonic_ns
         self._tally = tally
+        self._counts = tally.turned_away
         self._limits = kernel.config.limits
         self._door = Door(self._limits)
         self.mailbox = self._make_queue(backpressure)
         self.held = self._make_queue(backpressure)
+        self._is_beneath = self.mailbox.is_beneath
         self._is_stepped = isinstance(clock, HostClock)
-        self._told: dict[tuple[str, int], _Told] = {}  # by signal and value of the load
-        self._told_last: _Told | None = None
+        # Else there are two queues, or somebody is to hear of each batch.
+        self._may_tell_all = not (self._is_stepped or tally.is_reported)
+        self._told: dict[tuple[str, int], Told] = {}  # by signal and value of the load
+        self._told_last: Told | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.is_draining = False
@@ -93,9 +95,20 @@ class Intake:
         if self.is_closed or self._committer.failure is not None:
             self.check_open()  # which says why
         now_ns = self._monotonic_ns()
-        queue = self.mailbox
-        if self._is_stepped and not dry_run and not _seems_prompt(raw):
-            queue = self.held
+        told = self.mailbox.told
+        if (
+            told is not None
+            and told.left
+            and now_ns < told.until_ns
+            and told.seq == self._committer.durable_seq
+            and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
+            and (self._is_beneath is None or self._is_beneath(raw, submitter))
+        ):  # written out here, for under overload this is most of what happens
+            told.left -= 1
+            self._counts[told.code] += 1
+            return told.reply
+        is_held = self._is_stepped and not dry_run and not _seems_prompt(raw)
+        queue = self.held if is_held else self.mailbox
         load = self._load(queue, now_ns, submitter)
         reason: Load | None
         if self.is_draining:
@@ -146,6 +159,7 @@ class Intake:
         """Take no more batches until `resume`, and let go on what was paused."""
         self.resume()
         self.is_draining = True
+        self.mailbox.told = None  # from here on all are told so
         self.mailbox.let_in()
         self.mailbox.wake()
 
@@ -216,11 +230,11 @@ class Intake:
         if (
             told is None
             or now_ns >= told.until_ns
-            or told.verdict.current_seq != durable_seq
+            or told.seq != durable_seq
             or not told.left
             or (told.load is not load and told.load != load)
         ):
-            told = _Told(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
+            told = Told(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
             if len(self._told) >= TOLD_TIMES:
                 self._told.clear()
             self._told[load.signal, load.value] = told
@@ -228,6 +242,8 @@ class Intake:
             told.left -= 1
             self._tally.count_turned_away(told.verdict)
         self._told_last = told
+        if load.is_for_all and self._may_tell_all:
+            queue.told = told
         return told.reply
 
     def _turned_away_dry(
@@ -306,27 +322,6 @@ class Intake:
             return
         refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())
         resolve(waiting.reply, self.refuse(shed_for(refusal, priority), waiting.batch.dry_run))
-
-
-class _Told:
-    """An answer to whoever is turned away by the same load in the same moment.
-
-    Attributes:
-        load: Why.
-        verdict: The answer, and `reply` a future that has it.
-        until_ns: How long it is true, monotonic nanoseconds.
-        left: How many more may be told.
-    """
-
-    __slots__ = ("left", "load", "reply", "until_ns", "verdict")
-
-    def __init__(self, load: Load, verdict: Verdict, now_ns: int) -> None:
-        self.load = load
-        self.verdict = verdict
-        self.reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        self.reply.set_result(verdict)
-        self.until_ns = now_ns + _MOMENT_NS
-        self.left = TOLD_TIMES - 1
 
 
 def _is_dry_run(raw: object) -> bool:

@@ -13,7 +13,7 @@ There is a policy for what comes under load (`backpressure`), and a queue for ea
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from placet.actors.door import Load
+from placet.actors.door import Load, Told
 from placet.actors.mailbox import Mailbox
 from placet.actors.queue_turns import Turns
 from placet.actors.waiting import Waiting
@@ -58,9 +58,13 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
     Args:
         limits: Bounds of the queue; the size of a group.
+
+    Attributes:
+        told: What whoever comes is told until something leaves, once the load is for all.
+        is_beneath: Where that holds for some only, judges a batch and its submitter; else None.
     """
 
-    __slots__ = ("_few", "_group", "_turns", "_turns_from")
+    __slots__ = ("_few", "_group", "_turns", "_turns_from", "is_beneath", "told")
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
@@ -69,6 +73,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         half = max(group, limits.mailbox_batches_max // 2)
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
         self._turns = Turns()
+        self.told: Told | None = None
+        self.is_beneath: Callable[[object, str], bool] | None = None
 
     def beyond_share(self, submitter: str) -> Load | None:
         """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
@@ -123,6 +129,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
         Taking all at once gives them in order of coming.
         """
+        self.told = None
         if not self._aside and len(self._lane) <= self._turns_from:
             return super().take(count_max, enough)
         if self.is_paused:

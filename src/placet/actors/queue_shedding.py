@@ -33,6 +33,9 @@ from placet.schemas.refusal import RefusalCode
 
 PRIORITY_MAX: Final = 100
 _GONE_MAX: Final = 64
+_DOUBT: Final = 2**63
+"""Stands for a claim that cannot be read: higher than any, so that the check will tell."""
+
 _KEPT_PART: Final = 3
 """No more than one in so many places is kept for who stands high; else as many as a group has."""
 
@@ -182,8 +185,13 @@ class SheddingQueue(BatchQueue):
         self._floor = _Floor()
         open_to_all = self._count_max - min(self._group, self._count_max // _KEPT_PART)
         self._kept = Load(
-            RefusalCode.QUEUE_FULL, "mailbox_batches_open_to_all", open_to_all, open_to_all
+            RefusalCode.QUEUE_FULL,
+            "mailbox_batches_open_to_all",
+            open_to_all,
+            open_to_all,
+            is_for_all=True,
         )
+        self.is_beneath = self._is_beneath
 
     def beyond_share(self, submitter: str) -> Load | None:
         """Judge whether the places left are kept; else, as ever, a submitter's share."""
@@ -200,13 +208,12 @@ class SheddingQueue(BatchQueue):
         since = self._groups if lost_at is None else lost_at
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._floor.rank - self._groups - 1 + since
-        if _claims_more(raw, floor, self._intents_max):
+        claim = _claim(raw, self._intents_max)
+        if claim > floor:
             is_kept = load is self._kept
             needed = floor if is_kept else self._needed(floor, since, owner)
             if needed is not None and (
-                needed < PRIORITY_MAX
-                and _claims_more(raw, needed, self._intents_max)
-                and needed < self._cap_of(submitter)
+                needed < PRIORITY_MAX and claim > needed and needed < self._cap_of(submitter)
             ):
                 share = super().beyond_share(submitter) if is_kept else None
                 return None if share is None else self.turn_away(share, raw, submitter)
@@ -232,6 +239,8 @@ class SheddingQueue(BatchQueue):
             if self._bytes + size <= self._bytes_max:
                 break
         self.post_nowait(waiting, size)
+        if len(self) >= self._count_max:
+            self.told = None  # it may be of the kept places, and those are taken
         return None
 
     def take(
@@ -253,6 +262,16 @@ class SheddingQueue(BatchQueue):
             elif taken:
                 floor.move(len(taken), self._count_max - waiting, self._count_max)
         return taken
+
+    def _is_beneath(self, raw: object, submitter: str) -> bool:
+        """Refuse at a first look what is below the floor; the operator speaks for others."""
+        since = self._lost_at.get(submitter, self._groups)
+        floor = self._floor.rank - self._groups - 1 + since
+        if submitter == OPERATOR or _claim(raw, self._intents_max) > floor:
+            return False
+        if since == self._groups:
+            self._note_loss(submitter)
+        return True
 
     def _needed(self, floor: int, since: int, submitter: str) -> int | None:
         """Give the priority above which a submitter's batch takes a place; None if it takes none.
@@ -347,18 +366,24 @@ def _owner_named(raw: object, submitter: str) -> str:
     return name if type(name) is str else submitter
 
 
-def _claims_more(raw: object, needed: int, count_max: int) -> bool:
-    """Tell whether a batch claims a higher priority, before it is checked; yes if in doubt."""
+def _claim(raw: object, count_max: int) -> int:
+    """Give the highest priority that a batch claims, before it is checked; `_DOUBT` if in doubt."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     if type(intents) is not list or not 0 < len(intents) <= count_max:
-        return True
+        return _DOUBT
+    mapping, highest, last = dict, -_DOUBT, None
     try:
         for intent in intents:
-            if type(intent) is not dict:
-                return True
+            if type(intent) is not mapping:
+                return _DOUBT
             claim = intent["priority"]
-            if type(claim) is not int or claim > needed:
-                return True
+            if claim is last:  # as a rule all claim the same
+                continue
+            if type(claim) is not int:
+                return _DOUBT
+            last = claim
+            if claim > highest:  # noqa: PLR1730  # max() costs as much as all the rest
+                highest = claim
     except KeyError:
-        return True
-    return False
+        return _DOUBT
+    return highest

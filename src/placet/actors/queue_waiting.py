@@ -75,7 +75,8 @@ class WaitingQueue(BatchQueue):
         self._deadlines: list[tuple[float, int, asyncio.Future[Any]]] = []
         self._bell: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._full = _no_place("line_batches", limits.line_batches_max, limits.line_batches_max)
+        places = limits.line_batches_max
+        self._full = Load(RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True)
 
     def beyond_share(self, submitter: str) -> Load | None:
         """Let who has much waiting have the queue too: the line is shared, and served in turns."""
@@ -236,6 +237,7 @@ class WaitingQueue(BatchQueue):
     def _forget(self, waiting: Waiting) -> None:
         """Clear away what is left of one that has left the line."""
         reply = waiting.reply
+        self.told = None
         del self._places[reply]
         reply.remove_done_callback(self._withdrawn)
         self._line_bytes -= len(waiting.batch.encoded)

@@ -24,14 +24,16 @@ class Tally:
         on_group: Told of the verdicts of each group, for logging.
 
     Attributes:
+        turned_away: Batches that the door refused, by code (`Counters.turned_away`).
         ns_per_intent: What deciding one intent has cost lately; the size of a chunk rests on it.
     """
 
-    __slots__ = ("_counters", "_on_group", "ns_per_intent")
+    __slots__ = ("_counters", "_on_group", "ns_per_intent", "turned_away")
 
     def __init__(self, counters: Counters, on_group: GroupReport | None) -> None:
         self._counters = counters
         self._on_group = on_group
+        self.turned_away = counters.turned_away
         self.ns_per_intent = _FIRST_GUESS_NS
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
@@ -61,9 +63,14 @@ class Tally:
         if self._on_group is not None and answers:
             self._on_group([verdict for _, verdict in answers])
 
+    @property
+    def is_reported(self) -> bool:
+        """Somebody is told of each verdict."""
+        return self._on_group is not None
+
     def count_turned_away(self, verdict: Verdict) -> None:
         """Count a batch that the door refused; nobody has looked at its kinds."""
-        self._counters.count_turned_away(verdict.refusals[0].code)
+        self.turned_away[verdict.refusals[0].code] += 1
         if self._on_group is not None:
             self._on_group([verdict])
 

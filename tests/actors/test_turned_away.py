@@ -1,0 +1,175 @@
+"""Turning away the short way: whoever comes to a full queue is told what the long way would say."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from placet.actors.intake import Intake
+from placet.actors.tally import Tally
+from placet.kernel import Kernel
+from placet.runtime.open_world import OpenWorld
+from placet.schemas.identity import OPERATOR
+from tests.actors.fake_logs import SlowLog
+from tests.actors.parts import add, open_world
+from tests.actors.virtual_time import HandClock, in_virtual_time, turns
+
+if TYPE_CHECKING:
+    from placet.schemas.verdict import Verdict
+
+MS = 1_000_000
+AGENTS = tuple(f"agent_{number}" for number in range(9))
+LIMITS = {"mailbox_batches_max": 12, "group_batches_max": 4, "line_batches_max": 8}
+POLICIES = ("reject", "wait", "shed_lowest")
+
+
+class Pair:
+    """Two worlds to which the same happens; the second always goes the long way."""
+
+    def __init__(self, short: OpenWorld, long: OpenWorld, clocks: list[HandClock]) -> None:
+        self.worlds = short, long
+        self.clocks = clocks
+        self.answers: list[tuple[asyncio.Future[Verdict], asyncio.Future[Verdict]]] = []
+        self.shortcuts = 0
+        self._tasks: list[asyncio.Future[None]] = []
+        self._posted = 0
+        long.actor._intake._may_tell_all = False
+
+    def post(self, chance: Random) -> None:
+        """Post a batch to both: as an agent or the operator, as a list or a mapping, or dry."""
+        self._posted += 1
+        agent_id = chance.choice(AGENTS)
+        submitter = OPERATOR if chance.random() < 0.3 else agent_id
+        priorities = [chance.choice((0, 10, 40, 70, 100)) for _ in range(chance.choice((1, 1, 3)))]
+        form, is_dry = chance.randrange(8), chance.random() < 0.05
+        short = self.worlds[0].actor._intake
+        told = short.mailbox.told
+        left = None if told is None else told.left
+        both = []
+        for world in self.worlds:
+            batch: Any = [
+                add(f"{self._posted}.{n}", agent_id=agent_id, priority=priority)
+                for n, priority in enumerate(priorities)
+            ]
+            if form == 0:
+                batch = {"intents": batch, "dry_run": True}
+            elif form == 1:
+                batch = {"intents": batch, "valid_for_s": 5.0}
+            elif form == 2:
+                batch = batch[0]
+            elif form == 3:
+                del batch[-1]["priority"]
+            both.append(world.actor.post(batch, submitter, dry_run=is_dry))
+        if told is not None and told is short.mailbox.told and told.left != left:
+            self.shortcuts += 1
+        self.answers.append((both[0], both[1]))
+
+    async def happen(self, chance: Random) -> None:
+        """Let something else happen to both, and time go by."""
+        what = chance.randrange(10)
+        place = chance.randrange(len(self.answers)) if self.answers else None
+        for side, (world, clock) in enumerate(zip(self.worlds, self.clocks, strict=True)):
+            intake = world.actor._intake
+            if what == 0:
+                intake.mailbox.pause()
+            elif what == 1:
+                intake.drain()
+            elif what == 2 and place is not None:
+                self.answers[place][side].cancel()
+            elif what == 3:
+                clock.forward(MS)
+            elif what < 6:
+                intake.resume()
+                intake.mailbox.wake()
+            elif what == 6:  # the world is durable up to another seq, and nothing has left
+                name = f"new_{self._posted}"
+                register = world.actor.command(partial(_register, name))
+                self._tasks.append(asyncio.ensure_future(register))
+            elif what == 7:  # all leave, and nothing is decided
+                for both in self.answers:
+                    both[side].cancel()
+        await turns(chance.choice((0, 1, 2, 30)))
+
+    def compare(self) -> None:
+        for short, long in self.answers:
+            assert outcome(short) == outcome(long)
+        first, second = [world.counters for world in self.worlds]
+        assert first.refusals == second.refusals
+        assert first.intents == second.intents
+
+
+def _register(agent_id: str, kernel: Kernel) -> None:
+    kernel.register_agent(agent_id)
+
+
+def outcome(answer: "asyncio.Future[Verdict]") -> object:
+    if not answer.done() or answer.cancelled():
+        return answer.done()
+    verdict = answer.result()
+    return verdict.admitted, verdict.seq, verdict.current_seq, verdict.dry_run, verdict.refusals
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("policy", POLICIES)
+@in_virtual_time
+async def test_the_short_way_tells_what_the_long_way_would(policy, seed):
+    chance, clocks = Random(seed), [HandClock(1), HandClock(1)]
+    async with AsyncExitStack() as stack:
+        worlds = [
+            await stack.enter_async_context(
+                open_world(time=clock, backpressure=policy, limits=LIMITS, agents=AGENTS)
+            )
+            for clock in clocks
+        ]
+        pair = Pair(worlds[0], worlds[1], clocks)
+        for _ in range(120):
+            for _ in range(chance.randrange(40)):
+                pair.post(chance)
+            pair.compare()
+            await pair.happen(chance)
+            pair.compare()
+        assert pair.shortcuts > 150
+
+
+@in_virtual_time
+async def test_in_a_stepped_world_each_queue_is_full_by_itself():
+    limits = {"mailbox_batches_max": 2}
+    async with open_world(clock="stepped", limits=limits) as world:
+        asked = [world.actor.post([add("r")], "alice", dry_run=True) for _ in range(2)]
+        later = [
+            world.actor.post({"intents": [add(f"l{n}")], "sim_time": 9.0}, "bob") for n in "ab"
+        ]
+        assert [one.result().codes for one in later] == [("queue_full",)] * 2
+        assert not world.actor.post([add("now")], "bob").done()
+        assert not any(one.done() for one in asked)
+
+
+@in_virtual_time
+async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
+    reported: list[Verdict] = []
+    async with open_world(limits={"mailbox_batches_max": 1}) as world:
+        intake = world.actor._intake
+        tally = Tally(world.counters, reported.extend)
+        heard = Intake(world.kernel, intake._committer, intake._clock, tally, "reject")
+        first, *refused = [heard.post([add(f"r{n}")], "alice") for n in range(5)]
+        assert reported == [one.result() for one in refused]
+        first.cancel()
+
+
+@in_virtual_time
+async def test_what_becomes_durable_meanwhile_is_in_the_next_answer():
+    log, limits = SlowLog(), {"mailbox_batches_max": 1}
+    async with open_world(log=log, limits=limits, time=HandClock(1)) as world:
+        log.hold()
+        decided = world.actor.post([add("r0")], "alice")
+        await log.began()
+        world.actor._mailbox.pause()
+        world.actor.post([add("r1")], "alice")
+        before = world.actor.post([add("r2")], "alice").result()
+        log.release()
+        seq = (await decided).seq
+        after = world.actor.post([add("r3")], "alice").result()
+        assert (before.current_seq, after.current_seq) == (seq - 1, seq)  # type: ignore[operator]
