@@ -225,7 +225,7 @@ def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
         full = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
         if desk.queue.turn_away(full, raw, OPERATOR) is None:
             return
-        assert OPERATOR not in desk.queue._lost_at
-        assert "low" in desk.queue._lost_at
+        assert desk.queue._losers.since(OPERATOR) is None
+        assert desk.queue._losers.since("low") is not None
         desk.take()
     pytest.fail("it never stood high enough")

@@ -435,7 +435,7 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
         assert statistics.waiting == len(queue) == len(model.waiting)
     assert queue.take_all() == model.waiting
     assert not queue._ranks
-    assert not queue._standings
+    assert not len(queue._losers)
     assert not len(queue._turns)
 
 

@@ -311,7 +311,9 @@ class Intake:
 
     def _priority_of(self, batch: CheckedBatch) -> int:
         """Give a batch its priority as the order does; naming others lends nobody their cap."""
-        names = (*batch.agents, batch.submitter)
+        names: tuple[str, ...] = batch.agents
+        if len(names) > 1 or names[0] != batch.submitter:
+            names = (*names, batch.submitter)
         return min(batch.priority, priority_cap(names, self._kernel.ledger))
 
     def _cap_of(self, submitter: str) -> int:

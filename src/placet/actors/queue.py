@@ -90,7 +90,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         is_crowd = free <= waiting or free_bytes <= self._bytes
         if not is_crowd or waiting <= self._group or submitter == OPERATOR:
             return None
-        self._put_aside()
+        if self._lane:
+            self._put_aside()
         own, own_bytes = self._turns.count_of(submitter), self._turns.size_of(submitter)
         if own >= free and own > self._few:
             return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", own, free)

@@ -17,13 +17,14 @@ A post costs O(1) here, however many wait, but for the logarithm of how many sta
 Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
 """
 
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from placet.actors.door import Load
 from placet.actors.queue import BatchQueue
+from placet.actors.queue_losers import Losers
+from placet.actors.queue_rank import Rank
 from placet.actors.queue_turns import owner_of
 from placet.actors.waiting import Waiting
 from placet.schemas.batch import CheckedBatch
@@ -41,68 +42,6 @@ _KEPT_PART: Final = 3
 
 _FLOOR_STEP: Final = 10
 """By how much the floor moves at a group: up if as many as that were shed, down if all was free."""
-
-
-class _Rank:
-    """Batches of one standing, by whose they are, and the owners by how many they have.
-
-    Of owners with as many, the one stands last that came to so many last; who lost one, first.
-    """
-
-    __slots__ = ("_by_count", "_by_owner", "_most", "size")
-
-    def __init__(self) -> None:
-        self._by_owner: dict[str, deque[Waiting]] = {}
-        self._by_count: dict[int, OrderedDict[str, None]] = {}
-        self._most = 0
-        self.size = 0
-
-    def add(self, waiting: Waiting) -> None:
-        own = self._by_owner.setdefault(owner_of(waiting), deque())
-        own.append(waiting)
-        self.size += len(waiting.batch.encoded)
-        self._count(owner_of(waiting), len(own) - 1, len(own))
-
-    def remove_oldest(self, waiting: Waiting) -> None:
-        """Remove a batch that is taken: it is the oldest of its owner's."""
-        own = self._by_owner[owner_of(waiting)]
-        oldest = own.popleft()
-        assert oldest is waiting, "an agent's batches leave in the order in which they came"
-        self._left(waiting, len(own))
-
-    @property
-    def owner_of_most(self) -> str:
-        """Say who has most."""
-        return next(reversed(self._by_count[self._most]))
-
-    def pop_lowest(self) -> Waiting:
-        """Remove the youngest batch of the owner that has most."""
-        own = self._by_owner[self.owner_of_most]
-        waiting = own.pop()
-        self._left(waiting, len(own))
-        return waiting
-
-    def __bool__(self) -> bool:
-        return bool(self._by_owner)
-
-    def _left(self, waiting: Waiting, count: int) -> None:
-        self.size -= len(waiting.batch.encoded)
-        if not count:
-            del self._by_owner[owner_of(waiting)]
-        self._count(owner_of(waiting), count + 1, count)
-
-    def _count(self, owner: str, before: int, after: int) -> None:
-        if before:
-            owners = self._by_count[before]
-            del owners[owner]
-            if not owners:
-                del self._by_count[before]
-        if after:
-            owners = self._by_count.setdefault(after, OrderedDict())
-            owners[owner] = None
-            owners.move_to_end(owner, last=after > before)
-        if after > self._most or self._most not in self._by_count:
-            self._most = after  # it moves by one: whoever had most has one less, or one more
 
 
 class _Floor:
@@ -154,13 +93,11 @@ class SheddingQueue(BatchQueue):
         "_groups",
         "_intents_max",
         "_kept",
-        "_losers_max",
-        "_lost_at",
+        "_losers",
         "_lowest_first",
         "_on_shed",
         "_priority_of",
         "_ranks",
-        "_standings",
     )
 
     def __init__(
@@ -175,12 +112,10 @@ class SheddingQueue(BatchQueue):
         self._priority_of = priority_of
         self._cap_of = cap_of
         self._on_shed = on_shed
-        self._losers_max = limits.attempts_submitters_max
+        self._losers = Losers(limits.attempts_submitters_max)
         self._groups = 0
-        self._lost_at: dict[str, int] = {}  # at which group an owner lost, and had none since
         # A standing is a priority less the group since which it counts: a later one stands lower.
-        self._standings: dict[Waiting, int] = {}
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: dict[int, Rank] = {}
         self._lowest_first: list[int] = []
         self._floor = _Floor()
         open_to_all = self._count_max - min(self._group, self._count_max // _KEPT_PART)
@@ -204,7 +139,7 @@ class SheddingQueue(BatchQueue):
         if self._lane:
             self._put_aside()
         owner = _owner_named(raw, submitter)
-        lost_at = self._lost_at.get(owner)
+        lost_at = self._losers.since(owner)
         since = self._groups if lost_at is None else lost_at
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._floor.rank - self._groups - 1 + since
@@ -218,12 +153,13 @@ class SheddingQueue(BatchQueue):
                 share = super().beyond_share(submitter) if is_kept else None
                 return None if share is None else self.turn_away(share, raw, submitter)
         if lost_at is None:
-            self._note_loss(owner)
+            self._losers.note(owner, self._groups)
         return load
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
         """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
-        self._put_aside()
+        if self._lane:
+            self._put_aside()
         owner, size = owner_of(waiting), len(waiting.batch.encoded)
         standing = self._priority_of(waiting.batch) - self._since(owner)
         if load is self._kept:
@@ -232,13 +168,17 @@ class SheddingQueue(BatchQueue):
         if standing < self._floor.rank - self._groups or not (
             is_kept or self._can_make_room(standing, size, owner)
         ):
-            self._note_loss(owner)
+            self._losers.note(owner, self._groups)
             return load
         while not is_kept and (lowest := self._lowest()) is not None:
             self._shed(lowest, load)
             if self._bytes + size <= self._bytes_max:
                 break
         self.post_nowait(waiting, size)
+        self._lane.pop()
+        self._sizes.pop()
+        self._aside += 1
+        self._stand(waiting, standing)
         if len(self) >= self._count_max:
             self.told = None  # it may be of the kept places, and those are taken
         return None
@@ -249,12 +189,13 @@ class SheddingQueue(BatchQueue):
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
         waiting = len(self)
         taken = super().take(count_max, enough)
-        if self._lost_at:
+        losers = self._losers
+        if losers:
             self._groups += bool(taken)
             for one in taken:
-                self._lost_at.pop(owner_of(one), None)
+                losers.forget(owner_of(one))
             if not len(self):
-                self._lost_at.clear()
+                losers.clear()
         floor = self._floor
         if floor.rank or floor.shed:
             if waiting < self._kept.limit or not len(self):
@@ -265,12 +206,15 @@ class SheddingQueue(BatchQueue):
 
     def _is_beneath(self, raw: object, submitter: str) -> bool:
         """Refuse at a first look what is below the floor; the operator speaks for others."""
-        since = self._lost_at.get(submitter, self._groups)
-        floor = self._floor.rank - self._groups - 1 + since
+        losers, groups = self._losers, self._groups
+        since = losers.recent.get(submitter)
+        if since is None and (since := losers.since(submitter)) is None:
+            since = groups
+        floor = self._floor.rank - groups - 1 + since
         if submitter == OPERATOR or _claim(raw, self._intents_max) > floor:
             return False
-        if since == self._groups:
-            self._note_loss(submitter)
+        if since == groups:
+            losers.note(submitter, groups)
         return True
 
     def _needed(self, floor: int, since: int, submitter: str) -> int | None:
@@ -287,18 +231,21 @@ class SheddingQueue(BatchQueue):
         return max(lowest + since, floor)
 
     def _add(self, waiting: Waiting) -> None:
+        since = self._since(owner_of(waiting))
+        self._stand(waiting, self._priority_of(waiting.batch) - since)
+
+    def _stand(self, waiting: Waiting, standing: int) -> None:
         super()._add(waiting)
-        standing = self._priority_of(waiting.batch) - self._since(owner_of(waiting))
-        self._standings[waiting] = standing
+        waiting.standing = standing
         rank = self._ranks.get(standing)
         if rank is None:
-            rank = self._ranks[standing] = _Rank()
+            rank = self._ranks[standing] = Rank()
             heappush(self._lowest_first, standing)
         rank.add(waiting)
 
     def _left(self, waiting: Waiting) -> None:
         super()._left(waiting)
-        standing = self._standings.pop(waiting)
+        standing = waiting.standing
         rank = self._ranks[standing]
         rank.remove_oldest(waiting)
         if not rank:
@@ -309,10 +256,9 @@ class SheddingQueue(BatchQueue):
         waiting = rank.pop_lowest()
         if not rank:
             self._forget(standing)
-        del self._standings[waiting]
         self._turns.discard(waiting)
         super()._left(waiting)
-        self._note_loss(owner_of(waiting))
+        self._losers.note(waiting.owner, self._groups)
         self._floor.shed += 1
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
@@ -349,11 +295,8 @@ class SheddingQueue(BatchQueue):
 
     def _since(self, owner: str) -> int:
         """Give the group since which an owner's priority ages."""
-        return self._lost_at.get(owner, self._groups)
-
-    def _note_loss(self, owner: str) -> None:
-        if len(self._lost_at) < self._losers_max:
-            self._lost_at.setdefault(owner, self._groups)
+        since = self._losers.since(owner)
+        return self._groups if since is None else since
 
 
 def _owner_named(raw: object, submitter: str) -> str:

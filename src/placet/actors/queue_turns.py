@@ -47,7 +47,7 @@ class Turns:
         """Put a batch behind those of its owner; who is new has its turn with the present ones."""
         owner = owner_of(waiting)
         self._order += 1
-        waiting.number = self._order
+        waiting.number, waiting.owner = self._order, owner
         lane = self._lanes.get(owner)
         if lane is None:
             lane = self._lanes[owner] = _Lane()
@@ -78,7 +78,7 @@ class Turns:
 
     def discard(self, waiting: Waiting) -> None:
         """Remove a batch out of its turn; that is not counted as given."""
-        self._remove(owner_of(waiting), waiting)
+        self._remove(waiting.owner, waiting)
         if len(self._next) > 2 * self._count + _GONE_MAX:
             self._lanes = {owner: lane for owner, lane in self._lanes.items() if lane.batches}
             self._next = [turn for turn in self._next if turn[2] in self._lanes]

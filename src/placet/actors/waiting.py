@@ -18,13 +18,27 @@ class Waiting:
         queued_ns: When it came into the queue; later than that where it stood in line before.
         incarnation: Of the agent whose handle posted it; None where the operator did.
         number: Which it was of those that wait for their turn; set when it does.
+        owner: Whose it is; set with `number`.
+        standing: How high it stands; set where the lowest is shed.
         simulated_ns: When it was posted, in simulated time; set where deadlines are.
     """
 
-    __slots__ = ("batch", "incarnation", "number", "queued_ns", "reply", "simulated_ns", "since_ns")
+    __slots__ = (
+        "batch",
+        "incarnation",
+        "number",
+        "owner",
+        "queued_ns",
+        "reply",
+        "simulated_ns",
+        "since_ns",
+        "standing",
+    )
 
     number: int
+    owner: str
     simulated_ns: int
+    standing: int
 
     def __init__(
         self,
