@@ -78,7 +78,7 @@ def waiting_of(owner: str, priority: int, size: int) -> Waiting:
     batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
     batch.priority, batch.intents = priority, ()
     reply: Any = None
-    return Waiting(batch, reply, 0, None)
+    return Waiting(batch, reply, 0, None, 0)
 
 
 def flood(desk: Desk, chance: Random, priorities: tuple[int, ...], groups: int = 200) -> None:

@@ -336,7 +336,7 @@ def waiting_of(number: int, owner: str, size: int, priority: int) -> Waiting:
     batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
     batch.priority, batch.intents = priority, ()
     reply: Any = number
-    return Waiting(batch, reply, number, None)
+    return Waiting(batch, reply, number, None, number)
 
 
 POSTS = st.tuples(

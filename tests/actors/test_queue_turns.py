@@ -24,7 +24,7 @@ def waiting_of(owner: str, intents: int = 1, number: int = 0) -> Waiting:
     batch.submitter, batch.agents, batch.intents = owner, (owner,), (one,) * intents
     batch.encoded = b"." * intents
     reply: Any = number
-    return Waiting(batch, reply, number, None)
+    return Waiting(batch, reply, number, None, number)
 
 
 def queue_of(**limits: int) -> BatchQueue:

@@ -138,7 +138,7 @@ class Intake:
             load = self._load(queue, now_ns, submitter)
             if self.on_held is not None and queue is self.held:
                 self.on_held(checked)
-        self._put(queue, Waiting(checked, reply, now_ns, incarnation), load)
+        self._put(queue, Waiting(checked, reply, now_ns, incarnation, now_ns), load)
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
@@ -257,13 +257,13 @@ class Intake:
     def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
         now_ns = waiting.since_ns
         if load is None:
-            if queue is self.mailbox and not len(queue):
-                self.woken_ns = now_ns
             try:
-                queue.post_nowait(waiting, len(waiting.batch.encoded))
+                ahead = queue.post_nowait(waiting, len(waiting.batch.encoded))
             except MailboxFull as full:
                 load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
             else:
+                if not ahead and queue is self.mailbox:
+                    self.woken_ns = now_ns
                 return
         reason = queue.place(waiting, load)
         if reason is not None:

@@ -71,8 +71,11 @@ class Mailbox(Generic[M, C]):
         self._most = 0
         self.is_paused = False
 
-    def post_nowait(self, message: M, size: int = 0) -> None:
+    def post_nowait(self, message: M, size: int = 0) -> int:
         """Put a message at the end of the queue. An empty mailbox takes one of any size.
+
+        Returns:
+            How many wait before it.
 
         Raises:
             MailboxFull: It would hold more than it may.
@@ -90,6 +93,7 @@ class Mailbox(Generic[M, C]):
             self._most = waiting + 1
         if self._parked is not None and not self.is_paused:
             self.wake()
+        return waiting
 
     def post_control(self, message: C) -> None:
         """Put a control message before all others; it always fits."""

@@ -85,7 +85,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
         Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
         """
-        waiting = len(self)
+        waiting = len(self._lane) + self._aside
         free, free_bytes = self._count_max - waiting, self._bytes_max - self._bytes
         is_crowd = free <= waiting or free_bytes <= self._bytes
         if not is_crowd or waiting <= self._group or submitter == OPERATOR:

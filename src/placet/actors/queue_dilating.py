@@ -52,7 +52,7 @@ class DilatingQueue(WaitingQueue):
         self._taken_ns = 0
         self._has_left = False
 
-    def post_nowait(self, message: Waiting, size: int = 0) -> None:
+    def post_nowait(self, message: Waiting, size: int = 0) -> int:
         """Put a batch into the queue, unless others stand in line for it.
 
         Raises:
@@ -61,9 +61,10 @@ class DilatingQueue(WaitingQueue):
         message.simulated_ns = self._dilating.now_ns()
         if not len(self):
             self._taken_ns = message.since_ns  # from here on it waits
-        super().post_nowait(message, size)
+        ahead = super().post_nowait(message, size)
         if message.since_ns - self._looked_ns >= _LOOK_NS:
             self._tell(message.since_ns)
+        return ahead
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
         """Put a batch into the line, behind those of its owner."""

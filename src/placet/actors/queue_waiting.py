@@ -110,7 +110,7 @@ class WaitingQueue(BatchQueue):
         self._look_again(load)
         return None
 
-    def post_nowait(self, message: Waiting, size: int = 0) -> None:
+    def post_nowait(self, message: Waiting, size: int = 0) -> int:
         """Put a batch into the queue, unless others stand in line for it.
 
         Raises:
@@ -118,7 +118,7 @@ class WaitingQueue(BatchQueue):
         """
         if self._places:
             raise MailboxFull("mailbox_batches", len(self), self._count_max)
-        super().post_nowait(message, size)
+        return super().post_nowait(message, size)
 
     def take(
         self, count_max: int, enough: Callable[[Waiting], bool] | None = None
