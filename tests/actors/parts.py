@@ -41,6 +41,7 @@ async def open_world(
         settings.kernel_config(),
         sink=records.append,
         history=[data for _, data in log.read()],
+        durability=log.durability,
     )
     if time is None and settings.clock == "realtime":
         time = LoopClock()

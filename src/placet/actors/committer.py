@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from placet.actors.counters import Counters
 from placet.actors.ports import Clock, EventLog
-from placet.actors.turn import Reply, resolve
+from placet.actors.turn import Decided, Reply, resolve
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
@@ -29,22 +29,22 @@ class Commit:
         group: Records to write; None where there are none.
         replies: Futures and what they resolve to once all before is durable.
         effects: To be dispatched then.
-        since_ns: When each of the batches was posted, monotonic nanoseconds: what is measured.
+        decided: Batches that waited, and the verdicts that they get before the others.
     """
 
-    __slots__ = ("effects", "group", "replies", "since_ns")
+    __slots__ = ("decided", "effects", "group", "replies")
 
     def __init__(
         self,
         group: LogGroup | None,
         replies: Sequence[Reply],
         effects: Sequence[Effect] = (),
-        since_ns: Sequence[int] = (),
+        decided: Sequence[Decided] = (),
     ) -> None:
         self.group = group
         self.replies = replies
         self.effects = effects
-        self.since_ns = since_ns
+        self.decided = decided
 
 
 class Committer:
@@ -200,16 +200,15 @@ class Committer:
         if group is not None:
             self.durable_seq = group.seq
             self.durable_records = group.first_record + len(group.records)
-        for future, result in commit.replies:
-            if not future.done():
-                if isinstance(result, BaseException):
-                    resolve(future, result)
-                else:
-                    future.set_result(result)
-        if commit.since_ns:
+        if commit.decided:
+            for waiting, verdict in commit.decided:
+                if not waiting.reply.done():
+                    waiting.reply.set_result(verdict)
             now_ns = self._clock.monotonic_ns()
-            waits = [(now_ns - since_ns) / SECOND_NS for since_ns in commit.since_ns]
+            waits = [(now_ns - waiting.since_ns) / SECOND_NS for waiting, _ in commit.decided]
             self._counters.observe_verdicts(waits)
+        for future, result in commit.replies:
+            resolve(future, result)
         self._on_durable(commit)
 
 
@@ -225,6 +224,8 @@ def _joined(groups: list[LogGroup]) -> LogGroup | None:
 
 def _fail(commit: Commit, error: StoreError | None) -> None:
     assert error is not None, "a commit fails once the world has"
+    for waiting, _ in commit.decided:
+        resolve(waiting.reply, error)
     for future, _ in commit.replies:
         resolve(future, error)
 

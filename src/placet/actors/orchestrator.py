@@ -9,7 +9,7 @@ once, in a turn of its own: it does not wait for a loaded event loop to come rou
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -22,9 +22,8 @@ from placet.actors.intake import Intake
 from placet.actors.ports import Clock, HostClock
 from placet.actors.queue import Backpressure, Command, Step, Waiting
 from placet.actors.tally import GroupReport, Tally
-from placet.actors.turn import Turn, is_kept, resolve
+from placet.actors.turn import Turn, resolve
 from placet.kernel.kernel import Kernel
-from placet.kernel.ledger import Agent
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import LogGroup
@@ -300,42 +299,38 @@ class OrchestratorActor:
     def _decide(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         turn.owed += [one.reply for one in waiting]
-        agents = self._kernel.ledger.agents
-        waiting = [one for one in waiting if not self._is_over(one, started_ns, turn, agents)]
-        decision = self._kernel.decide_checked([one.batch for one in waiting], now_ns)
+        waiting = self._still_asked(waiting, started_ns, turn)
+        batches = [one.batch for one in waiting]
+        decision = self._kernel.decide_checked(batches, now_ns)
         turn.effects += decision.effects
-        verdicts = {batch.batch_id: verdict for batch, verdict in decision.answers}
-        ordered = [verdicts[one.batch.batch_id] for one in waiting]
-        durability = self._committer.durability
-        for verdict in ordered:
-            if (verdict.admitted and not verdict.dry_run) or is_kept(verdict):
-                verdict.durability = durability
-        turn.replies += zip([one.reply for one in waiting], ordered, strict=True)
-        turn.since_ns += [one.since_ns for one in waiting]
+        verdict_of = dict(decision.answers)
+        verdicts = [verdict_of[batch] for batch in batches]
+        turn.decided += zip(waiting, verdicts, strict=True)
         self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
-        return ordered
+        return verdicts
 
-    def _is_over(
-        self, waiting: Waiting, now_ns: int, turn: Turn, agents: Mapping[str, Agent]
-    ) -> bool:
+    def _still_asked(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Waiting]:
         """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
-        if waiting.reply.done():
-            return True
-        batch, incarnation = waiting.batch, waiting.incarnation
-        if incarnation is not None:
-            agent = agents.get(batch.submitter)
-            if agent is None or agent.incarnation != incarnation:
-                refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
-                turn.replies.append((waiting.reply, refused))
-                return True
-        if batch.valid_for_ns is None:
-            return False
-        waited_ns = self._mailbox.waited_ns(waiting, now_ns)
-        if waited_ns <= batch.valid_for_ns:
-            return False
-        refused = self.refuse(timed_out(waited_ns, batch.valid_for_ns), batch.dry_run)
-        resolve(waiting.reply, refused)
-        return True
+        agents = self._kernel.ledger.agents
+        asked: list[Waiting] = []
+        for one in waiting:
+            batch, incarnation = one.batch, one.incarnation
+            if one.reply.done():
+                continue
+            if incarnation is not None:
+                agent = agents.get(batch.submitter)
+                if agent is None or agent.incarnation != incarnation:
+                    refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
+                    turn.replies.append((one.reply, refused))
+                    continue
+            if batch.valid_for_ns is not None:
+                waited_ns = self._mailbox.waited_ns(one, now_ns)
+                if waited_ns > batch.valid_for_ns:
+                    refusal = timed_out(waited_ns, batch.valid_for_ns)
+                    resolve(one.reply, self.refuse(refusal, batch.dry_run))
+                    continue
+            asked.append(one)
+        return asked
 
     def _hand_on(self, turn: Turn) -> None:
         """Give the turn's records and replies to the committer, which tells once it may."""
@@ -345,8 +340,8 @@ class OrchestratorActor:
             group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
             self._handed_on = (group.seq, count + len(group.records))
             self._records.clear()
-        if group is not None or turn.replies:
-            self._committer.offer(Commit(group, turn.replies, turn.effects, turn.since_ns))
+        if group is not None or turn.decided or turn.replies:
+            self._committer.offer(Commit(group, turn.replies, turn.effects, turn.decided))
 
     # the moment
 

@@ -6,16 +6,18 @@ where the turn fails half way, by the failure.
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from placet.schemas.refusal import REMEMBERED_STAGES
-from placet.schemas.verdict import Verdict
-
 if TYPE_CHECKING:
     import asyncio
 
+    from placet.actors.waiting import Waiting
     from placet.schemas.effect import Effect
+    from placet.schemas.verdict import Verdict
 
 Reply: TypeAlias = "tuple[asyncio.Future[Any], object]"
 """Whoever waits, and what it is told."""
+
+Decided: TypeAlias = "tuple[Waiting, Verdict]"
+"""A batch that waited, and its verdict."""
 
 
 class Turn:
@@ -23,32 +25,23 @@ class Turn:
 
     Attributes:
         owed: The replies of all messages that were taken.
-        replies: Those that are known, and what they resolve to once the turn is durable.
-        since_ns: When the batches among them were posted, monotonic nanoseconds.
-        effects: To be dispatched then.
+        decided: The batches that were decided.
+        replies: Of the others those that are known, and what they resolve to.
+        effects: To be dispatched once the turn is durable.
     """
 
-    __slots__ = ("effects", "owed", "replies", "since_ns")
+    __slots__ = ("decided", "effects", "owed", "replies")
 
     def __init__(self) -> None:
         self.owed: list[asyncio.Future[Any]] = []
+        self.decided: list[Decided] = []
         self.replies: list[Reply] = []
-        self.since_ns: list[int] = []
         self.effects: list[Effect] = []
 
     def fail(self, failure: BaseException) -> None:
         """Answer everybody with the failure."""
         for reply in self.owed:
             resolve(reply, failure)
-
-
-def is_kept(verdict: Verdict) -> bool:
-    """Tell whether the answer is in the log; others leave no trace and keep durability `none`."""
-    if verdict.dry_run:
-        return False
-    if verdict.admitted or verdict.replayed:
-        return True
-    return verdict.refusals[0].stage in REMEMBERED_STAGES
 
 
 def resolve(reply: "asyncio.Future[Any]", result: object) -> None:

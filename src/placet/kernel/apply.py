@@ -5,7 +5,6 @@ req_ids are recorded too; every other refusal leaves no trace.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from msgspec.structs import asdict
 
@@ -19,10 +18,7 @@ from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Answered, Refused, Scheduled, encode_record
 from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
-from placet.schemas.verdict import Verdict
-
-_NOT_KEPT: Final = "none"
-"""How durable an answer is before it is in a log."""
+from placet.schemas.verdict import NOT_KEPT, Verdict
 
 
 class Applier:
@@ -77,7 +73,7 @@ class Applier:
             draft.undo()
             raise GuestFault("recording of what the rules did", error) from error
         if batch.dry_run:
-            verdict = self._verdict(batch, first_seq, draft)
+            verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
             verdict.foresee(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
             draft.undo()
             return verdict
@@ -89,7 +85,7 @@ class Applier:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
                 key = EffectKey(self._world, seq, k)
                 self.effects.append(Effect(key, kind, payload, agent_id))
-        return self._verdict(batch, first_seq, draft)
+        return self._verdict(batch, first_seq, draft, journal.durability)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
         """Answer a refusal, in order of index and capped, and record it if it is final."""
@@ -116,6 +112,8 @@ class Applier:
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
         verdict.dry_run = batch.dry_run
+        if is_final and not batch.dry_run:
+            verdict.durability = self._journal.durability
         verdict.attach(batch.intents, None)
         return verdict
 
@@ -146,10 +144,19 @@ class Applier:
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
+        verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         verdict.attach(batch.intents, None, batch.notices)
         return verdict
 
-    def _verdict(self, batch: CheckedBatch, first_seq: int, draft: Transaction) -> Verdict:
+    def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
+        """Answer what was answered before; that answer is in the log already."""
+        verdict.dry_run = batch.dry_run
+        verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
+        return verdict
+
+    def _verdict(
+        self, batch: CheckedBatch, first_seq: int, draft: Transaction, durability: str
+    ) -> Verdict:
         intents, notices = batch.intents, batch.notices
         count = len(intents)
         last_seq = first_seq + count - 1
@@ -170,7 +177,7 @@ class Applier:
             False,
             batch.dry_run,
             False,
-            _NOT_KEPT,
+            durability,
             intents,
             seqs,
             draft.normalized,

@@ -45,8 +45,7 @@ def decide_batch(
             if answer is None:
                 continue
             if isinstance(answer, Verdict):
-                answer.dry_run = batch.dry_run
-                return answer
+                return applier.repeat(batch, answer)
             return applier.refuse(batch, answer)
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:

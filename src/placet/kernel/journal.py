@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from placet.schemas.record import GENESIS, record_hash
+from placet.schemas.verdict import NOT_KEPT
 
 RecordSink: TypeAlias = Callable[[bytes], None]
 
@@ -15,11 +16,13 @@ class Journal:
         prev: Hash of the latest record.
         count: How many records there are.
         sink: Takes each encoded record; None drops it, and keeps the chain.
+        durability: How what it takes is kept, once it is; verdicts say so.
     """
 
-    __slots__ = ("count", "prev", "sink")
+    __slots__ = ("count", "durability", "prev", "sink")
 
-    def __init__(self, sink: RecordSink | None = None) -> None:
+    def __init__(self, sink: RecordSink | None = None, durability: str = NOT_KEPT) -> None:
+        self.durability = durability
         self.prev = GENESIS
         self.count = 0
         self.sink = sink

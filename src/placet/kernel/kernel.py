@@ -39,7 +39,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Header
-from placet.schemas.verdict import Verdict
+from placet.schemas.verdict import NOT_KEPT, Verdict
 
 _NOW_NS_MAX: Final = 2**62
 _SECONDS_MAX: Final = _NOW_NS_MAX / SECOND_NS
@@ -56,8 +56,12 @@ class Kernel(KeepsOutbox, Amends):
         sink: Takes each record of the log, encoded, as it is made.
         history: Records of an earlier life, in order, or the fold of them, which the kernel then
             takes over; the world goes on where they end.
+        durability: How what the sink takes is kept, for the verdicts to say.
         origin: What began the world, for whoever wants to begin it again; goes into the header of
             a new log.
+
+    Attributes:
+        ledger: The books, for reading.
 
     Raises:
         ValueError: A domain or the configuration is unsound.
@@ -72,6 +76,7 @@ class Kernel(KeepsOutbox, Amends):
         effect_validator: EffectValidator | None = None,
         sink: RecordSink | None = None,
         history: Iterable[bytes] | Replayer = (),
+        durability: str = NOT_KEPT,
         origin: Mapping[str, Json] | None = None,
     ) -> None:
         self.config = config = config or KernelConfig()
@@ -86,7 +91,7 @@ class Kernel(KeepsOutbox, Amends):
         self._take_over(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups, self._group_seq = past.groups, past.group_seq
-        self._journal.sink = sink
+        self._journal.sink, self._journal.durability = sink, durability
         policy, rules = Policy.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             self._control.begin(config.world, config.seed, origin or {}, rules)
@@ -99,7 +104,7 @@ class Kernel(KeepsOutbox, Amends):
         self._tell_validator_of_all()
 
     def _take_over(self, state: State, ledger: Ledger, journal: Journal) -> None:
-        self._state, self._ledger, self._journal = state, ledger, journal
+        self._state, self.ledger, self._journal = state, ledger, journal
         self._draft = Transaction(state, self.config.seed, ledger.executors)
         self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
         self._applier = Applier(self._context, journal, self.config.world)
@@ -134,11 +139,6 @@ class Kernel(KeepsOutbox, Amends):
         return self._state
 
     @property
-    def ledger(self) -> Ledger:
-        """The books, for reading."""
-        return self._ledger
-
-    @property
     def rules(self) -> DomainRules:
         """The domain stage; set `rules.on_fault` to be told of what a rule raised."""
         return self._rules
@@ -146,7 +146,7 @@ class Kernel(KeepsOutbox, Amends):
     @property
     def seq(self) -> int:
         """Sequence number of the world."""
-        return self._ledger.seq
+        return self.ledger.seq
 
     @property
     def record_count(self) -> int:
@@ -164,7 +164,7 @@ class Kernel(KeepsOutbox, Amends):
 
     def world_digest(self) -> str:
         """Give the digest of state and books in hexadecimal. O(world)."""
-        return snapshots.world_digest(self._state, self._ledger).hex()
+        return snapshots.world_digest(self._state, self.ledger).hex()
 
     # deciding
 
@@ -176,7 +176,7 @@ class Kernel(KeepsOutbox, Amends):
         if isinstance(checked, CheckedBatch):
             return checked
         listed = tuple(checked[: self.config.limits.refusals_listed_max])
-        verdict = Verdict(batch_id, False, None, self._ledger.seq, self.sim_time, listed)
+        verdict = Verdict(batch_id, False, None, self.ledger.seq, self.sim_time, listed)
         verdict.dry_run = type(batch) is dict and batch.get("dry_run") is True
         return verdict
 
@@ -221,11 +221,11 @@ class Kernel(KeepsOutbox, Amends):
     def decide_checked(self, batches: Sequence[CheckedBatch], now_ns: int) -> Decision:
         """Decide a group of checked batches, and those of the schedule that are due by now."""
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
-        due = due_batches(self._ledger, now_ns)
+        due = due_batches(self.ledger, now_ns)
         return self._decide_group([*due, *batches] if due else batches)
 
     def _decide_group(self, batches: Sequence[CheckedBatch]) -> Decision:
-        ledger, context, applier = self._ledger, self._context, self._applier
+        ledger, context, applier = self.ledger, self._context, self._applier
         context.group_seq = ledger.seq
         self._draft.open_group(context.now_ns)
         applier.effects = []
@@ -247,7 +247,7 @@ class Kernel(KeepsOutbox, Amends):
 
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Give the remembered answer to a request; None if there is none (any more)."""
-        agent = self._ledger.agents.get(agent_id)
+        agent = self.ledger.agents.get(agent_id)
         block = None if agent is None or agent.window is None else agent.window.ids.get(req_id)
         if block is None:
             return None
@@ -276,7 +276,7 @@ class Kernel(KeepsOutbox, Amends):
             ValueError: The permissions, the priority or a quota are unsound.
         """
         permitted = permitted_kinds(permissions)
-        agent = self._ledger.agents.get(agent_id)
+        agent = self.ledger.agents.get(agent_id)
         if agent is None:
             agent = self._control.register_agent(
                 agent_id, permitted, owner, priority_max, quotas or {}, placing
@@ -312,7 +312,7 @@ class Kernel(KeepsOutbox, Amends):
         if what not in {"suspended", "resumed", "removed"}:
             raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
         self._control.change_agent(agent_id, what)
-        left = batches_of(self._ledger, agent_id) if what == "removed" else []
+        left = batches_of(self.ledger, agent_id) if what == "removed" else []
         return self._decide_group(left).answers if left else []
 
     def tick(self, now: float) -> None:
@@ -339,7 +339,7 @@ class Kernel(KeepsOutbox, Amends):
 
     def snapshot(self) -> bytes:
         """Give the whole world as bytes: state, books, and place in the log. O(world)."""
-        world = snapshots.dump(self._state, self._ledger)
+        world = snapshots.dump(self._state, self.ledger)
         journal = self._journal
         place = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]
         return canonical([world, self._context.now_ns, *place])
@@ -350,7 +350,8 @@ class Kernel(KeepsOutbox, Amends):
         Raises:
             ValueError: The bytes are no snapshot of a known version.
         """
-        ledger, journal = Ledger(self._ledger.policy), Journal(self._journal.sink)
+        ledger = Ledger(self.ledger.policy)
+        journal = Journal(self._journal.sink, self._journal.durability)
         try:
             world, now_ns, prev, count, batches, groups, group_seq = from_canonical(data)
             state = snapshots.load(world, ledger, ledger.policy.limits.tombstones_max)
@@ -371,7 +372,7 @@ class Kernel(KeepsOutbox, Amends):
         return max(latest, round(now * SECOND_NS))
 
     def _tell_validator_of_all(self) -> None:
-        for agent_id, agent in self._ledger.agents.items():
+        for agent_id, agent in self.ledger.agents.items():
             self._tell_validator(agent_id, agent.permissions)
 
     def _tell_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:

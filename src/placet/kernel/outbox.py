@@ -120,7 +120,7 @@ class KeepsOutbox:
     config: KernelConfig
     _outbox: Outbox
     _context: GateContext
-    _ledger: Ledger
+    ledger: Ledger
 
     def _ns(self, now: float | None) -> int:
         raise NotImplementedError  # pragma: no cover  # the kernel has it
@@ -153,7 +153,7 @@ class KeepsOutbox:
         """List the effects that are not settled, oldest first."""
         return [
             Effect(EffectKey(self.config.world, *key), *pending)
-            for key, pending in self._ledger.outbox.items()
+            for key, pending in self.ledger.outbox.items()
         ]
 
 

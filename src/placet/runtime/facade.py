@@ -132,6 +132,7 @@ class Orchestrator(
             effect_validator=self._validator,
             sink=records.append,
             history=recovery.past,
+            durability=log.durability,
             origin=self.config.origin,
         )
         return epoch, kernel, recovery

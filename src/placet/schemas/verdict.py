@@ -71,6 +71,9 @@ class FieldChange(NamedTuple):
         return "/".join(filter(None, (self.collection, self.entity, self.field)))
 
 
+NOT_KEPT: Final = "none"
+"""How durable an answer is that is in no log."""
+
 _NOT_JSON: Final = object()
 """No encoder takes it: a verdict goes over the wire by `as_dict`, without what is inside."""
 
@@ -100,7 +103,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     replayed: bool = False
     dry_run: bool = False
     scheduled: bool = False
-    durability: str = "none"
+    durability: str = NOT_KEPT
     # What `results` is made of, by reference.
     _intents: Sequence[Intent] = ()
     _seqs: Sequence[int] | None = None
