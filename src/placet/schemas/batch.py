@@ -117,7 +117,11 @@ class CheckedBatch:
             agent_id, req_id = only["agent_id"], only["req_id"]
             self.req_ids = [req_id]
             sequence = sequence_form(req_id)
-            self.sequence = None if sequence is None else (*sequence, sequence[1])
+            if sequence is None:
+                self.sequence = None
+            else:
+                name, number = sequence
+                self.sequence = name, number, number
             self.agents = (agent_id,)
             self.counts = ((agent_id, only["kind"], 1),)
             self.priority = only["priority"]

@@ -8,7 +8,7 @@ Whatever comes in - any JSON, any Python object - ends as a checked batch or as 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from math import isfinite
@@ -38,11 +38,16 @@ _CONTEXT: Final = itemgetter("context_seq")
 _COUNT: Final = dict.__len__
 """Counts the fields of a dict, whatever a subclass of it says."""
 
-_Sound: TypeAlias = tuple[list[Intent], list[bytes], dict[int, tuple[Notice, ...]] | None]
-"""Intents, each encoded, and warnings by position."""
+_Sound: TypeAlias = tuple[list[Intent], list[bytes], int, dict[int, tuple[Notice, ...]] | None]
+"""Intents, each encoded, how many fields they have together, and warnings by position."""
+
+_HEADER_OF_ONE: Final = array_header(1)
 
 _HASH64: Final = blake2b(digest_size=8)
-"""Copied for each batch: to make a hash with its options takes half as long again."""
+"""Copied for each batch: to make a hash with its options takes half as long again.
+
+A fingerprint is the hash of the set of parts; layout version 1 is their sorted concatenation.
+"""
 
 _UINT64: Final = Struct(">Q").unpack
 
@@ -108,12 +113,10 @@ class Structure:
         taken = self._take(given) or self._look_again(given)
         if isinstance(taken, list):
             return taken
-        intents, parts, notices = taken
         batch = CheckedBatch()
-        batch.notices = notices
         batch.submitter = submitter
         batch.batch_id = batch_id
-        return self._finish(batch, intents, parts, options)
+        return self._finish(batch, taken, options)
 
     def _take(self, given: list[Json]) -> _Sound | None:
         """Validate and encode what is sound at first sight.
@@ -126,8 +129,8 @@ class Structure:
             parts = _encode(intents)
         except (Unsound, *ENCODE_ERRORS):
             return None
-        is_whole = sum(map(len, intents)) == sum(map(_COUNT, given))
-        return (intents, parts, None) if is_whole else None
+        fields = _fields(intents)
+        return (intents, parts, fields, None) if fields == _fields(given) else None
 
     def _look_again(self, given: list[Json]) -> _Sound | list[Refusal]:
         outcome = self._diagnosis.second_look(given)
@@ -135,21 +138,25 @@ class Structure:
             return outcome
         intents, notices = outcome
         try:
-            return intents, _encode(intents), notices
+            return intents, _encode(intents), _fields(intents), notices
         except ENCODE_ERRORS:  # a payload's own validator made it so
             return self._diagnosis.unencodable(intents)
 
     def _finish(
-        self,
-        batch: CheckedBatch,
-        intents: list[Intent],
-        parts: list[bytes],
-        options: Mapping[str, Json],
+        self, batch: CheckedBatch, sound: _Sound, options: Mapping[str, Json]
     ) -> CheckedBatch | list[Refusal]:
         """Measure what is valid, and fill in the rest."""
         limits = self._limits
+        intents, parts, fields, notices = sound
         count = len(intents)
-        encoded = array_header(count) + b"".join(parts)
+        if count == 1:  # without the iterators that pay off for many
+            content = parts[0]
+            encoded = _HEADER_OF_ONE + content
+            batch.contexts = [intents[0]["context_seq"]]
+        else:
+            content = b"".join(sorted(parts))
+            encoded = array_header(count) + b"".join(parts)
+            batch.contexts = list(map(_CONTEXT, intents))
         is_large = len(encoded) > self._small_bytes_max and (
             max(map(len, parts)) > limits.payload_bytes_max or len(encoded) > limits.batch_bytes_max
         )
@@ -157,15 +164,13 @@ class Structure:
             unsound = self._diagnosis.oversized(intents, len(encoded))
             if unsound:
                 return unsound
+        hashed = _HASH64.copy()
+        hashed.update(content)
+        batch.fingerprint = _UINT64(hashed.digest())[0]
         batch.intents = intents
         batch.encoded = encoded
-        batch.fingerprint = _fingerprint(parts)
-        batch.due_of = None
-        if count == 1:
-            batch.contexts, fields = [intents[0]["context_seq"]], len(intents[0])
-        else:
-            batch.contexts, fields = list(map(_CONTEXT, intents)), sum(map(len, intents))
-        batch.valid_until_ns = None
+        batch.notices = notices
+        batch.due_of = batch.valid_until_ns = None
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
         if not batch.tally():
@@ -179,17 +184,14 @@ class Structure:
 
 
 def _encode(intents: list[Intent]) -> list[bytes]:
-    if len(intents) == 1:  # without the two iterators that pay off for many
+    if len(intents) == 1:
         return [canonical(_PART(intents[0]))]
     return list(map(canonical, map(_PART, intents)))
 
 
-def _fingerprint(parts: list[bytes]) -> int:
-    """Hash the set of parts to 64 bits; layout version 1 is their sorted concatenation."""
-    hashed = _HASH64.copy()
-    hashed.update(parts[0] if len(parts) == 1 else b"".join(sorted(parts)))
-    fingerprint: int = _UINT64(hashed.digest())[0]
-    return fingerprint
+def _fields(intents: Sequence[Json]) -> int:
+    """Count the fields of all intents."""
+    return _COUNT(intents[0]) if len(intents) == 1 else sum(map(_COUNT, intents))
 
 
 def _until_ns(intent: Intent) -> int | None:
