@@ -9,7 +9,10 @@ from placet.kernel.gate.context import GateContext, GuestFault
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
+from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
+
+_agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
 
 
 class Answer(NamedTuple):
@@ -40,10 +43,17 @@ def decide_batch(
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch."""
     try:
-        for check in ON_ARRIVAL if batch.due_of is None else WHEN_DUE:
-            answer = check(batch, context)
-            if answer is None:
-                continue
+        if batch.due_of is None:
+            answer = (  # the first that has one; a loop over them would cost as much as two of them
+                _agent(batch, context)
+                or _dedup(batch, context)
+                or _staleness(batch, context)
+                or _quota(batch, context)
+                or _backpressure(batch, context)
+            )
+        else:
+            answer = _when_due(batch, context)
+        if answer is not None:
             if isinstance(answer, Verdict):
                 return applier.repeat(batch, answer)
             return applier.refuse(batch, answer)
@@ -59,3 +69,11 @@ def decide_batch(
     except GuestFault as fault:
         rules.on_fault(fault.where, fault.error)
         return applier.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
+
+
+def _when_due(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
+    for check in WHEN_DUE:
+        answer = check(batch, context)
+        if answer is not None:
+            return answer
+    return None

@@ -1,7 +1,8 @@
 """What the kernel keeps besides the domain's state: agents, windows, quotas, schedule, outbox.
 
 It is written only when a batch has passed, so it needs no undo (`kernel/apply.py`, and the fold in
-`kernel/replay.py`, are its only writers; `asked`, which is no book, is the quota stage's).
+`kernel/replay.py`, are its only writers; `asked` and `charges`, which are no books, are the quota
+stage's).
 """
 
 from collections import OrderedDict
@@ -123,8 +124,9 @@ class Ledger:
         outbox: Effects that are not settled, by (seq, k), oldest first.
         outbox_depth: How many of them by kind.
         marks: Of those that are done at most once and were begun.
-        asked: The batch that quotas were asked about last, and what it would be charged. It is of
-            the decision that goes on, and in no digest and no snapshot.
+        asked: The batch that quotas were asked about last. It is of the decision that goes on, and
+            in no digest and no snapshot; likewise
+        charges: What it would be charged.
         schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
@@ -133,6 +135,7 @@ class Ledger:
         "agents",
         "agents_seen",
         "asked",
+        "charges",
         "executors",
         "gone",
         "incarnation_floor",
@@ -168,7 +171,8 @@ class Ledger:
         self.scheduled: dict[int, Scheduled] = {}
         self.scheduled_seen = 0
         self.world_tat = 0
-        self.asked: tuple[CheckedBatch | None, list[Charge]] = (None, [])
+        self.asked: CheckedBatch | None = None
+        self.charges: list[Charge] = []
 
     # agents
 

@@ -23,27 +23,17 @@ _OWN = "\x00"
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse what is beyond a quota; charges nothing, and keeps what it found for `charge`."""
     ledger, now_ns = context.ledger, context.now_ns
-    exceeded: list[tuple[Charge, int | None]] | None = None
     charges = charges_on(batch, ledger, now_ns)
-    ledger.asked = batch, charges
-    for one in charges:
-        _, _, _, (interval_ns, burst), intents, tat_ns = one
-        if intents > burst:
-            exceeded = exceeded or []
-            exceeded.append((one, None))
-            continue
-        over_ns = tat_ns - burst * interval_ns - now_ns
-        if over_ns > 0:
-            exceeded = exceeded or []
-            exceeded.append((one, over_ns))
-    return None if exceeded is None else _refusals(batch, exceeded)
+    ledger.asked, ledger.charges = batch, charges
+    for _, _, _, (interval_ns, burst), _, tat_ns in charges:
+        if tat_ns - burst * interval_ns > now_ns:
+            return _refusals(batch, charges, now_ns)
+    return None
 
 
 def charge(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> None:
     """Charge an admitted batch to every quota that binds it, as it was asked; a fold asks here."""
-    asked, charges = ledger.asked
-    if asked is not batch:
-        charges = charges_on(batch, ledger, now_ns)
+    charges = ledger.charges if ledger.asked is batch else charges_on(batch, ledger, now_ns)
     for agent, bucket, _, _, _, tat_ns in charges:
         if agent is None:
             ledger.world_tat = tat_ns
@@ -104,8 +94,17 @@ def _shared_charges(batch: CheckedBatch, ledger: Ledger, now_ns: int) -> list[Ch
     return charges
 
 
-def _refusals(batch: CheckedBatch, exceeded: list[tuple[Charge, int | None]]) -> list[Refusal]:
-    """Refuse for every bucket; after `retry_after` the batch passes all of them."""
+def _refusals(batch: CheckedBatch, charges: list[Charge], now_ns: int) -> list[Refusal]:
+    """Refuse for every bucket that is exceeded; after `retry_after` the batch passes all of them.
+
+    What asks for more than a burst exceeds its bucket however long it waits.
+    """
+    exceeded: list[tuple[Charge, int | None]] = []
+    for one in charges:
+        _, _, _, (interval_ns, burst), intents, tat_ns = one
+        over_ns = tat_ns - burst * interval_ns - now_ns
+        if over_ns > 0:
+            exceeded.append((one, over_ns if intents <= burst else None))
     waits = [over_ns for _, over_ns in exceeded if over_ns is not None]
     retry_after = max(waits) / SECOND_NS if len(waits) == len(exceeded) else None
     return [
