@@ -74,7 +74,6 @@ class Intake:
         self,
         raw: object,
         submitter: str,
-        *,
         dry_run: bool = False,
         incarnation: int | None = None,
     ) -> "asyncio.Future[Verdict]":

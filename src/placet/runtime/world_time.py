@@ -61,9 +61,9 @@ class WorldTime:
         assert company is not None, "only a `next_event` world goes by its next event"
 
         def noted(
-            raw: object, submitter: str, *, dry_run: bool = False, incarnation: int | None = None
+            raw: object, submitter: str, dry_run: bool = False, incarnation: int | None = None
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, dry_run=dry_run, incarnation=incarnation)
+            reply = post(raw, submitter, dry_run, incarnation)
             company.note_post(reply, submitter)
             return reply
 

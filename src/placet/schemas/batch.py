@@ -110,10 +110,8 @@ class CheckedBatch:
         Returns:
             False if an agent's req_id stands twice.
         """
-        intents = self.intents
-        count = len(intents)
-        if count == 1:
-            only = intents[0]
+        if len(self.intents) == 1:
+            only = self.intents[0]
             agent_id, req_id = only["agent_id"], only["req_id"]
             self.req_ids = [req_id]
             sequence = sequence_form(req_id)
@@ -127,6 +125,11 @@ class CheckedBatch:
             self.priority = only["priority"]
             self.order = None
             return True
+        return self._tally_many()
+
+    def _tally_many(self) -> bool:
+        intents = self.intents
+        count = len(intents)
         self.req_ids = list(map(_REQ_ID, intents))
         self.sequence = only_sequence(self.req_ids)
         agents = list(map(_AGENT_ID, intents))

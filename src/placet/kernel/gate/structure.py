@@ -110,13 +110,16 @@ class Structure:
             return [_wrong_size(len(given), self._limits)]
         if options and (unsound := _check_options(options)):
             return unsound
-        taken = self._take(given) or self._look_again(given)
-        if isinstance(taken, list):
-            return taken
+        sound = self._take(given)
+        if sound is None:
+            looked = self._look_again(given)
+            if isinstance(looked, list):
+                return looked
+            sound = looked
         batch = CheckedBatch()
         batch.submitter = submitter
         batch.batch_id = batch_id
-        return self._finish(batch, taken, options)
+        return self._finish(batch, sound, options)
 
     def _take(self, given: list[Json]) -> _Sound | None:
         """Validate and encode what is sound at first sight.
