@@ -10,6 +10,7 @@ from placet.schemas.identity import (
     KIND_PATTERN,
     is_identity,
     is_kind_name,
+    only_sequence,
     sequence_form,
     sequences_of,
 )
@@ -76,6 +77,16 @@ def test_a_sequence_spans_its_lowest_to_its_highest():
     assert sequences_of(["a:3", "a:1", "a:12"]) == [("a", 1, 12)]
     assert sequences_of(["a:3", "b:1", "x", "a:0"]) == [("a", 0, 3), ("b", 1, 1)]
     assert sequences_of(["a:3", "a:x"]) == [("a", 3, 3)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 7])
+def test_ids_of_one_sequence_are_known_in_any_order_and_told_from_others(first):
+    ids = [f"plan:x:{number}" for number in range(first, first + 12)]
+    assert only_sequence(ids) == ("plan:x", first, first + 11)
+    assert sequences_of(ids[::-1]) == [("plan:x", first, first + 11)]
+    assert sequences_of([*ids[:5], *ids[:5]]) == [("plan:x", first, first + 4)]
+    assert only_sequence([*ids[:5], "plan:y:6"]) is None
+    assert only_sequence([*ids[:5], f"plan:x:0{first + 6}"]) is None
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, None, "1"])

@@ -6,6 +6,7 @@ trusted inside.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NewType
 
 AgentId = NewType("AgentId", str)
@@ -58,6 +59,10 @@ SEQUENCE_DIGITS_MAX: Final = 18
 """A sequence number fits 63 bits."""
 
 
+_COUNTS_MAX: Final = 32
+"""Lengths of sequences from 0 whose form is kept: at most 3 KB each."""
+
+
 def sequence_form(req_id: str) -> tuple[str, int] | None:
     """Split `name:<n>` into its name and its number, or answer None for a free-form id.
 
@@ -99,13 +104,18 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
         return None
     name, first = sequence
     last = first + len(req_ids) - 1
-    if len(req_ids) == 1 or (  # as handles make them: one after another
+    if len(req_ids) == 1:
+        return name, first, last
+    joined = "\0".join(req_ids)  # an id holds neither NUL nor SOH
+    if first == 0 and joined == _from_zero(len(req_ids)).replace("\1", name):
+        return name, first, last  # as those of one plan are made
+    if (  # as handles make them: one after another
         last < 10**SEQUENCE_DIGITS_MAX
         and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
     ):
         return name, first, last
-    # An id holds no NUL, so this takes all of them apart at once, and finds who is not of the name.
-    before, *digits = ("\0" + "\0".join(req_ids)).split(f"\0{name}:")
+    # This takes all of them apart at once, and finds who is not of the name.
+    before, *digits = ("\0" + joined).split(f"\0{name}:")
     if before or len(digits) != len(req_ids):
         return None
     joined = "".join(digits)
@@ -115,3 +125,9 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
         return None
     numbers = list(map(int, digits))
     return name, min(numbers), max(numbers)
+
+
+@lru_cache(maxsize=_COUNTS_MAX)
+def _from_zero(count: int) -> str:
+    """Give the ids of a sequence from 0 on, joined, with SOH where its name stands."""
+    return "\0".join([f"\1:{number}" for number in range(count)])

@@ -21,7 +21,7 @@ from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
 from placet.kernel.gate.intent_shape import intents_adapter
 from placet.kernel.gate.plain import pointer, shown
 from placet.kernel.registry import Registry
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
@@ -33,13 +33,15 @@ _seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
 One pattern takes a third of what two questions `part in encoded` do: `in` tries an int first.
 """
 
-_PART: Final = itemgetter("agent_id", "req_id", "kind", "payload", "priority")
 _CONTEXT: Final = itemgetter("context_seq")
 _COUNT: Final = dict.__len__
 """Counts the fields of a dict, whatever a subclass of it says."""
 
-_Sound: TypeAlias = tuple[list[Intent], list[bytes], int, dict[int, tuple[Notice, ...]] | None]
-"""Intents, each encoded, how many fields they have together, and warnings by position."""
+_Encoded: TypeAlias = tuple[list[Part], list[bytes], int]
+"""What is encoded of each intent, its bytes, and how many fields all intents have."""
+
+_Sound: TypeAlias = tuple[list[Intent], _Encoded, dict[int, tuple[Notice, ...]] | None]
+"""Intents, each encoded, and warnings by position."""
 
 _HEADER_OF_ONE: Final = array_header(1)
 
@@ -129,11 +131,10 @@ class Structure:
         """
         try:
             intents: list[Intent] = self._validate(given, strict=True)
-            parts = _encode(intents)
+            encoded = _encode(intents)
         except (Unsound, *ENCODE_ERRORS):
             return None
-        fields = _fields(intents)
-        return (intents, parts, fields, None) if fields == _fields(given) else None
+        return (intents, encoded, None) if encoded[2] == _fields(given) else None
 
     def _look_again(self, given: list[Json]) -> _Sound | list[Refusal]:
         outcome = self._diagnosis.second_look(given)
@@ -141,7 +142,7 @@ class Structure:
             return outcome
         intents, notices = outcome
         try:
-            return intents, _encode(intents), _fields(intents), notices
+            return intents, _encode(intents), notices
         except ENCODE_ERRORS:  # a payload's own validator made it so
             return self._diagnosis.unencodable(intents)
 
@@ -150,7 +151,7 @@ class Structure:
     ) -> CheckedBatch | list[Refusal]:
         """Measure what is valid, and fill in the rest."""
         limits = self._limits
-        intents, parts, fields, notices = sound
+        intents, (taken, parts, fields), notices = sound
         count = len(intents)
         if count == 1:  # without the iterators that pay off for many
             content = parts[0]
@@ -176,7 +177,7 @@ class Structure:
         batch.due_of = batch.valid_until_ns = None
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
-        if not batch.tally():
+        if not batch.tally(taken):
             return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)
@@ -186,10 +187,12 @@ class Structure:
         return batch
 
 
-def _encode(intents: list[Intent]) -> list[bytes]:
+def _encode(intents: list[Intent]) -> _Encoded:
     if len(intents) == 1:
-        return [canonical(_PART(intents[0]))]
-    return list(map(canonical, map(_PART, intents)))
+        part = part_of(intents[0])
+        return [part], [canonical(part)], _fields(intents)
+    parts = list(map(part_of, intents))
+    return parts, list(map(canonical, parts)), _fields(intents)
 
 
 def _fields(intents: Sequence[Json]) -> int:
