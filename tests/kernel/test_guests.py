@@ -13,7 +13,7 @@ from placet.kernel.registry import Registry
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
-from tests.kernel.domains import COUNTS, Annex, Lab
+from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
 from tests.kernel.test_replay import folded
 
 
@@ -108,6 +108,36 @@ def test_invariants_judge_the_whole_batch_and_see_what_changed():
     assert seen == [[Ref(COUNTS, "alice")]]
     verdict = kernel.decide([add("c", 5), add("d", 9, agent_id="bob")])
     assert [refusal.at for refusal in verdict.refusals] == ["/alice", "/bob"]
+
+
+def test_invariants_that_say_what_they_watch_are_asked_about_that_alone():
+    seen = []
+
+    class Watching(Lab):
+        watches = (Ref(COUNTS, "alice"), Ref(THINGS, "alice"), Ref(COUNTS, "carl"))
+
+        def invariants(self, state, changed):
+            seen.append(list(changed))
+            return super().invariants(state, changed)
+
+    kernel = kernel_of(Watching(things=["alice", "carl"], ceiling=5))
+    assert kernel.decide(add("a", 9, agent_id="bob")).admitted
+    assert kernel.decide(intent("Remake", {"thing": "carl"}, "b")).admitted
+    assert seen == []  # nothing that it watches has changed
+    assert kernel.decide([add("c", agent_id="bob"), add("d")]).admitted
+    assert seen == [[Ref(COUNTS, "alice")]]
+    assert kernel.decide(add("e", 9)).codes == ("invariant_violated",)
+
+
+def test_a_collection_is_not_watched_as_a_whole():
+    class Watching(Lab):
+        watches = (Ref(COUNTS),)
+
+        def invariants(self, state, changed):
+            return ()
+
+    with pytest.raises(ValueError, match=r"watch 'lab\.counts' as a whole; name its entities"):
+        Registry([Watching()])
 
 
 @pytest.mark.parametrize("fault", ["on_tick", "emit_on_tick", "huge_on_tick"])

@@ -241,6 +241,25 @@ class Taxed(Purses):
                 yield refuse("negative", f"{ref.entity} owes", at=f"/{ref.entity}")
 
 
+def hoard(draft: Draft, intent: Intent) -> RuleRefusal | None:
+    """Put coins into one's purse, however many it holds."""
+    held = draft.get(PURSES, intent["agent_id"], "coins", 0)
+    draft.put(PURSES, intent["agent_id"], "coins", held + intent["payload"]["coins"])
+    return None
+
+
+class Blind(Purses):
+    """Leaves it to its invariant how much a purse holds, and says that it watches ann's alone."""
+
+    rule = staticmethod(hoard)
+    watches = (Ref(PURSES, "ann"),)
+
+    def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        for ref in changed:
+            if state.get(ref.collection, ref.entity or "", "coins", 0) > FULL:
+                yield refuse("full", f"the purse of {ref.entity} bursts", at=f"/{ref.entity}")
+
+
 def envious(draft: Draft, intent: Intent) -> RuleRefusal | None:
     held = [draft.get(PURSES, agent_id, "coins") for agent_id in draft.ids(PURSES)]
     if sum(held) + intent["payload"]["coins"] > FULL:
@@ -403,6 +422,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         r"normalized to .*coins.*; proposed in its place, that (comes out|is refused)",
     ),
     (Taxed, "invariants_hold_after_every_step", r"negative: (ann|bob|cyd) owes"),
+    (Blind, "invariants_hold_after_every_step", r"full: the purse of (bob|cyd) bursts"),
     (Envious, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
     (Sly, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
     (Moody, "looking_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),

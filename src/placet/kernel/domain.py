@@ -251,6 +251,8 @@ class Domain(Protocol):
             name, for a domain imports nothing impure.
         sight: Who may see what, where it is composed of policies (`placet.kernel.sight`): an
             observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
+        watches: Entities on which its invariants depend, each by its name: a batch that changes
+            none of them is not judged, and `changed` names no others. None: they depend on any.
 
     Every method is pure: its result depends on its arguments alone.
     """
@@ -262,6 +264,7 @@ class Domain(Protocol):
     commands: Sequence[Command] = ()
     executors: str = ""
     sight: "Sight | None" = None
+    watches: Collection[Ref] | None = None
 
     def settings(self) -> Mapping[str, Json] | None:
         """Give the keywords that make this domain again, as plain JSON; None where none can.
@@ -309,7 +312,7 @@ class Domain(Protocol):
         return None
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Judge the post-state of a batch, given which entities it changed."""
+        """Judge the post-state of a batch, given which entities it changed (see `watches`)."""
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:

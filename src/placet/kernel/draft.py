@@ -28,7 +28,7 @@ Undo: TypeAlias = tuple[str, str, str, Json, Entity, int, str, int]
 CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
 """`(collection, entity, the collection's stamp before, the entity's grave before)`."""
 
-_NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
+NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule and the gate
@@ -64,7 +64,7 @@ class Draft:
     )
 
     def __init__(
-        self, state: State, seed: int = 0, executors: Mapping[str, object] = _NO_EXECUTORS
+        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
     ) -> None:
         self.state = state
         self.agent_id: str = SYSTEM

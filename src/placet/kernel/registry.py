@@ -21,6 +21,7 @@ class Registry:
         kinds: Every kind, by its name on the wire.
         domain_of: The domain of each kind.
         judging: The domains that have invariants.
+        watched: What these look at, by the domain's name, where it says so: entity -> collections.
         finishing: The domains that finish batches.
         ticking: The domains that move by themselves.
         reading: The kinds that change nothing.
@@ -44,6 +45,7 @@ class Registry:
         "settings",
         "ticking",
         "versions",
+        "watched",
     )
 
     def __init__(self, domains: Sequence[Domain]) -> None:
@@ -58,6 +60,7 @@ class Registry:
             raise ValueError("a world needs at least one domain with at least one kind")
         self._hides_fields = any(map(_hides_fields, self.domains))
         self.judging = tuple(d for d in self.domains if _overrides(d, "invariants"))
+        self.watched = {domain.name: _watched(domain) for domain in self.judging}
         self.finishing = tuple(d for d in self.domains if _overrides(d, "on_batch"))
         self.ticking = tuple(d for d in self.domains if _overrides(d, "on_tick"))
         self.reading = frozenset(kind.name for kind in self if kind.risk == "read")
@@ -176,6 +179,25 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
             f"the settings of domain {domain.name!r} must be plain JSON, or None: {error}"
         ) from error
     return plain
+
+
+def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
+    """Turn what a domain's invariants watch about: entity -> its collections.
+
+    Raises:
+        ValueError: It names a collection as a whole.
+    """
+    if domain.watches is None:
+        return None
+    watched: dict[str, frozenset[str]] = {}
+    for collection, entity in domain.watches:
+        if entity is None:
+            raise ValueError(
+                f"the invariants of domain {domain.name!r} watch {collection!r} as a whole; name "
+                "its entities, or leave `watches` None"
+            )
+        watched[entity] = watched.get(entity, frozenset()) | {collection}
+    return watched
 
 
 def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str, Json]:

@@ -3,24 +3,24 @@
 Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
 """
 
+from collections.abc import Collection, Mapping
 from functools import partial
-from operator import itemgetter
 from typing import Final, Literal, TypeAlias
 
 from placet.kernel.domain import Ref
-from placet.kernel.draft import ABSENT, WHOLE, Draft, Undo
-from placet.kernel.state import Entity, Stamp
+from placet.kernel.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
+from placet.kernel.state import Entity, Stamp, State
 from placet.schemas.codec import Json
 from placet.schemas.record import Changes, CollectionChange, EntityChange
 from placet.schemas.verdict import FieldChange
 
 NO_CHANGES: Final = Changes()
 
-_ENTITY: Final = itemgetter(0, 1)
-"""Collection and entity of an undo."""
-
 _REF: Final = partial(tuple.__new__, Ref)
-"""Makes a `Ref` of such a pair, in a third of what `Ref._make` takes."""
+"""Makes a `Ref` of a pair, in a third of what `Ref._make` takes."""
+
+Watched: TypeAlias = Mapping[str, Collection[str]]
+"""Entity -> the collections in which it is watched."""
 
 Mark: TypeAlias = tuple[int, int, int, int]
 START: Final[Mark] = (0, 0, 0, 0)
@@ -29,7 +29,13 @@ START: Final[Mark] = (0, 0, 0, 0)
 class Transaction(Draft):
     """A draft that can be undone, as a whole or back to a mark."""
 
-    __slots__ = ()
+    __slots__ = ("_summed",)
+
+    def __init__(
+        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
+    ) -> None:
+        super().__init__(state, seed, executors)
+        self._summed: tuple[int, Changes] = (0, NO_CHANGES)
 
     def open_group(self, now_ns: int) -> None:
         """Begin a group of batches: claims hold from here to the next group."""
@@ -40,6 +46,7 @@ class Transaction(Draft):
     def open_batch(self) -> None:
         """Begin a batch: what was done so far can no longer be undone."""
         self._undo.clear()
+        self._summed = (0, NO_CHANGES)
         if self._collection_undo:
             self._collection_undo.clear()
         if self._claims_undo:
@@ -65,6 +72,7 @@ class Transaction(Draft):
     def undo(self, mark: Mark = START) -> None:
         """Take back everything since a mark, newest first."""
         undo_to, collections_to, claims_to, effects_to = mark
+        self._summed = (0, NO_CHANGES)
         while len(self._undo) > undo_to:
             self._undo_one(self._undo.pop())
         while len(self._collection_undo) > collections_to:
@@ -73,14 +81,30 @@ class Transaction(Draft):
             del self._claims[self._claims_undo.pop()]
         del self.effects[effects_to:]
 
-    def changed(self) -> list[Ref]:
-        """List the entities that the batch changed, each once, in order of first change."""
-        return list(map(_REF, dict.fromkeys(map(_ENTITY, self._undo))))
+    def changed(self, watched: Watched | None = None) -> list[Ref]:
+        """List the entities that the batch changed, each once, in order of first change.
+
+        Args:
+            watched: Leave out all but these.
+        """
+        entities = self.changes().entities
+        if watched is None:
+            return [_REF((change.collection, change.entity)) for change in entities]
+        return [
+            _REF((change.collection, change.entity))
+            for change in entities
+            if change.entity in watched and change.collection in watched[change.entity]
+        ]
 
     def changes(self) -> Changes:
-        """Sum up what the batch did, for the record. O(what it touched)."""
-        if self._collection_undo:
-            return self._changes_of_lives()
+        """Sum up what the batch did, for the record. O(what it touched), and once: it is kept."""
+        count, changes = self._summed
+        if count != len(self._undo):  # nothing is written without a note of how to undo it
+            changes = self._changes_of_lives() if self._collection_undo else self._changes_of_puts()
+            self._summed = (len(self._undo), changes)
+        return changes
+
+    def _changes_of_puts(self) -> Changes:
         if len(self._undo) == 1:  # as when an agent makes one step
             collection, entity, field, _, row, _, _, _ = self._undo[0]
             fields = {field: row.fields[field]}
@@ -89,16 +113,13 @@ class Transaction(Draft):
         changes: list[EntityChange] = []
         values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
         for collection, entity, field, _, row, _, _, _ in self._undo:
-            known = values.get(row)
-            if known is None:
-                values[row] = fields = {field: row.fields[field]}
-                seq, by, foreign_seq = row.seq, row.by, row.foreign_seq
-                changes.append(
-                    EntityChange(collection, entity, fields, False, seq, by, foreign_seq)
-                )
-            elif field not in known:
-                known[field] = row.fields[field]
-        return Changes(changes) if changes else NO_CHANGES
+            if row in values:
+                values[row][field] = row.fields[field]
+                continue
+            values[row] = fields = {field: row.fields[field]}
+            seq, by, foreign_seq = row.seq, row.by, row.foreign_seq
+            changes.append(EntityChange(collection, entity, fields, False, seq, by, foreign_seq))
+        return Changes(changes)
 
     def _changes_of_lives(self) -> Changes:
         """Sum up a batch that created or deleted something, too."""

@@ -8,7 +8,7 @@ from placet.domains.design import vocabulary as words
 from placet.domains.design.exports import keep_export
 from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
 from placet.domains.design.history import finish, redo, undo
-from placet.domains.design.invariants import violations
+from placet.domains.design.invariants import WATCHED, violations
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
 from placet.domains.design.settings import UNDO_MAX, Settings
@@ -33,6 +33,7 @@ class Design(Domain):
 
     name = "design"
     executors = "placet.domains.design.effects:executors_of"
+    watches = WATCHED
 
     def __init__(
         self,

@@ -18,19 +18,16 @@ _ORDERED: Final = (
 """`(name, the lesser, the greater, unit, may they be equal)`."""
 
 _COEFFICIENTS: Final = ("hull.cb", "hull.cp", "hull.cm")
-_WATCHED: Final = frozenset(
-    [path for _, lesser, greater, *_ in _ORDERED for path in (lesser, greater)]
-    + list(_COEFFICIENTS)
+WATCHED: Final = frozenset(
+    [Ref(PARAMETERS, path) for _, *pair, _, _ in _ORDERED for path in pair]
+    + [Ref(PARAMETERS, path) for path in _COEFFICIENTS]
 )
+"""All that is judged."""
 
 
 def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
     """Judge the post-state of a batch by what the batch changed."""
-    touched = {
-        path for collection, path in changed if path in _WATCHED and collection == PARAMETERS
-    }
-    if not touched:
-        return
+    touched = {path for collection, path in changed if collection == PARAMETERS}
     rows = state.collections[PARAMETERS].entities
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:
         if lesser not in touched and greater not in touched:

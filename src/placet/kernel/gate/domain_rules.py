@@ -138,9 +138,12 @@ class DomainRules:
 
     def _check_invariants(self, context: GateContext) -> list[Refusal] | None:
         refusals: list[Refusal] = []
-        changed = None
-        for domain in context.registry.judging:
-            changed = changed or context.draft.changed()
+        registry = context.registry
+        for domain in registry.judging:
+            watched = registry.watched[domain.name]
+            changed = context.draft.changed(watched)
+            if not changed and watched is not None:
+                continue
             try:
                 refusals += [
                     _violation(found, domain.name)
