@@ -112,3 +112,18 @@ def test_changes_name_each_thing_once_with_all_that_is_new(draft):
     (change,) = draft.changes().entities
     assert (change.fields, change.is_whole) == ({"f": 7, "g": 6}, False)
     assert (change.seq, change.by, change.foreign_seq) == (10, "bob", 9)
+
+
+def test_changes_told_before_are_not_told_again_once_there_are_others(draft):
+    assert draft.changes().entities
+    draft.open_batch()
+    assert draft.changes() == NO_CHANGES
+    mark = draft.begin(0, 10, "bob")
+    draft.put("c", "e", "f", 5)
+    assert draft.changes() is draft.changes()
+    draft.put("c", "e", "f", 6)
+    assert [change.fields for change in draft.changes().entities] == [{"f": 6}]
+    draft.undo(mark)
+    draft.put("c", "e", "g", 7)
+    draft.put("c", "e", "g", 8)
+    assert [change.fields for change in draft.changes().entities] == [{"g": 8}]

@@ -17,7 +17,7 @@ from placet.schemas.codec import ENCODE_ERRORS
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Answered, Refused, Scheduled, encode_record
-from placet.schemas.refusal import REMEMBERED_STAGES, Refusal
+from placet.schemas.refusal import REMEMBERED_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 
@@ -203,8 +203,14 @@ def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequenc
 def _notices(
     batch: CheckedBatch, draft: Transaction
 ) -> list[tuple[int, list[tuple[str, str, str]]]]:
+    if batch.notices is None:  # which nearly none brings along
+        return [(index, _told(notices)) for index, notices in (draft.notices or {}).items()]
     merged: dict[int, list[tuple[str, str, str]]] = {}
-    for source in (batch.notices or {}, draft.notices or {}):
+    for source in (batch.notices, draft.notices or {}):
         for index, notices in source.items():
-            merged.setdefault(index, []).extend((n.code, n.message, n.at) for n in notices)
+            merged.setdefault(index, []).extend(_told(notices))
     return [(index, notices) for index, notices in merged.items() if notices]
+
+
+def _told(notices: Sequence[Notice]) -> list[tuple[str, str, str]]:
+    return [(notice.code, notice.message, notice.at) for notice in notices]

@@ -6,6 +6,7 @@ values of an entry with the present ones, so the same entry serves to redo it. O
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Final, TypeAlias
 
 from placet.domains.design.parameters import is_operator, value_of, write, write_lock
@@ -38,10 +39,10 @@ def finish(draft: Draft, undo_max: int) -> None:
     is_travel = is_repeated = False
     for collection, entity, field, old in draft.replaced():
         if collection == PARAMETERS:
-            if entity in values:
-                is_repeated = True
-            else:
+            if entity not in values:
                 values[entity] = old
+            else:
+                is_repeated = True
         elif collection == LOCKS:
             locks.setdefault(entity, old)
         elif collection == PLANS:
@@ -76,14 +77,18 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Json]) -> None:
     kept = draft.entity(HISTORY, slot)
-    entry: dict[str, Json] = {"paths": tuple(values), "values": tuple(values.values())}
-    if locks or (kept is not None and kept.get("locked")):
-        entry |= {"locked": tuple(locks), "locks": tuple(locks.values())}
+    paths, before = tuple(values), tuple(values.values())
     if kept is None:
+        entry: dict[str, Json] = {"paths": paths, "values": before}
+        if locks:
+            entry |= {"locked": tuple(locks), "locks": tuple(locks.values())}
         draft.create(HISTORY, slot, entry)
         return
-    for field, value in entry.items():
-        draft.put(HISTORY, slot, field, value)
+    draft.put(HISTORY, slot, "paths", paths)
+    draft.put(HISTORY, slot, "values", before)
+    if locks or kept.get("locked"):
+        draft.put(HISTORY, slot, "locked", tuple(locks))
+        draft.put(HISTORY, slot, "locks", tuple(locks.values()))
 
 
 def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
@@ -132,9 +137,10 @@ def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
 def _note_plan(draft: Draft, slot: str, version: int) -> None:
     """Tell the version to which a plan led, and keep the answer for whoever asks again."""
     draft.put(PLANS, slot, "version", version)
-    warnings = tuple(
-        [notice.message for notices in (draft.notices or {}).values() for notice in notices]
-    )
+    warnings = _EMPTY
+    if draft.notices is not None:
+        found = chain.from_iterable(draft.notices.values())
+        warnings = tuple([notice.message for notice in found])
     draft.warn(VERSION_NOTICE, f"design_version is {version}")
     if warnings or draft.get(PLANS, slot, "warnings"):
         draft.put(PLANS, slot, "warnings", warnings)
