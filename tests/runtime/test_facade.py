@@ -96,6 +96,19 @@ async def test_a_world_is_used_while_it_is_open_and_says_so_otherwise():
 
 
 @in_virtual_time
+async def test_a_glance_needs_no_turn_of_the_world():
+    world = world_of()
+    with pytest.raises(ClosedError, match="is not open"):
+        world.glance(lambda kernel: kernel.seq)
+    async with world:
+        await world.register_agent("alice")
+        ticket = world.post([add("r")])
+        assert world.glance(lambda kernel: kernel.seq) == 2
+        await ticket
+        assert world.glance(lambda kernel: kernel.state.get(COUNTS, {}) != {})
+
+
+@in_virtual_time
 async def test_a_world_is_opened_once():
     world = world_of()
     async with world:

@@ -1,7 +1,7 @@
 """What the layer of agents asks an open world besides submitting."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 
@@ -12,6 +12,8 @@ from placet.kernel.state import WorldState
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.codec import Json, thaw
 from placet.schemas.verdict import Verdict
+
+T = TypeVar("T")
 
 RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
 """From the least to the greatest."""
@@ -49,6 +51,21 @@ class AnswersProposers:
     def registry(self) -> Registry:
         """The kinds of this world and their domains."""
         return self._open.kernel.registry
+
+    def glance(self, look: Callable[[Kernel], T]) -> T:
+        """Look at the kernel at once, between two batches. `read` waits for a turn of the world.
+
+        Args:
+            look: Reads and changes nothing; what it returns it has copied.
+
+        Returns:
+            What `look` returned. It may not be durable yet: tell nobody before an answer of the
+            gate to what was handed in after it, which is durable no sooner.
+
+        Raises:
+            ClosedError: The world is not open.
+        """
+        return look(self._open.kernel)
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Name the kinds that an agent may use; None is all. Nobody has none.

@@ -18,6 +18,7 @@ from placet.runtime.described import describe
 from placet.runtime.facade import Orchestrator
 from placet.runtime.guests import ROUTES, Guest, GuestBroken, guests
 from placet.runtime.http_api import agents, batches, health, problems, reading, stream
+from placet.runtime.http_api.direct import AnswerDirectly
 from placet.runtime.http_api.door import HttpDoor
 from placet.runtime.http_api.head import HeadAsGet
 from placet.runtime.http_api.openapi import build_document
@@ -66,15 +67,18 @@ def build_app(
     app.state.kinds = cache(
         lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
     )
-    _wrap(app, serve)
-    parts = [batches.direct, batches.router, agents.router, reading.router, stream.router]
+    hot = [batches.direct]
+    parts = [batches.router, agents.router, reading.router, stream.router]
     names = [one.name for one in domains]
     if names in ([_DESIGN], [_DESIGN, _SESSION]):
         from placet.runtime.http_api import designs  # noqa: PLC0415  # who serves none needs none
 
         app.state.schemas = designs.set_up(door.worlds, domains)
-        parts = [designs.direct, *parts, designs.router]  # a request is compared with each in turn
-    for part in parts:
+        hot.append(designs.direct)
+        parts.append(designs.router)
+    app.add_middleware(AnswerDirectly, routers=hot, prefix=_PREFIX)  # within all others
+    _wrap(app, serve)
+    for part in (*hot, *parts):
         app.include_router(part, prefix=_PREFIX)
     for guest in guests(ROUTES).values():
         _add_guest(app, guest)

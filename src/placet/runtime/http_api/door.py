@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Final
 
 from fastapi import Query, Request
-from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.requests import HTTPConnection
 
 from placet.kernel.gate.plain import shown
 from placet.kernel.kernel import Kernel
@@ -134,17 +134,21 @@ class HttpDoor:
         size = 0
         try:
             async with asyncio.timeout(self.limits.body_seconds_max):
-                async for chunk in request.stream():
+                is_at_end = False
+                while not is_at_end:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem("body_late", "the body ended before its end")
+                    chunk = message.get("body", b"")
                     size += len(chunk)
                     if size > bytes_max:
                         raise _too_large(bytes_max)
                     chunks.append(chunk)
+                    is_at_end = not message.get("more_body", False)
         except TimeoutError:
             raise Problem(
                 "body_late", f"the body took longer than {self.limits.body_seconds_max} s"
             ) from None
-        except ClientDisconnect:
-            raise Problem("body_late", "the body ended before its end") from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def document(

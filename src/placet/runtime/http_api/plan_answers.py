@@ -70,10 +70,10 @@ class Desk(NamedTuple):
         A trial registers nobody, and tells what was there before.
         """
         paths = [action.path for action in plan.actions] if dry_run else ()
-        now = await self._look(paths)
+        now = self._look(paths)
         if now.is_agent_new and not dry_run:
             await self.enter()
-            now = await self._look(paths)
+            now = self._look(paths)
         batch = batch_of(plan, self.agent_id, context_seq=now.seq, intent=intent, dry_run=dry_run)
         if now.is_agent_new and dry_run:
             verdict = await self._decided_on_a_copy(batch)
@@ -94,8 +94,12 @@ class Desk(NamedTuple):
             body |= {"dry_run": True, "diff": result.diff()}
         return Response(to_json(body), media_type="application/json")
 
-    async def _look(self, paths: Sequence[str | None]) -> "_Now":
-        return await self.world.read(lambda kernel: _now(kernel, paths, self.agent_id))
+    def _look(self, paths: Sequence[str | None]) -> "_Now":
+        """Look without a turn of the world's, a tenth of what a plan costs.
+
+        What is seen is told with the plan's verdict, and that is not given before it is durable.
+        """
+        return self.world.glance(lambda kernel: _now(kernel, paths, self.agent_id))
 
     async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
         """Have a batch decided where its agent is registered, which in the world it is not yet."""
