@@ -42,6 +42,21 @@ async def test_who_is_not_named_is_whose_the_session_is() -> None:
         assert (await Session.open(world=world, session="b")).agent_id == "agent"
 
 
+async def test_the_mode_that_is_not_said_is_that_of_the_latest_turn() -> None:
+    async with opened() as world:
+        fresh = await Session.open(world=world, session="a")
+        assert fresh.mode == "assisted"
+        fresh.mode = "interactive"
+        await fresh.say("/till.put amount=1")
+        assert (await Session.open(world=world, session="a")).mode == "interactive"
+        told = await Session.open(world=world, session="a", mode="autonomous")
+        assert told.mode == "autonomous"
+        assert (await Session.open(world=world, session="a")).mode == "interactive"
+        await told.say("/till.put amount=1")
+        assert (await Session.open(world=world, session="a")).mode == "autonomous"
+        assert (await Session.open(world=world, session="b")).mode == "assisted"
+
+
 async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> None:
     told: list[Context] = []
 

@@ -14,7 +14,9 @@ from placet.domains.session import (
     SESSION_CHARS_MAX,
     Sessions,
     other_agent,
+    turn_id,
 )
+from placet.domains.session.vocabulary import TURNS
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
@@ -23,6 +25,9 @@ from placet.schemas.identity import is_identity
 
 AGENT: Final = "agent"
 """In whose name is proposed where nobody says."""
+
+MODE: Final = "assisted"
+"""The mode of a new session, where nobody says."""
 
 
 class WorldWanted(NamedTuple):
@@ -62,7 +67,8 @@ class Opening(Generic[S]):
         session: Its name.
         agent: In whose name the adapter proposes; None is whose the session is.
         permissions: Kinds that the agent may use; None is all but the session's own.
-        start: Makes the session of an open world and its two voices.
+        mode: How much the agent may do by itself; None is as in the session's latest turn.
+        start: Makes the session of an open world, its two voices, and its mode.
     """
 
     def __init__(
@@ -71,12 +77,14 @@ class Opening(Generic[S]):
         session: str,
         agent: str | None,
         permissions: Iterable[str] | None,
-        start: Callable[[World, Handle, Handle, ModelCalls], S],
+        mode: str | None,
+        start: Callable[[World, Handle, Handle, ModelCalls, str], S],
     ) -> None:
         self._wanted = wanted
         self._name = session
         self._agent = agent
         self._permissions = permissions
+        self._mode = mode
         self._start = start
         self._session: S | None = None
 
@@ -109,7 +117,8 @@ class Opening(Generic[S]):
                 )
             agent = await self._registered(world, await agent_of(world, self._name, self._agent))
             voice = await world.register_agent(CLERK, permissions=KINDS)
-            session = self._start(world, agent, voice, await ModelCalls.of(world))
+            mode = self._mode or await _latest_mode(world, self._name)
+            session = self._start(world, agent, voice, await ModelCalls.of(world), mode)
             await session.tidy()
             session.closing = closing.pop_all()
         return session
@@ -163,6 +172,16 @@ async def agent_of(world: World, session: str, agent: str | None) -> str:
         message = other_agent(session, owner, str(agent))
         raise SessionError(message, code="session.agent_other")
     return owner
+
+
+async def _latest_mode(world: World, session: str) -> str:
+    """Say in which mode a session goes on where nobody does; a new one begins in the default."""
+    row = await row_of(world, session)
+    if row is None:
+        return MODE
+    latest = turn_id(session, row["turns"])
+    mode: str = (await world.entities(TURNS, [latest]))[latest]["mode"]
+    return mode
 
 
 def _made(wanted: WorldWanted) -> Orchestrator:

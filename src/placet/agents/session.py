@@ -93,7 +93,7 @@ class Session(Resolving):
         cls,
         *,
         domain: "str | Domain | Sequence[Domain] | None" = None,
-        mode: ModeName = "assisted",
+        mode: ModeName | None = None,
         adapter: object = None,
         world: World | None = None,
         store: str = "memory://",
@@ -107,7 +107,8 @@ class Session(Resolving):
 
         Args:
             domain: Of a world that is opened for it; a name, one, or several.
-            mode: How much the agent may do by itself.
+            mode: How much the agent may do by itself; None is as in the session's latest turn,
+                `assisted` in a new one.
             adapter: What proposes: an adapter, an `AgentAdapter`, or a function of a context.
             world: An open world to talk in, instead of `domain` and `store`. It must have the
                 domain `session` (`placet.domains.session.Sessions`) besides its own.
@@ -132,20 +133,23 @@ class Session(Resolving):
 
         session_name(session)
 
-        def start(opened: World, proposer: Handle, voice: Handle, calls: ModelCalls) -> Session:
+        def start(
+            opened: World, proposer: Handle, voice: Handle, calls: ModelCalls, as_mode: str
+        ) -> Session:
             return cls(
                 session,
                 opened,
                 proposer,
                 voice,
                 calls,
-                mode=mode,
+                mode=as_mode,
                 adapter=adapter,
                 limits=limits or AgentLimits(),
                 policy=policy,
             )
 
-        return Opening(WorldWanted(world, domain, store), session, agent, permissions, start)
+        wanted = WorldWanted(world, domain, store)
+        return Opening(wanted, session, agent, permissions, mode, start)
 
     async def close(self) -> None:
         """Let nothing more be said here, stop the turn that is held, close what was opened for it.

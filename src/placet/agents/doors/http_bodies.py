@@ -27,13 +27,12 @@ def name_of(value: Json) -> str:
 
 
 def mode_of(value: Json) -> str:
-    """Read how much the agent may do by itself; None is the default."""
-    mode = "assisted" if value is None else value
-    if not isinstance(mode, str) or mode not in MODES:
+    """Read how much the agent may do by itself."""
+    if not isinstance(value, str) or value not in MODES:
         raise Problem(
-            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {mode!r:.80}"
+            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {shown(value)}"
         )
-    return mode
+    return value
 
 
 def people_of(value: Json, agent: str) -> dict[str, str]:

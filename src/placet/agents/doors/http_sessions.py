@@ -93,14 +93,16 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
 async def open_session(world: str, request: Request) -> Response:
     """Open a session in which an agent proposes; the operator's. One of its name goes on.
 
-    Its turns and holds are in the log. Mode, proposer and people are not: they are said each time.
+    Its turns and holds are in the log, and each turn's mode, in which it goes on where none is
+    said. Proposer and people are not: they are said each time.
     """
     door = door_of(request)
     door.operator(request)
     asked = door.world(world)
     fields = frozenset({"session", "agent", "mode", "proposer", "people"})
     given = await door.document(request, fields=fields, is_optional=True)
-    name, mode = name_of(given.get("session", "main")), mode_of(given.get("mode"))
+    name = name_of(given.get("session", "main"))
+    mode = mode_of(given["mode"]) if given.get("mode") is not None else None
     agent = await _agent_of(asked, name, given.get("agent"))
     people = people_of(given.get("people", {}), agent)
     who = given.get("proposer", "scripted")
