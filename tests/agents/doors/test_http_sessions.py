@@ -76,6 +76,19 @@ async def test_a_message_is_answered_by_its_turn():
         assert [one["outcome"] for one in looked["turns"]] == ["applied"]
 
 
+async def test_a_session_that_is_opened_again_goes_on_in_its_mode():
+    async with talking(mode="interactive") as talk:
+        await talk.say("/till.put amount=5")
+        for mode, expected in [(None, "interactive"), ("autonomous", "autonomous")]:
+            assert (await talk.served.ask("DELETE", MAIN)).status_code == 204
+            body = {"people": {"bob": ""}, "mode": mode}
+            again = await talk.served.post("sessions", body)
+            assert (again.status_code, again.json()["mode"]) == (201, expected)
+        for wrong in (None, "wild", 1):
+            answer = await talk.served.ask("PUT", f"{MAIN}/mode", {"mode": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
 @pytest.mark.parametrize(
     ("message", "status", "stop"),
     [
@@ -198,6 +211,12 @@ async def test_a_session_that_cannot_be_opened_is_a_problem(body, status):
         answer = await talk.served.post("sessions", {"session": "two", **body})
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_wrong_method_is_told_both_of_a_session():
+    async with talking() as talk:
+        answer = await talk.served.ask("PUT", MAIN, {})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD")
 
 
 async def test_sessions_and_modes_are_the_operators():

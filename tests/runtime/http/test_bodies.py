@@ -66,6 +66,18 @@ async def test_head_is_get_without_its_body(path):
         assert (await served.ask("HEAD", "batches")).status_code == 405
 
 
+@pytest.mark.parametrize("path", [f"{WORLD}/agents/alice", "/healthz", f"{WORLD}/batches"])
+async def test_a_wrong_method_is_told_every_method_of_its_path(path):
+    async with serving() as served:
+        template = path.replace("world/", "{world}/").replace("alice", "{agent_id}")
+        paths = (await served.get("/openapi.json")).json()["paths"]
+        declared = {method.upper() for method in paths[template]}
+        answer = await served.ask("PATCH", path)
+        told = answer.headers["allow"].split(", ")
+        assert (answer.status_code, told) == (405, sorted(told))
+        assert set(told) == declared | ({"HEAD"} if "GET" in declared else set())
+
+
 async def test_a_length_that_lies_is_not_believed():
     async with serving(limits={"body_bytes_max": 1_000}) as served:
         answer = await served.post(

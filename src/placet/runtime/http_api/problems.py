@@ -1,13 +1,14 @@
 """What is no verdict: problem documents (RFC 9457), one table of them."""
 
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
+from http import HTTPMethod, HTTPStatus
 from typing import Final
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.websockets import WebSocket
 
 from placet.runtime.http_api.request_id import HEADER, KEY
@@ -124,11 +125,30 @@ async def on_placet_error(_request: Request, error: Exception) -> Response:
     return problem_of(error).response()
 
 
-async def on_http_error(_request: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer what the framework raised: no such route, no such method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
     code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
-    return _document(error.status_code, code, str(error.detail), error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request))
+    return _document(error.status_code, code, str(error.detail), headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Name every method that the path of a request has; the framework knows those of one route."""
+    place = {key: request.scope[key] for key in ("type", "path") if key in request.scope}
+    place |= {"root_path": request.scope.get("root_path", ""), "headers": []}
+    routes = request.app.routes
+    found = {
+        method
+        for method in HTTPMethod
+        for route in routes
+        if route.matches({**place, "method": method.value})[0] is Match.FULL
+    }
+    if HTTPMethod.GET in found:
+        found.add(HTTPMethod.HEAD)
+    return sorted(found)
 
 
 async def on_invalid(_request: Request, error: Exception) -> Response:
