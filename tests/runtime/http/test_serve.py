@@ -41,6 +41,16 @@ def test_a_world_is_served_until_a_signal_and_what_it_took_is_in_the_log(tmp_pat
     assert run_process("verify", "town.db", folder=tmp_path).code == 0
 
 
+def test_it_is_served_by_the_event_loop_of_python_where_there_is_no_other(tmp_path, monkeypatch):
+    (tmp_path / "uvloop.py").write_text("raise ModuleNotFoundError", "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with running(tmp_path) as server:
+        assert server.client.get("/readyz").status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+    assert (outcome.code, outcome.err) == (143, "")
+
+
 @pytest.mark.slow
 def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
     arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=3")

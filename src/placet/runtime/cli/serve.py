@@ -82,7 +82,7 @@ def _app_of(settings: Settings) -> "FastAPI":
 def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
     """Listen, say where, and serve until a signal, whose number it gives."""
     # After `create_app`, which says it better when the extra is missing.
-    from placet.runtime.http_api.server import listen, run_server, url_of  # noqa: PLC0415
+    from placet.runtime.http_api.server import listen, loop_factory, run_server, url_of  # noqa: PLC0415
 
     listening = listen(settings.serve, at_once=not settings.world.standby)
     url = url_of(listening)
@@ -91,8 +91,8 @@ def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
         _tell(settings, url, app.state.operator_token, as_json=as_json)
 
     calm_collector()
-    with listening:
-        return asyncio.run(run_server(app, settings.serve, listening, tell))
+    with listening, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run_server(app, settings.serve, listening, tell))
 
 
 def _credentials(serve: ServeConfig) -> Credentials | None:

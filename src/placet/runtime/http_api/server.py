@@ -117,6 +117,18 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Give what makes the faster event loop; None, which is asyncio's own, where there is none.
+
+    It writes an answer's head and body in one call, and takes 5 % less of the processor for a plan.
+    """
+    try:
+        import uvloop  # noqa: PLC0415  # there is none for Windows
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
 async def run_server(
     app: FastAPI, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
 ) -> int | None:
