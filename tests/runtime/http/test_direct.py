@@ -146,6 +146,8 @@ async def test_a_mounted_application_answers_below_its_path():
     app.add_exception_handler(Problem, said_of_a_problem)
     whole.mount("/below", app)
     assert (await seen_by(whole, "/below/in/problem")).text == "handled Problem"
+    whole.mount("/in", app)
+    assert (await seen_by(whole, "/in/in/problem")).text == "handled Problem"
     assert (await seen_by(whole, "/in/problem")).status_code == 404
 
 
