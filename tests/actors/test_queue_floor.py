@@ -151,6 +151,21 @@ def test_a_priority_that_the_agent_may_not_have_gets_no_kept_place():
     assert desk.count["checked"] == checked + 1  # what it may have is known by then
 
 
+def test_what_was_looked_at_is_taken_for_no_other_batch():
+    desk = floored()
+    while len(desk.queue) < OPEN_TO_ALL:
+        desk.post(f"agent_{len(desk.queue)}", 0)
+    queue, load = desk.queue, desk.queue._kept
+    high, low = [{"priority": 100}], [{"priority": 0}]
+    assert queue.is_beneath is not None
+    assert not queue.is_beneath(high, "late")
+    assert queue.turn_away(load, low, "late") is load
+    assert not queue.is_beneath(high, "late")
+    assert queue.turn_away(load, high, "late") is None
+    high[0]["priority"] = 0  # and is offered again
+    assert queue.turn_away(load, high, "late") is load
+
+
 def test_a_kept_place_is_for_nobody_beyond_its_share():
     desk = floored()
     signals = [desk.post("greedy", 80) for _ in range(PLACES)]

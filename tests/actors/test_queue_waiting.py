@@ -91,18 +91,39 @@ async def test_a_deadline_that_comes_later_and_ends_sooner_rings_first():
         assert line_of(world) == EMPTY
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@in_virtual_time
+async def test_who_names_no_deadline_is_answered_in_its_time_among_those_who_do(order):
+    waits = (None, 1.0, 2.0)
+    async with waiting_world(limits={"line_ms_max": 1_500}) as world:
+        await world.actor.pause()
+        fill(world)
+        answers = {n: post(world, f"r{n}", valid_for_s=waits[n]) for n in order}
+        for seconds, done in (
+            (0.99, set()),
+            (0.02, {1}),
+            (0.48, {1}),
+            (0.02, {0, 1}),
+            (1.0, {*order}),
+        ):
+            await asyncio.sleep(seconds)
+            assert {n for n, answer in answers.items() if answer.done()} == done
+        assert line_of(world) == EMPTY
+
+
 @in_virtual_time
 async def test_deadlines_of_those_that_left_are_cleared_away():
-    async with waiting_world() as world:
-        await world.actor.pause()
-        fill(world, 3)
-        for number in range(500):
-            post(world, f"r{number}").cancel()
-            await turns(1)
-        queue: Any = world.actor._mailbox
-        assert line_of(world)[0] == 1
-        assert len(queue._deadlines) < 100
-        assert len(queue._line._next) < 100
+    for valid_for_s in (None, 9.0):
+        async with waiting_world() as world:
+            await world.actor.pause()
+            fill(world, 3)
+            for number in range(500):
+                post(world, f"r{number}", valid_for_s=valid_for_s).cancel()
+                await turns(1)
+            queue: Any = world.actor._mailbox
+            assert line_of(world)[0] == 1
+            assert len(queue._deadlines) + len(queue._patient) < 100
+            assert len(queue._line._next) < 100
 
 
 @in_virtual_time
@@ -140,13 +161,19 @@ async def test_an_empty_queue_lets_in_when_the_lag_is_over_by_one_timer():
 async def test_time_in_the_line_is_not_held_against_the_queue():
     """Else each batch from a long line would be over the age's limit, and let in only one."""
     clock = HandClock(1)
-    limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 20}
+    limits = {"mailbox_age_ms_max": 100, "mailbox_batches_max": 20, "group_batches_max": 5}
     async with waiting_world(time=clock, limits=limits) as world:
         await world.actor.pause()
         answers = fill(world, 60)
         clock.forward(SECOND_NS)
         await world.actor.resume()
-        await turns(8)
+        while sum(answer.done() for answer in answers) < 30:
+            await turns(1)
+        oldest = world.actor._mailbox.oldest
+        assert oldest is not None
+        assert (oldest.since_ns, oldest.queued_ns) == (1, clock.monotonic_ns())
+        assert len(world.actor._mailbox) == 20  # as many came in as were taken
+        await turns(20)
         assert all(answer.done() for answer in answers)
 
 

@@ -93,6 +93,7 @@ class SheddingQueue(BatchQueue):
         "_groups",
         "_intents_max",
         "_kept",
+        "_looked_at",
         "_losers",
         "_lowest_first",
         "_on_shed",
@@ -118,6 +119,7 @@ class SheddingQueue(BatchQueue):
         self._ranks: dict[int, Rank] = {}
         self._lowest_first: list[int] = []
         self._floor = _Floor()
+        self._looked_at: tuple[object, int] | None = None  # by `is_beneath`, just before
         open_to_all = self._count_max - min(self._group, self._count_max // _KEPT_PART)
         self._kept = Load(
             RefusalCode.QUEUE_FULL,
@@ -143,7 +145,11 @@ class SheddingQueue(BatchQueue):
         since = self._groups if lost_at is None else lost_at
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._floor.rank - self._groups - 1 + since
-        claim = _claim(raw, self._intents_max)
+        looked_at, self._looked_at = self._looked_at, None
+        if looked_at is not None and looked_at[0] is raw:
+            claim = looked_at[1]
+        else:
+            claim = _claim(raw, self._intents_max)
         if claim > floor:
             is_kept = load is self._kept
             needed = floor if is_kept else self._needed(floor, since, owner)
@@ -188,6 +194,7 @@ class SheddingQueue(BatchQueue):
     ) -> list[Waiting]:
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
         waiting = len(self)
+        self._looked_at = None
         taken = super().take(count_max, enough)
         losers = self._losers
         if losers:
@@ -211,7 +218,9 @@ class SheddingQueue(BatchQueue):
         if since is None and (since := losers.since(submitter)) is None:
             since = groups
         floor = self._floor.rank - groups - 1 + since
-        if submitter == OPERATOR or _claim(raw, self._intents_max) > floor:
+        claim = _claim(raw, self._intents_max)
+        if submitter == OPERATOR or claim > floor:
+            self._looked_at = raw, claim
             return False
         if since == groups:
             losers.note(submitter, groups)

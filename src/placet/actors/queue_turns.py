@@ -63,9 +63,14 @@ class Turns:
             del lanes[heappop(turns)[2]]
         return next(iter(lanes[turns[0][2]].batches))
 
-    def pop(self) -> Waiting:
-        """Remove the batch whose turn it is."""
-        waiting = self.peek()
+    def pop(self, waiting: Waiting | None = None) -> Waiting:
+        """Remove the batch whose turn it is.
+
+        Args:
+            waiting: That batch, where `peek` has just given it.
+        """
+        if waiting is None:
+            waiting = self.peek()
         self._now, _, owner = self._next[0]
         self._remove(owner, waiting)
         self._order += 1

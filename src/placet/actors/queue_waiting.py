@@ -10,9 +10,10 @@ or timed out, leaves nothing behind and hands its turn on.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from placet.actors.door import Load, timed_out
 from placet.actors.mailbox import MailboxFull
@@ -25,6 +26,8 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
+
+_Deadline: TypeAlias = "tuple[float, int, asyncio.Future[Any]]"
 
 _GONE_MAX: Final = 64
 _MS_NS = 1_000_000
@@ -44,6 +47,7 @@ class WaitingQueue(BatchQueue):
 
     __slots__ = (
         "_bell",
+        "_bell_at",
         "_clock",
         "_deadlines",
         "_full",
@@ -51,6 +55,8 @@ class WaitingQueue(BatchQueue):
         "_limits",
         "_line",
         "_line_bytes",
+        "_monotonic_ns",
+        "_patient",
         "_places",
         "_refuse",
         "_timer",
@@ -66,14 +72,18 @@ class WaitingQueue(BatchQueue):
         super().__init__(limits)
         self._limits = limits
         self._clock = clock
+        self._monotonic_ns = clock.monotonic_ns
         self._judge = judge
         self._refuse = refuse
         self._line = Turns()
         self._places: dict[asyncio.Future[Any], Waiting] = {}
         self._line_bytes = 0
-        # By `_time`, earliest first; those that have left are passed over.
-        self._deadlines: list[tuple[float, int, asyncio.Future[Any]]] = []
+        # By `_time`, earliest first; those that have left are passed over. Who names no deadline
+        # has as long as everybody else who names none, so those need no sorting.
+        self._patient: deque[_Deadline] = deque()
+        self._deadlines: list[_Deadline] = []
         self._bell: asyncio.TimerHandle | None = None
+        self._bell_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         places = limits.line_batches_max
         self._full = Load(RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True)
@@ -107,7 +117,8 @@ class WaitingQueue(BatchQueue):
         self._places[waiting.reply] = waiting
         waiting.reply.add_done_callback(self._withdrawn)
         self._set_deadline(waiting)
-        self._look_again(load)
+        if not len(self):
+            self._look_again(load)
         return None
 
     def post_nowait(self, message: Waiting, size: int = 0) -> int:
@@ -139,25 +150,25 @@ class WaitingQueue(BatchQueue):
 
     def let_in(self) -> None:
         """Let in whose turn it is, and the next, as long as nothing stands against it."""
-        line, is_judged = self._line, False
+        line, post, now_ns = self._line, super().post_nowait, 0
         while self._places:
             waiting = line.peek()
             if waiting.reply.done():  # withdrawn a moment ago
                 line.discard(waiting)
                 self._forget(waiting)
                 continue
-            if not is_judged:  # once: within this moment only room is used up
-                load, is_judged = self._judge(self, waiting.batch.submitter), True
+            if not now_ns:  # judged once: within this moment only room is used up
+                load, now_ns = self._judge(self, waiting.batch.submitter), self._monotonic_ns()
                 if load is not None:
                     self._look_again(load)
                     return
             try:
-                super().post_nowait(waiting, len(waiting.batch.encoded))
+                post(waiting, len(waiting.batch.encoded))
             except MailboxFull:  # it will be asked again when something is taken
                 return
-            line.pop()
+            line.pop(waiting)
             self._forget(waiting)
-            waiting.queued_ns = self._clock.monotonic_ns()
+            waiting.queued_ns = now_ns
 
     @property
     def in_line(self) -> int:
@@ -191,15 +202,24 @@ class WaitingQueue(BatchQueue):
         return asyncio.get_running_loop().time()
 
     def _set_deadline(self, waiting: Waiting) -> None:
-        deadlines = self._deadlines
-        if len(deadlines) > 2 * len(self._places) + _GONE_MAX:
-            deadlines = [one for one in deadlines if one[2] in self._places]
-            heapify(deadlines)
-            self._deadlines = deadlines
         ends = self._time() + self._patience_ns(waiting) / SECOND_NS
-        heappush(deadlines, (ends, waiting.number, waiting.reply))
-        if self._bell is None or deadlines[0][2] is waiting.reply:
+        deadline = ends, waiting.number, waiting.reply
+        if waiting.batch.valid_for_ns is None:
+            self._patient.append(deadline)
+        else:
+            heappush(self._deadlines, deadline)
+        if len(self._patient) + len(self._deadlines) > 2 * len(self._places) + _GONE_MAX:
+            self._clear_away()
+        if self._bell is None or ends < self._bell_at:
+            self._bell_at = ends
             self._ring_at(ends)
+
+    def _clear_away(self) -> None:
+        """Forget the deadlines of those that have left; as few times as many leave."""
+        places = self._places
+        self._patient = deque(one for one in self._patient if one[2] in places)
+        self._deadlines = [one for one in self._deadlines if one[2] in places]
+        heapify(self._deadlines)
 
     def _ring_at(self, ends: float) -> None:
         if self._bell is not None:
@@ -209,17 +229,22 @@ class WaitingQueue(BatchQueue):
     def _expire_due(self, now: float) -> None:
         """Answer those whose deadline has come, and set the bell for the next."""
         self._bell = None
-        deadlines, places = self._deadlines, self._places
+        deadlines, patient, places = self._deadlines, self._patient, self._places
         now = max(now, self._time())
         while deadlines and (deadlines[0][0] <= now or deadlines[0][2] not in places):
-            reply = heappop(deadlines)[2]
-            if reply in places:
-                self._expire(places[reply])
-        if deadlines:
-            self._ring_at(deadlines[0][0])
+            self._expire(heappop(deadlines)[2])
+        while patient and (patient[0][0] <= now or patient[0][2] not in places):
+            self._expire(patient.popleft()[2])
+        ends = [queue[0][0] for queue in (deadlines, patient) if queue]
+        if ends:
+            self._bell_at = min(ends)
+            self._ring_at(self._bell_at)
         self.let_in()
 
-    def _expire(self, waiting: Waiting) -> None:
+    def _expire(self, reply: "asyncio.Future[Any]") -> None:
+        waiting = self._places.get(reply)
+        if waiting is None:
+            return
         self._line.discard(waiting)
         self._forget(waiting)
         if not waiting.reply.done():  # else withdrawn in the same moment
@@ -243,6 +268,7 @@ class WaitingQueue(BatchQueue):
         self._line_bytes -= len(waiting.batch.encoded)
         if not self._places:
             self._deadlines.clear()
+            self._patient.clear()
             for timer in (self._timer, self._bell):
                 if timer is not None:
                     timer.cancel()
