@@ -100,7 +100,8 @@ def decided() -> tuple[Kernel, list[bytes], Verdict, list[Effect]]:
     records: list[bytes] = []
     kernel = tower(records)
     decision = kernel.decide_checked([checked(kernel)], now_ns=1_000)
-    return kernel, records, decision.answers[0].verdict, decision.effects
+    ((_, verdict),) = decision.answers
+    return kernel, records, verdict, decision.effects
 
 
 def test_1_at_the_door_it_is_validated_and_encoded_once():

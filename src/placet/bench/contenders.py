@@ -155,9 +155,9 @@ class KernelAlone(Contender):
 
 
 def _decide(kernel: Kernel, group: list[CheckedBatch]) -> None:
-    for answer in kernel.decide_checked(group, time.monotonic_ns()).answers:
-        if not answer.verdict.admitted:
-            raise UnexpectedRefusalError(answer.verdict)
+    for _, verdict in kernel.decide_checked(group, time.monotonic_ns()).answers:
+        if not verdict.admitted:
+            raise UnexpectedRefusalError(verdict)
 
 
 class WholeWorld(Contender):

@@ -1,7 +1,6 @@
 """The decision on one batch: ask the stages in order, then make the answer final."""
 
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from placet.kernel.apply import Applier
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
@@ -14,16 +13,8 @@ from placet.schemas.verdict import Verdict
 
 _agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
 
-
-class Answer(NamedTuple):
-    """A batch and what became of it."""
-
-    batch: CheckedBatch
-    verdict: Verdict
-
-
-make_answer: Final = partial(tuple.__new__, Answer)
-"""Make an `Answer` of such a pair, in a third of what the class itself takes."""
+Answer: TypeAlias = tuple[CheckedBatch, Verdict]
+"""A batch and what became of it."""
 
 
 class Decision(NamedTuple):

@@ -15,7 +15,7 @@ from placet.kernel import snapshot as snapshots
 from placet.kernel.amending import Amends
 from placet.kernel.apply import Applier
 from placet.kernel.control import Control, permitted_kinds
-from placet.kernel.decide import Answer, Decision, decide_batch, make_answer
+from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
@@ -232,7 +232,7 @@ class Kernel(KeepsOutbox, Amends):
         written = self._journal.count
         rules = self._rules
         answers = [
-            make_answer((batch, decide_batch(batch, context, rules, applier)))
+            (batch, decide_batch(batch, context, rules, applier))
             for batch in in_order(batches, ledger, self.config.seed, context.now_ns)
         ]
         if self._journal.count != written:  # else not even the time is remembered

@@ -26,9 +26,10 @@ def in_order(
     if len(batches) <= 1:
         return batches
     salt = mix64(seed, ledger.seq)
-    keys = [_key(batch, place, salt, ledger, now_ns) for place, batch in enumerate(batches)]
+    keys: list[_Key] = []
     names: list[str] = []
-    for batch in batches:
+    for place, batch in enumerate(batches):
+        keys.append(_key(batch, place, salt, ledger, now_ns))
         names += batch.agents
     if len(set(names)) == len(names):  # each agent waits for its answer: nobody is behind anybody
         return [batches[key[-1]] for key in sorted(keys)]

@@ -60,8 +60,8 @@ class Transaction(Draft):
         self._position = position
         self.seq = seq
         self.agent_id = agent_id
-        if not (self._collection_undo or self._claims_undo or self.effects):
-            return (len(self._undo), 0, 0, 0)
+        if not (self._undo or self._collection_undo or self._claims_undo or self.effects):
+            return START
         return (
             len(self._undo),
             len(self._collection_undo),
