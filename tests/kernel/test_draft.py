@@ -115,13 +115,16 @@ def test_changes_name_each_thing_once_with_all_that_is_new(draft):
 
 
 def test_changes_told_before_are_not_told_again_once_there_are_others(draft):
-    assert draft.changes().entities
+    assert draft.changed()
     draft.open_batch()
     assert draft.changes() == NO_CHANGES
     mark = draft.begin(0, 10, "bob")
     draft.put("c", "e", "f", 5)
+    assert [change.fields for change in draft.changes().entities] == [{"f": 5}]
+    assert draft.changed() == [("c", "e")]
     assert draft.changes() is draft.changes()
     draft.put("c", "e", "f", 6)
+    assert draft.changed() == [("c", "e")]
     assert [change.fields for change in draft.changes().entities] == [{"f": 6}]
     draft.undo(mark)
     draft.put("c", "e", "g", 7)

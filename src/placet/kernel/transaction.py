@@ -35,7 +35,7 @@ class Transaction(Draft):
         self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
     ) -> None:
         super().__init__(state, seed, executors)
-        self._summed: tuple[int, Changes] = (0, NO_CHANGES)
+        self._summed: tuple[int, Changes] | None = None
 
     def open_group(self, now_ns: int) -> None:
         """Begin a group of batches: claims hold from here to the next group."""
@@ -46,7 +46,8 @@ class Transaction(Draft):
     def open_batch(self) -> None:
         """Begin a batch: what was done so far can no longer be undone."""
         self._undo.clear()
-        self._summed = (0, NO_CHANGES)
+        if self._summed is not None:
+            self._summed = None
         if self._collection_undo:
             self._collection_undo.clear()
         if self._claims_undo:
@@ -72,7 +73,7 @@ class Transaction(Draft):
     def undo(self, mark: Mark = START) -> None:
         """Take back everything since a mark, newest first."""
         undo_to, collections_to, claims_to, effects_to = mark
-        self._summed = (0, NO_CHANGES)
+        self._summed = None
         while len(self._undo) > undo_to:
             self._undo_one(self._undo.pop())
         while len(self._collection_undo) > collections_to:
@@ -87,39 +88,38 @@ class Transaction(Draft):
         Args:
             watched: Leave out all but these.
         """
-        entities = self.changes().entities
+        changes = self.changes()
+        self._summed = len(self._undo), changes
         if watched is None:
-            return [_REF((change.collection, change.entity)) for change in entities]
+            return [_REF((change.collection, change.entity)) for change in changes.entities]
         return [
             _REF((change.collection, change.entity))
-            for change in entities
+            for change in changes.entities
             if change.entity in watched and change.collection in watched[change.entity]
         ]
 
     def changes(self) -> Changes:
-        """Sum up what the batch did, for the record. O(what it touched), and once: it is kept."""
-        count, changes = self._summed
-        if count != len(self._undo):  # nothing is written without a note of how to undo it
-            changes = self._changes_of_lives() if self._collection_undo else self._changes_of_puts()
-            self._summed = (len(self._undo), changes)
-        return changes
-
-    def _changes_of_puts(self) -> Changes:
-        if len(self._undo) == 1:  # as when an agent makes one step
-            collection, entity, field, _, row, _, _, _ = self._undo[0]
+        """Sum up what the batch did, for the record. O(what it touched)."""
+        summed, undo = self._summed, self._undo
+        if summed is not None and summed[0] == len(undo):  # nothing is written past that list
+            return summed[1]
+        if self._collection_undo:
+            return self._changes_of_lives()
+        if len(undo) == 1:  # as when an agent makes one step
+            collection, entity, field, _, row, _, _, _ = undo[0]
             fields = {field: row.fields[field]}
             step = EntityChange(collection, entity, fields, False, row.seq, row.by, row.foreign_seq)
             return Changes([step])
         changes: list[EntityChange] = []
         values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
-        for collection, entity, field, _, row, _, _, _ in self._undo:
+        for collection, entity, field, _, row, _, _, _ in undo:
             if row in values:
                 values[row][field] = row.fields[field]
                 continue
             values[row] = fields = {field: row.fields[field]}
             seq, by, foreign_seq = row.seq, row.by, row.foreign_seq
             changes.append(EntityChange(collection, entity, fields, False, seq, by, foreign_seq))
-        return Changes(changes)
+        return Changes(changes) if changes else NO_CHANGES
 
     def _changes_of_lives(self) -> Changes:
         """Sum up a batch that created or deleted something, too."""
