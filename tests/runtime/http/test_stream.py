@@ -8,7 +8,7 @@ import pytest
 
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
-from tests.actors.virtual_time import in_virtual_time, turns
+from tests.actors.virtual_time import in_virtual_time, turns, until
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
 from tests.runtime.http.served import WORLD, Socket, serving
@@ -100,6 +100,25 @@ async def test_an_agent_observes():
         assert [change["fields"] for change in delta["changes"]] == [{"count": 2}]
 
 
+@pytest.mark.parametrize(
+    "late", ["latency=0.5", "latency=0.5&latency_most=0.5", "latency=0.5&latency_per_unit=1"]
+)
+async def test_an_agent_is_shown_the_world_as_late_as_it_asks(late):
+    async with (
+        serving(Lab(), clock="stepped") as served,
+        Socket(served.app, f"{STREAM}?observe=true&{late}", "alice") as socket,
+    ):
+        assert (await socket.answer())["type"] == "websocket.accept"
+        await until(lambda: bool(served.world.statistics()["observers"]))
+        begun = served.world.seq
+        for _ in range(2):
+            await turns()
+            assert not socket.has_more()
+            await served.post("step", {"dt": 0.25})
+        first = await socket.message()
+        assert (first["kind"], first["view_seq"]) == ("snapshot", begun)
+
+
 async def test_observing_ends_where_the_agent_does():
     async with (
         serving() as served,
@@ -115,6 +134,15 @@ async def test_observing_ends_where_the_agent_does():
     [
         (f"{STREAM}?observe=true", "operator", "request_invalid"),
         (f"{STREAM}?observe=true&agent=bob", "alice", "forbidden"),
+        (f"{STREAM}?latency=1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=2&latency_most=1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=-1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=inf", "alice", "request_invalid"),
+        (
+            f"{STREAM}?observe=true&latency_most=1&latency_per_unit=1",
+            "alice",
+            "request_invalid",
+        ),
         (STREAM, None, "unauthenticated"),
         (STREAM, "nobody", "unauthenticated"),
         (f"{STREAM}?agent=alice", "bob", "forbidden"),

@@ -10,18 +10,20 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, WebSocket
+from fastapi import APIRouter, Depends, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.credentials import Principal
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.door import SUBPROTOCOL, HttpDoor, door_of
+from placet.runtime.http_api.lateness import Lateness, lateness_of
 from placet.runtime.http_api.problems import Problem, deny
 from placet.runtime.http_api.sight import Sight
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
+from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS
 
 router = APIRouter(tags=["reading"])
@@ -37,6 +39,8 @@ SeqQuery = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
 async def stream(
     world: str,
     socket: WebSocket,
+    *,
+    late: Annotated[Lateness, Depends(lateness_of)],
     since: SeqQuery = None,
     from_record: SeqQuery = None,
     agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
@@ -45,14 +49,17 @@ async def stream(
     """Send events after `since`, or from a record on; without either, a snapshot and what follows.
 
     A message is one JSON object: an event as `GET events` has it, or `{"type": "snapshot", ...}`.
-    With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world.
+    With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world,
+    or with a latency, as it saw it so long ago.
     """
     door = door_of(socket)
     try:
         who, asked = door.principal(socket), door.world(world)
         if agent is not None:
             await door.check_speaks_for(asked, who, agent)
-        sight = _sight(who, agent)
+        sight, latency = _sight(who, agent), late.model()
+        if latency is not None and not observe:
+            raise Problem("request_invalid", "a latency is of observations; say observe=true")
         if observe and sight.agent_id is None:
             raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
         if observe and sight.agent_id is not None:
@@ -67,7 +74,7 @@ async def stream(
     door.streams += 1
     try:
         one = _Stream(door, asked, socket, sight)
-        await one.run(one.observe() if observe else one.follow(since, from_record))
+        await one.run(one.observe(latency) if observe else one.follow(since, from_record))
     finally:
         door.streams -= 1
 
@@ -111,10 +118,10 @@ class _Stream:
             pass
         raise WebSocketDisconnect
 
-    async def observe(self) -> None:
+    async def observe(self, latency: Latency | None) -> None:
         """Send what the agent sees; a client that is slow is sent what is new when it takes it."""
         assert self._sight.agent_id is not None, "observations are an agent's"
-        observations = self._world.observe(self._sight.agent_id)
+        observations = self._world.observe(self._sight.agent_id, latency=latency)
         async with aclosing(observations):
             async for observation in observations:
                 await self._within(self._socket.send_text(observation.encoded.decode()))
