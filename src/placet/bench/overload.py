@@ -43,7 +43,8 @@ QUEUE_BATCHES: Final = 100
 """Places in the queue, and as many in the line before it."""
 
 _OUTSTANDING: Final = 64
-_TURNS_MIN, _TURN_SECONDS_MAX = 1, 1.0
+_TURNS_MIN, _TURN_SECONDS_MAX = 1, 0.3
+"""Loads and closed loops alternate as often as that: what else the machine does falls on both."""
 _WARM_SHARE: Final = 0.3
 """Of a trial's time, before it is counted."""
 
