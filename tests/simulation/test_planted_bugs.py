@@ -99,11 +99,11 @@ def quotas_that_are_not_restored() -> AbstractContextManager[object]:
 def a_quota_that_is_charged_by_a_refusal() -> AbstractContextManager[object]:
     refusals_of = quota._refusals
 
-    def planted(batch: Any, exceeded: Any, *rest: Any) -> Any:
-        for (agent, bucket, *_), _ in exceeded:
+    def planted(batch: Any, charges: Any, *rest: Any) -> Any:
+        for agent, bucket, *_ in charges:
             if agent is not None and agent.tats and bucket in agent.tats:
                 agent.tats[bucket] += 10**8
-        return refusals_of(batch, exceeded, *rest)
+        return refusals_of(batch, charges, *rest)
 
     return patch.object(quota, "_refusals", planted)
 
