@@ -50,7 +50,7 @@ def tell_before_append() -> None:
     def early(write: Any) -> Any:
         async def write_late(committer: Committer, commits: list[Commit]) -> None:
             for commit in commits:
-                for future, result in commit.replies:
+                for future, result in commit.answers:
                     if not (future.done() or isinstance(result, BaseException)):
                         future.set_result(result)
             await write(committer, commits)

@@ -33,7 +33,7 @@ def an_answer_before_its_commit() -> AbstractContextManager[object]:
     offer = Committer.offer
 
     def planted(self: Committer, commit: Commit) -> None:
-        for reply, result in commit.replies:
+        for reply, result in commit.answers:
             resolve(reply, result)
         offer(self, commit)
 

@@ -46,6 +46,12 @@ class Commit:
         self.effects = effects
         self.decided = decided
 
+    @property
+    def answers(self) -> list[Reply]:
+        """Everybody who waits, and what they are told."""
+        verdicts = [(waiting.reply, verdict) for waiting, verdict in self.decided]
+        return [*verdicts, *self.replies]
+
 
 class Committer:
     """Writes groups in order and releases what waited for them.
@@ -224,9 +230,7 @@ def _joined(groups: list[LogGroup]) -> LogGroup | None:
 
 def _fail(commit: Commit, error: StoreError | None) -> None:
     assert error is not None, "a commit fails once the world has"
-    for waiting, _ in commit.decided:
-        resolve(waiting.reply, error)
-    for future, _ in commit.replies:
+    for future, _ in commit.answers:
         resolve(future, error)
 
 
