@@ -282,6 +282,14 @@ def test_nothing_is_shown_before_it_is_durable():
     assert verify(log).seq == 52
 
 
+def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
+    session = GateSession(World(), MemoryEventLog())
+    ask(session, ANN)
+    assert ask(session, move(number=1))["durability"] == "memory"
+    stranger = ask(session, {**move(number=2), "agent_id": "nobody"})
+    assert (stranger["refusals"][0]["code"], stranger["durability"]) == ("agent_unknown", "none")
+
+
 def test_flood_of_tiny_lines_is_answered_in_parts(monkeypatch):
     monkeypatch.setattr("placet.runtime.cli.gate._SHOWN_BYTES_MAX", 10)
     log = Watched()

@@ -86,11 +86,6 @@ class Committer:
         self.durable_records = 0
         self.failure: StoreError | None = None
 
-    @property
-    def durability(self) -> str:
-        """The level at which the log keeps what it acknowledges."""
-        return self._log.durability
-
     def begin(self, seq: int, records: int) -> None:
         """Take over what was durable before."""
         self.durable_seq, self.durable_records = seq, records

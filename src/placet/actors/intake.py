@@ -109,15 +109,10 @@ class Intake:
         is_held = self._is_stepped and not dry_run and not _seems_prompt(raw)
         queue = self.held if is_held else self.mailbox
         load = self._load(queue, now_ns, submitter)
-        reason: Load | None
-        if self.is_draining:
-            reason = Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
-        else:
-            reason = None if load is None else queue.turn_away(load, raw, submitter)
-        if reason is not None:
-            if dry_run or _is_dry_run(raw):
-                return self._turned_away_dry(queue, reason, now_ns)
-            return self._turned_away(queue, reason, now_ns)
+        if load is not None or self.is_draining:
+            reason = self._reason(queue, load, raw, submitter)
+            if reason is not None:
+                return self._turned_away(queue, reason, now_ns, dry_run or _is_dry_run(raw))
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         refusal = self._door.attempt(submitter, now_ns)
         if refusal is not None:
@@ -218,11 +213,25 @@ class Intake:
         is_last = self.is_closed or self.is_draining
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
-    def _turned_away(self, queue: BatchQueue, load: Load, now_ns: int) -> "asyncio.Future[Verdict]":
+    def _reason(
+        self, queue: BatchQueue, load: Load | None, raw: object, submitter: str
+    ) -> Load | None:
+        """Say why a batch is refused before it is looked at; None if it may be checked."""
+        if load is None or self.is_draining:
+            return Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
+        return queue.turn_away(load, raw, submitter)
+
+    def _turned_away(
+        self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool = False
+    ) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
 
-        Under overload this is what most of the time would go into.
+        A dry run has an answer of its own.
         """
+        if is_dry_run:
+            reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+            reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
+            return reply
         told, durable_seq = self._told_last, self._committer.durable_seq
         if told is None or told.load is not load:  # most loads are made once: a look settles it
             told = self._told.get((load.signal, load.value))
@@ -244,14 +253,6 @@ class Intake:
         if load.is_for_all and self._may_tell_all:
             queue.told = told
         return told.reply
-
-    def _turned_away_dry(
-        self, queue: BatchQueue, load: Load, now_ns: int
-    ) -> "asyncio.Future[Verdict]":
-        """Refuse a dry run for a load; it has an answer of its own."""
-        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
-        return reply
 
     def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
         now_ns = waiting.since_ns

@@ -2,7 +2,7 @@
 
 Batches arrive when they arrive, answered or not (Poisson, seeded), each of them new, from a
 generator in the same process and event loop, which writes the priority into each intent as it
-offers it. Beside it one client sends a control message after another, and tells how long each took.
+offers it. Beside it one client tells how long a control message takes from when it was due.
 
 Time is CPU time of the process, which never idles: arrivals, length and rates are counted in it.
 By the wall's clock a process that is given half a core is offered ten times what it can take

@@ -224,11 +224,7 @@ class Orchestrator(
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
-        world = self._open
-        verdict = await world.actor.operate(lambda kernel: kernel.verdict_of(agent_id, req_id))
-        if verdict is not None:
-            verdict.durability = world.committer.durability
-        return verdict
+        return await self._open.actor.operate(lambda kernel: kernel.verdict_of(agent_id, req_id))
 
     # load
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
 REGISTER: Final = "register"
 _NOT_PLACING: Final = frozenset({"agent_id", "self"})
-_KEPT_NOWHERE: Final = "none"
 
 
 class GateSession:
@@ -59,18 +58,17 @@ class GateSession:
         self._records: list[bytes] = []
         self._epoch = 0
         self._lines = 0
-        self._durability = _KEPT_NOWHERE
         if log is None:
             self._kernel = Kernel(domain if isinstance(domain, Domain) else domain(Replayer()))
         else:
             self._epoch = log.open()
-            self._durability = log.durability
             recovery = recover(log)
             self._kernel = Kernel(
                 domain if isinstance(domain, Domain) else domain(recovery.past),
                 config_from(recovery.past) or KernelConfig(),
                 sink=self._records.append,
                 history=recovery.past,
+                durability=log.durability,
             )
             for sentence in recovery.skipped:
                 self._reports.warning(sentence)
@@ -134,7 +132,6 @@ class GateSession:
             return verdict_line(checked)
         decision = kernel.decide_checked([checked], self._clock.now_ns())
         verdict = next(verdict for batch, verdict in decision.answers if batch is checked)
-        verdict.durability = self._durability
         return verdict_line(verdict)
 
     def _register(self, raw: Mapping[str, Json]) -> dict[str, Json]:
