@@ -57,6 +57,15 @@ async def test_the_mode_that_is_not_said_is_that_of_the_latest_turn() -> None:
         assert (await Session.open(world=world, session="b")).mode == "assisted"
 
 
+async def test_a_session_whose_latest_turn_an_operator_took_away_opens_as_a_new_one() -> None:
+    async with opened() as world:
+        before = world.seq
+        session = await Session.open(world=world, session="a", mode="autonomous")
+        await session.say("/till.put amount=1")
+        await world.restore("session.turns", before)
+        assert (await Session.open(world=world, session="a")).mode == "assisted"
+
+
 async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> None:
     told: list[Context] = []
 

@@ -180,7 +180,8 @@ async def _latest_mode(world: World, session: str) -> str:
     if row is None:
         return MODE
     latest = turn_id(session, row["turns"])
-    mode: str = (await world.entities(TURNS, [latest]))[latest]["mode"]
+    turns = await world.entities(TURNS, [latest])
+    mode: str = turns[latest]["mode"] if latest in turns else MODE  # an operator may take it away
     return mode
 
 
