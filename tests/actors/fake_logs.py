@@ -1,9 +1,9 @@
 """Event logs for tests: one that writes when the test lets it, and one that fails."""
 
+import asyncio
 import threading
+import time
 from collections.abc import Iterator
-
-from anyio import to_thread
 
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.record import LogGroup, LogStart
@@ -37,8 +37,11 @@ class SlowLog:
         self._is_held = True
 
     async def began(self) -> None:
-        """Wait until a held append has begun."""
-        assert await to_thread.run_sync(self._began.acquire, True, LATEST_SECONDS)
+        """Wait until a held append has begun; no virtual time goes by meanwhile."""
+        latest = time.monotonic() + LATEST_SECONDS
+        while not self._began.acquire(blocking=False):
+            assert time.monotonic() < latest, "no append began"
+            await asyncio.sleep(0)
 
     def let_go(self, count: int = 1) -> None:
         """Let so many held appends end."""

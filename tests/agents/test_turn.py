@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from placet.agents.adapter import Usage
+from placet.agents.adapter import Context, PlannerUnavailable, Raw, Usage
+from placet.agents.catalogue import Catalogue
 from placet.agents.limits import AgentLimits
 from placet.agents.modes import MODES
 from placet.agents.plan import Issue
-from placet.agents.turn import Counters, after_invalid, after_refused, over_budget
+from placet.agents.turn import Counters, Proposing, after_invalid, after_refused, over_budget
 from placet.agents.views import changes_between, facts_in
+from tests.agents.till import Till
 
 MENDABLE = [Issue(code="json_invalid", message="m")]
 FINAL = [Issue(code="json_invalid", message="m"), Issue(code="policy_denied", message="no")]
@@ -78,6 +80,39 @@ def test_what_the_next_request_may_cost(
     counters = Counters(usage=usage, seconds_left=seconds)
     end = over_budget(counters, AgentLimits(**limits), 10, is_priced)
     assert (end and end.stop) == stop
+
+
+@pytest.mark.parametrize(("stopped_in", "requests"), [("look", 0), ("answer", 1), ("failure", 0)])
+async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests: int) -> None:
+    """Wherever it is when the word comes; what the answer cost is counted all the same."""
+    said: list[int] = []
+
+    async def look(_counters: Counters) -> Context:
+        if stopped_in == "look":
+            proposing.stop()
+        return Context("go", "", 0, Catalogue(Till()))
+
+    async def ask(number: int, _context: Context) -> Raw:
+        said.append(number)
+        proposing.stop()
+        if stopped_in == "failure":
+            raise PlannerUnavailable("gone")
+        return Raw(text="too late", usage=Usage(1, 2, 3))
+
+    proposing = Proposing(
+        None,  # type: ignore[arg-type]  # `ask` answers
+        desk=None,  # type: ignore[arg-type]  # nothing gets there
+        mode=MODES["assisted"],
+        limits=AgentLimits(cost_usd_max=None),
+        look=look,
+        ask=ask,
+        clock=lambda: 0.0,
+    )
+    end = await proposing.run()
+    assert (end.outcome, end.stop) == ("refused", "operator_stopped")
+    assert said == ([] if stopped_in == "look" else [1])
+    assert proposing.counters.usage.requests == requests
+    assert proposing.attempts == []
 
 
 def test_what_is_not_known_makes_a_sum_unknown() -> None:

@@ -131,9 +131,7 @@ class Proposing:
         """Ask, and ask again as long as it may help."""
         counters = self.counters
         ends_at = self._clock() + self._limits.seconds_max
-        while True:
-            if self._is_stopped:
-                return _end("refused", Code.OPERATOR_STOPPED)
+        while not self._is_stopped:
             counters.seconds_left = ends_at - self._clock()
             try:
                 context = await self._look(counters)
@@ -143,17 +141,21 @@ class Proposing:
             end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
             if end is not None:
                 return end
+            if self._is_stopped:  # while it looked
+                break
             counters.requests += 1
             raw = await self._answer(counters.requests, context)
-            if raw is None:
-                continue
+            if isinstance(raw, Raw):
+                counters.usage = counters.usage.plus(raw.usage)
+            if raw is None or self._is_stopped:  # an answer that came with the word is left too
+                break
             if isinstance(raw, End):
                 return raw
-            counters.usage = counters.usage.plus(raw.usage)
             counters.seconds_left = ends_at - self._clock()
             end = await self._take(raw, context)
             if end is not None:
                 return end
+        return _end("refused", Code.OPERATOR_STOPPED)
 
     async def _answer(self, number: int, context: Context) -> Raw | End | None:
         """Have the proposer asked; None where somebody stopped it."""
