@@ -169,6 +169,100 @@ def test_many_are_taken_in_turns_until_they_are_gone():
     assert owners(queue.take(GROUP)) == "aab"
 
 
+MANY = [f"agent_{number}" for number in range(10 * GROUP)]
+
+
+def crowd(intents: int = 1) -> tuple[BatchQueue, list[Waiting]]:
+    """Make a queue in which many owners have one batch each, all as large."""
+    queue = queue_of()
+    return queue, [put(queue, waiting_of(owner, intents, n)) for n, owner in enumerate(MANY)]
+
+
+def test_many_who_have_one_each_are_taken_in_the_order_of_coming():
+    queue, came = crowd()
+    for turn in range(50):
+        taken = queue.take(GROUP)
+        assert taken == came[turn * GROUP :][:GROUP]
+        came += [put(queue, waiting_of(waiting.batch.submitter)) for waiting in taken]
+    assert not len(queue._turns)  # nothing was sorted
+
+
+def test_of_many_who_have_one_each_the_first_with_two_ends_it():
+    queue, came = crowd()
+    assert queue.take(GROUP) == came[:GROUP]
+    for _ in range(20):
+        put(queue, waiting_of("flood"))
+    late = put(queue, waiting_of("late"))
+    taken = [queue.take(1)[0] for _ in range(38)]
+    assert taken[:36] == came[GROUP:]
+    assert taken[36].batch.submitter == "flood"
+    assert taken[37] is late
+
+
+def test_who_has_one_as_the_others_but_a_larger_one_has_no_larger_part():
+    queue, _ = crowd()
+    put(queue, waiting_of("large", 8))
+    intents: Counter[str] = Counter()
+    for _ in range(10 * len(MANY)):
+        (taken,) = queue.take(1)
+        owner, size = taken.batch.submitter, len(taken.batch.intents)
+        intents[owner] += size
+        put(queue, waiting_of(owner, size))
+    assert abs(intents["large"] - intents[MANY[0]]) <= 8
+
+
+def test_of_many_who_have_one_each_everybody_is_held_up_by_their_own():
+    queue, came = crowd()
+    queue.take(GROUP)
+    assert queue.oldest_for(MANY[-1]) is came[-1]
+    assert queue.oldest_for(MANY[0]) is None
+    assert queue.oldest_for(OPERATOR) is came[GROUP]
+    assert queue.oldest is came[GROUP]
+    while queue.take(GROUP):
+        pass
+    last = put(queue, waiting_of("a"))
+    assert queue.oldest_for("b") is last  # few again
+
+
+def test_many_who_have_one_each_wait_in_turns_once_shares_are_judged():
+    queue = queue_of(mailbox_batches_max=2 * len(MANY))
+    for owner in MANY:
+        put(queue, waiting_of(owner))
+    queue.take(1)
+    for _ in range(10):
+        assert queue.beyond_share("flood") is None
+        put(queue, waiting_of("flood"))
+    put(queue, waiting_of("new"))
+    assert owners(queue.take(len(MANY) + 1)) == "".join(MANY[1:]) + "floodnew"
+    queue.take_all()
+    few = [put(queue, waiting_of(owner)) for owner in MANY[: len(MANY) // 2]]
+    assert queue.take(len(few)) == few
+
+
+COMING = st.tuples(st.sampled_from("abcdefghijklmnopqrst"), st.sampled_from([1] * 9 + [2]))
+
+
+@given(st.lists(st.one_of(COMING, COMING, COMING, st.integers(1, 6)), max_size=200))
+def test_whoever_waits_is_taken_once_after_what_they_sent_before(operations):
+    """Law: whichever way the queue takes its turns, and whenever it changes from one to another."""
+    queue = BatchQueue(Limits(group_batches_max=1))
+    lanes: dict[str, deque[Waiting]] = {}
+    for operation in operations:
+        if isinstance(operation, tuple):
+            waiting = put(queue, waiting_of(*operation))
+            lanes.setdefault(waiting.batch.submitter, deque()).append(waiting)
+        else:
+            for taken in queue.take(operation):
+                assert taken is lanes[taken.batch.submitter].popleft()
+        left = [waiting for lane in lanes.values() for waiting in lane]
+        assert len(queue) == len(left)
+        assert queue.statistics().waiting_bytes == sum(len(one.batch.intents) for one in left)
+        for waiting in left:
+            oldest = queue.oldest_for(waiting.batch.submitter)
+            assert oldest is None or oldest in left
+    assert len(list(iter(lambda: queue.take(1), []))) == sum(len(lane) for lane in lanes.values())
+
+
 def test_all_at_once_are_taken_in_the_order_of_coming():
     queue = queue_of()
     came = [put(queue, waiting_of(owner)) for owner in "a" * 30 + "bc" * 3]

@@ -2,8 +2,9 @@
 
 As long as few batches wait, the queue is a deque. When more wait than a few turns of the
 orchestrator take, or half of what may, they are given out in turns among their owners
-(`queue_turns.py`); and when half of what may wait does, nobody may have more waiting than it
-leaves free. Both end when those are gone: so fairness costs nothing where there is no crowd.
+(`queue_turns.py`), unless each owner has but one, all as large: those leave as they came. When half
+of what may wait does, nobody may have more waiting than it leaves free. All this ends when those
+are gone: so fairness costs nothing where there is no crowd.
 
 There is a policy for what comes under load (`backpressure`), and a queue for each policy: here
 `reject`, the plain one; `wait` in `queue_waiting.py`, `dilate` in `queue_dilating.py`,
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from placet.actors.door import Load, Told
 from placet.actors.mailbox import Mailbox
-from placet.actors.queue_turns import Turns
+from placet.actors.queue_turns import OneEach, Turns
 from placet.actors.waiting import Waiting
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import OPERATOR
@@ -64,7 +65,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         is_beneath: Where that holds for some only, judges a batch and its submitter; else None.
     """
 
-    __slots__ = ("_few", "_group", "_turns", "_turns_from", "is_beneath", "told")
+    __slots__ = ("_few", "_group", "_one_each", "_turns", "_turns_from", "is_beneath", "told")
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
@@ -73,6 +74,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         half = max(group, limits.mailbox_batches_max // 2)
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
         self._turns = Turns()
+        self._one_each = OneEach()
         self.told: Told | None = None
         self.is_beneath: Callable[[object, str], bool] | None = None
 
@@ -131,8 +133,13 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         Taking all at once gives them in order of coming.
         """
         self.told = None
-        if not self._aside and len(self._lane) <= self._turns_from:
-            return super().take(count_max, enough)
+        if not self._aside and (
+            len(self._lane) <= self._turns_from or self._one_each.are_all(self._lane)
+        ):
+            first = super().take(count_max, enough)
+            if self._one_each:
+                self._one_each.leave(first)
+            return first
         if self.is_paused:
             return []
         self._put_aside()
@@ -159,6 +166,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         Where batches wait in turns that is its own oldest: others' do not hold it up.
         """
         if not self._aside:
+            if self._one_each and submitter != OPERATOR:
+                return self._one_each.of(submitter)
             return self._lane[0] if self._lane else None
         return self._turns.peek() if submitter == OPERATOR else self._turns.oldest_of(submitter)
 
@@ -191,6 +200,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
             return
         for waiting in lane:
             self._add(waiting)
+        self._one_each.clear()
         self._aside += len(lane)
         lane.clear()
         self._sizes.clear()

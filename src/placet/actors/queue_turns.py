@@ -10,14 +10,59 @@ each other, however many these have, and large batches buy no larger part than s
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from placet.actors.waiting import Waiting
 from placet.schemas.identity import OPERATOR
 
+if TYPE_CHECKING:
+    from collections import deque
+
 _GONE_MAX: Final = 64
+
+
+class OneEach:
+    """Those in a lane of whom every owner has one batch, all as large: their turns are the lane.
+
+    So a crowd in which everybody awaits an answer before they ask again costs a dict, and no turns.
+    They are the oldest in the lane; who came since `are_all` was asked is not known here yet.
+    """
+
+    __slots__ = ("_by_owner",)
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, Waiting] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_owner)
+
+    def are_all(self, lane: "deque[Waiting]") -> bool:
+        """Look at who came since the last time; where it is no longer so, all are forgotten."""
+        known = self._by_owner
+        size = len(lane[0].batch.intents)
+        for waiting in islice(reversed(lane), len(lane) - len(known)):
+            owner = waiting.owner = owner_of(waiting)
+            if owner in known or len(waiting.batch.intents) != size:
+                known.clear()
+                return False
+            known[owner] = waiting
+        return True
+
+    def leave(self, taken: Collection[Waiting]) -> None:
+        """Forget the oldest, who have left the lane."""
+        for waiting in taken:
+            self._by_owner.pop(waiting.owner, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._by_owner.clear()
+
+    def of(self, owner: str) -> Waiting | None:
+        """Give the one batch of an owner."""
+        return self._by_owner.get(owner)
 
 
 class _Lane:

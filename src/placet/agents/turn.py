@@ -120,18 +120,18 @@ class Proposing:
         self.counters = Counters()
         self.attempts: list[Attempt] = []
         self._asking = anyio.CancelScope()
-        self._is_stopped = False
+        self._stopped = anyio.Event()
 
     def stop(self) -> None:
         """Ask no more, and leave what is being asked; a plan that is being submitted is decided."""
-        self._is_stopped = True
+        self._stopped.set()
         self._asking.cancel()
 
     async def run(self) -> End:
         """Ask, and ask again as long as it may help."""
         counters = self.counters
         ends_at = self._clock() + self._limits.seconds_max
-        while not self._is_stopped:
+        while not self._stopped.is_set():
             counters.seconds_left = ends_at - self._clock()
             try:
                 context = await self._look(counters)
@@ -141,13 +141,13 @@ class Proposing:
             end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
             if end is not None:
                 return end
-            if self._is_stopped:  # while it looked
+            if self._stopped.is_set():  # while it looked
                 break
             counters.requests += 1
             raw = await self._answer(counters.requests, context)
             if isinstance(raw, Raw):
                 counters.usage = counters.usage.plus(raw.usage)
-            if raw is None or self._is_stopped:  # an answer that came with the word is left too
+            if raw is None or self._stopped.is_set():  # what came with the word is left too
                 break
             if isinstance(raw, End):
                 return raw
