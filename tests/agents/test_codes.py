@@ -96,8 +96,14 @@ async def over_quota() -> set[str]:
 
 
 async def stopped() -> set[str]:
-    async with talk(adapter=hangs) as session:
-        with anyio.move_on_after(0.05):
+    caller = anyio.CancelScope()
+
+    async def leave(_context: object) -> None:
+        caller.cancel()
+        await anyio.sleep_forever()
+
+    async with talk(adapter=leave) as session:
+        with caller:
             await session.say("go")
         return {turn["stop"] for turn in await session.turns()}
 

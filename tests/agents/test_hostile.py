@@ -369,14 +369,41 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
 
 
 async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
+    caller = anyio.CancelScope()
+
     async def hang(_context: Context) -> Any:
+        caller.cancel()
         await anyio.sleep_forever()
 
     async with talk(adapter=hang) as session:
-        with anyio.move_on_after(0.1):
+        with caller:
             await session.say("think")
         assert [turn["stop"] for turn in await session.turns()] == ["operator_stopped"]
         assert (await session.say("/till.put amount=1")).outcome == "applied"
+
+
+@pytest.mark.parametrize("is_decided", [True, False])
+async def test_a_caller_who_goes_away_as_its_turn_begins_leaves_none_running(
+    is_decided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = anyio.CancelScope()
+    async with talk([put(1)], **AUTO) as session:
+        submit = session.world.submit
+
+        async def leave(batch: Any, **options: Any) -> Any:
+            if caller.cancel_called:
+                return await submit(batch, **options)
+            if is_decided:
+                await submit(batch)
+            caller.cancel()
+            return await anyio.sleep_forever()
+
+        monkeypatch.setattr(session.world, "submit", leave)
+        with caller:
+            await session.say("go")
+        ended = ["operator_stopped"] if is_decided else []
+        assert [turn["stop"] for turn in await session.turns()] == ended
+        assert (await session.say("go")).outcome == "applied"
 
 
 async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:

@@ -1,15 +1,19 @@
 """The session's own voice: what it records in the log, and what it reads there."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
+import anyio
+
+from placet.agents.codes import Code
 from placet.agents.ports import Handle, World
 from placet.agents.record import Decision, Hold, Route
 from placet.agents.turn import End
 from placet.agents.views import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, to_json
-from placet.schemas.errors import PlacetError
+from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
@@ -19,6 +23,15 @@ _RESULTS_BYTES_MAX: Final = 40_000
 _RESULTS_MAX: Final = 64
 _TRIES: Final = 3
 _TURNS_READ: Final = 64
+
+GONE: Final = End(
+    "failed",
+    Code.OPERATOR_STOPPED,
+    "the caller went away; look what was done before you say it again",
+)
+"""How a turn ends whose caller was cancelled."""
+GONE_SECONDS: Final = 5.0
+"""As long is tried to record it."""
 
 
 class Clerk:
@@ -54,7 +67,11 @@ class Clerk:
                 route=route,
                 message=message,
             )
-            verdict = await self._world.submit([intent])
+            try:
+                verdict = await self._world.submit([intent])
+            except anyio.get_cancelled_exc_class():
+                await self._end_if_begun(intent)
+                raise
             if verdict.admitted:
                 number: int = intent["payload"]["turn"]
                 return number
@@ -62,6 +79,14 @@ class Clerk:
             if tries == _TRIES or "session.turn_out_of_order" not in verdict.codes:
                 message = f"the turn could not begin: {verdict.refusals[0].message}"
                 raise SessionError(message, verdict=verdict, route=route)
+
+    async def _end_if_begun(self, intent: Intent) -> None:
+        """End a turn whose caller was cancelled before it heard that the turn had begun."""
+        # Where the world has ended, its next life ends the turn.
+        with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
+            asked = await self._world.submit([intent], dry_run=True)
+            if asked.replayed and asked.admitted:
+                await self.end(intent["payload"]["turn"], GONE, (), "")
 
     async def end(self, turn: int, end: End, results: Sequence[Decision], hold_id: str) -> None:
         """Record how a turn ended.

@@ -12,7 +12,7 @@ by its name, and what was asked once is not asked again.
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -21,7 +21,7 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.subclassed import confirms, plan_of_answer
 from placet.agents.catalogue import Catalogue
 from placet.agents.chat_intent import ChatIntent, ExecutionPlan
-from placet.agents.clerk import Clerk, SessionError
+from placet.agents.clerk import GONE, GONE_SECONDS, Clerk, SessionError
 from placet.agents.codes import TABLE, Code
 from placet.agents.contract import parse
 from placet.agents.desk import Desk
@@ -44,8 +44,6 @@ from placet.schemas.refusal import RefusalCode
 if TYPE_CHECKING:
     from placet.agents.opening import Opening
     from placet.kernel.domain import Domain
-
-_END_SECONDS: Final = 5.0
 
 
 class Session(Resolving):
@@ -330,9 +328,8 @@ class Session(Resolving):
             await turn.end(End("failed", Code.INTERNAL, type(error).__name__))
             raise
         except BaseException:  # the caller was cancelled
-            with anyio.move_on_after(_END_SECONDS, shield=True):
-                text = "the caller went away; look what was done before you say it again"
-                await turn.end(End("failed", Code.OPERATOR_STOPPED, text))
+            with anyio.move_on_after(GONE_SECONDS, shield=True):
+                await turn.end(GONE)
             raise
         finally:
             self._calls.turns.discard(key)
