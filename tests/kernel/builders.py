@@ -60,7 +60,7 @@ def checked(kernel: Kernel, raw: object) -> CheckedBatch:
     return batch
 
 
-_POOL: dict[str, tuple[Kernel, list[bytes], bytes, int]] = {}
+_POOL: dict[str, tuple[Kernel, list[bytes], bytes, list[bytes]]] = {}
 
 
 def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
@@ -72,10 +72,10 @@ def reused(which: int = 0, /, **settings: Any) -> tuple[Kernel, list[bytes]]:
     if key not in _POOL:
         log: list[bytes] = []
         kernel = kernel_of(sink=log, **settings)
-        _POOL[key] = (kernel, log, kernel.snapshot(), len(log))
-    kernel, log, start, length = _POOL[key]
+        _POOL[key] = (kernel, log, kernel.snapshot(), list(log))
+    kernel, log, start, beginning = _POOL[key]
     kernel.restore(start)
-    del log[length:]
+    log[:] = beginning
     return kernel, log
 
 
