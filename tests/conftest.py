@@ -4,6 +4,7 @@ Laws are searched from a fixed seed, so that a run tells of the code and not of 
 `HYPOTHESIS_PROFILE=explore` searches elsewhere each time, and longer.
 """
 
+import asyncio
 import os
 import signal
 
@@ -46,6 +47,26 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if not is_whole or config.option.keyword or processors == 1:
         return 0
     return min(processors, WORKERS_MAX)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_lag_of_this_machine():
+    """Let no world in real time take a machine that stood still for overload.
+
+    What a lag does is tested in virtual time, or with a clock that the test moves.
+    """
+    from placet.actors.intake import Intake
+
+    note_turn = Intake.note_turn
+
+    def note_virtual_turn(intake: Intake) -> None:
+        if type(asyncio.get_running_loop()).time is asyncio.BaseEventLoop.time:
+            intake.woken_ns = 0
+        note_turn(intake)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Intake, "note_turn", note_virtual_turn)
+        yield
 
 
 @pytest.fixture(scope="session")
