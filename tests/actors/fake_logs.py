@@ -1,14 +1,12 @@
 """Event logs for tests: one that writes when the test lets it, and one that fails."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
 
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.record import LogGroup, LogStart
-
-LATEST_SECONDS = 10
+from tests.actors.virtual_time import THREAD_SECONDS_MAX, Gate
 
 
 class SlowLog:
@@ -29,23 +27,24 @@ class SlowLog:
         self.calls: list[str] = []
         self._kept = MemoryEventLog()
         self._is_held = False
-        self._began = threading.Semaphore(0)
-        self._goes = threading.Semaphore(0)
+        self._gate = Gate()
+        self._told = 0
 
     def hold(self) -> None:
         """Let appends begin and not end."""
         self._is_held = True
 
     async def began(self) -> None:
-        """Wait until a held append has begun; no virtual time goes by meanwhile."""
-        latest = time.monotonic() + LATEST_SECONDS
-        while not self._began.acquire(blocking=False):
+        """Wait until a held append has begun, the next each time; no virtual time goes by."""
+        self._told += 1
+        latest = time.monotonic() + THREAD_SECONDS_MAX
+        while self._gate.begun < self._told:
             assert time.monotonic() < latest, "no append began"
             await asyncio.sleep(0)
 
     def let_go(self, count: int = 1) -> None:
         """Let so many held appends end."""
-        self._goes.release(count)
+        self._gate.let_go(count)
 
     def release(self) -> None:
         """Hold no more."""
@@ -56,8 +55,7 @@ class SlowLog:
         self.calls.append("append")
         self.appended.append(group)
         if self._is_held:
-            self._began.release()
-            assert self._goes.acquire(timeout=LATEST_SECONDS)
+            self._gate.stand()
         if self.failure is not None:
             raise self.failure
         self._kept.append(group, epoch)

@@ -6,28 +6,45 @@ What waits for seconds is tested in no time, and the same way on every machine.
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from threading import Condition
 from typing import Any, ParamSpec
+from weakref import WeakSet
+
+from anyio import to_thread
 
 from placet.schemas.limits import SECOND_NS
 
 P = ParamSpec("P")
 
 DEADLOCK_SECONDS = 10
+THREAD_SECONDS_MAX = 60
+GLANCE_SECONDS = 0.002
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Jumps where another loop would sleep. It still waits for threads, which are real.
+    """Jumps where another loop would sleep, but not over the work of a thread, which is real.
+
+    A thread that stands at a `Gate` is at rest: time goes by.
 
     Attributes:
         seconds: What `time` gives.
         iterations: How often the loop went round.
+        calls: How many calls in threads are waited for.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.iterations = 0
+        self.calls = 0
         super().__init__(_JumpingSelector(self))
+
+    @property
+    def is_at_work(self) -> bool:
+        """A thread works at what is waited for."""
+        return self.calls > sum(gate.standing for gate in _GATES)
 
     def time(self) -> float:
         return self.seconds
@@ -43,15 +60,70 @@ class _JumpingSelector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        events = super().select(0)
+        if events or timeout == 0:
+            return events
+        events = self._while_at_work()
+        if events:
+            return events
         if timeout is None:
             events = super().select(DEADLOCK_SECONDS)
             if not events:
                 raise RuntimeError("everybody waits for somebody else")
             return events
-        events = super().select(0)
-        if not events:
-            self._loop.seconds += timeout
-        return events
+        self._loop.seconds += timeout
+        return []
+
+    def _while_at_work(self) -> list[Any]:
+        """Wait for a thread that comes back, or until all that are left stand at gates."""
+        latest = time.monotonic() + THREAD_SECONDS_MAX
+        while self._loop.is_at_work:
+            events = super().select(GLANCE_SECONDS)
+            if events:
+                return events
+            if time.monotonic() > latest:
+                raise RuntimeError("a thread does not come to its end")
+        return []
+
+
+class Gate:
+    """Threads stand at it until the test lets them go, one for each word; time goes by meanwhile.
+
+    Attributes:
+        begun: How many have come to it.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._gone = 0
+        self._let_go = 0
+        self.begun = 0
+        _GATES.add(self)
+
+    @property
+    def standing(self) -> int:
+        """How many wait for a word that has not come."""
+        with self._changed:
+            return max(0, self.begun - max(self._gone, self._let_go))
+
+    def stand(self) -> None:
+        """Wait, in a thread, for one's word."""
+        with self._changed:
+            self.begun += 1
+            is_free = self._changed.wait_for(
+                lambda: self._gone < self._let_go, timeout=THREAD_SECONDS_MAX
+            )
+            self._gone += 1
+            assert is_free, "nobody let it go"
+
+    def let_go(self, count: int) -> None:
+        """Let so many go, those that come later too."""
+        with self._changed:
+            self._let_go += count
+            self._changed.notify_all()
+
+
+_GATES: WeakSet[Gate] = WeakSet()
 
 
 class LoopClock:
@@ -89,10 +161,31 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, _calls_counted():
             runner.run(test(*args, **kwargs))
 
     return run
+
+
+@contextmanager
+def _calls_counted() -> Iterator[None]:
+    """Have every call in a thread counted by the loop that waits for it."""
+    call = to_thread.run_sync
+
+    async def run_sync(*args: Any, **options: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.calls += 1
+        try:
+            return await call(*args, **options)
+        finally:
+            loop.calls -= 1
+
+    to_thread.run_sync = run_sync  # type: ignore[assignment]  # it passes on what it is given
+    try:
+        yield
+    finally:
+        to_thread.run_sync = call
 
 
 def iterations() -> int:

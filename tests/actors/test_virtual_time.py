@@ -1,0 +1,54 @@
+"""The time of the tests goes by when nothing is left to do, and not while a thread is at work."""
+
+import asyncio
+import threading
+
+import anyio
+from anyio import to_thread
+
+from tests.actors.virtual_time import Gate, in_virtual_time
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def work() -> None:
+    threading.Event().wait(0.02)
+
+
+@in_virtual_time
+async def test_no_time_goes_by_while_a_thread_is_at_work():
+    with anyio.fail_after(1):
+        await to_thread.run_sync(work)
+    assert now() == 0
+
+
+@in_virtual_time
+async def test_time_goes_by_while_a_thread_stands_at_a_gate_and_no_longer():
+    gate, ended = Gate(), []
+
+    def stand_and_work() -> None:
+        gate.stand()
+        work()
+
+    async def call() -> None:
+        await to_thread.run_sync(stand_and_work)
+        ended.append(now())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call)
+        await asyncio.sleep(3600)
+        assert gate.standing == 1
+        gate.let_go(1)
+        await asyncio.sleep(1)
+    assert ended == [3600]
+
+
+@in_virtual_time
+async def test_who_waits_for_a_thread_at_a_gate_may_give_up():
+    gate = Gate()
+    with anyio.move_on_after(5):
+        await to_thread.run_sync(gate.stand, abandon_on_cancel=True)
+    assert now() == 5
+    gate.let_go(1)
