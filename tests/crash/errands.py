@@ -56,9 +56,9 @@ def executions(path: str) -> list[tuple[int, int]]:
 
 
 def config_of(store: str) -> OrchestratorConfig:
-    return OrchestratorConfig(
-        store=store, limits=Limits(window_ids_max=1_000_000), log_level="critical"
-    )
+    # No answer is forgotten, and a machine that stands still is no overload.
+    limits = Limits(window_ids_max=1_000_000, loop_lag_ms_max=600_000)
+    return OrchestratorConfig(store=store, limits=limits, log_level="critical")
 
 
 async def serve(

@@ -24,7 +24,8 @@ IDS_PER_BATCH: Final = 4
 
 
 def config_of(store: str, *, keeps_house: bool = False) -> OrchestratorConfig:
-    limits = Limits(window_ids_max=1_000_000)  # so that no answer is forgotten by its age
+    # No answer is forgotten, and a machine that stands still is no overload.
+    limits = Limits(window_ids_max=1_000_000, loop_lag_ms_max=600_000)
     return OrchestratorConfig(
         store=store,
         limits=limits,

@@ -105,7 +105,7 @@ def config_of(store: str) -> OrchestratorConfig:
         clock="stepped",
         seed=7,
         quotas={"Put": {"rate": 0.01, "burst": 2}},
-        limits=Limits(checkpoint_groups=2),
+        limits=Limits(checkpoint_groups=2, loop_lag_ms_max=600_000),
         log_level="critical",
     )
 

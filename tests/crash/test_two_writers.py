@@ -90,8 +90,7 @@ def zombie_and_heir(store: Store, plant: str | None = None) -> tuple[Life, Life]
     while True:
         zombie = store.open(plant=plant)
         zombie.wait_for("answer")
-        zombie.signal(signal.SIGSTOP)
-        zombie.listen_for(0.01)
+        zombie.stop()
         try:
             return zombie, store.open(batches=0)
         except AssertionError:  # it was stopped while it held the lock, which the other one says

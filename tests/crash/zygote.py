@@ -52,6 +52,7 @@ class Life:
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._rest = b""
+        self._heard = 0  # how many of the lines somebody has listened to
         self.told: list[Told] = []
         self.is_over = False
         first = next(self.listen(SILENCE_SECONDS_MAX), None)
@@ -67,17 +68,27 @@ class Life:
                     break
 
     def listen(self, seconds_max: float) -> Iterator[Told]:
-        """Give what is told until it is silent for so long, or over."""
-        while not self.is_over and select([self._pipe], [], [], seconds_max)[0]:
-            data = os.read(self._pipe, 1 << 16)
-            if not data:
-                self.is_over = True
-                os.close(self._pipe)
-                return
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            news = [json.loads(line) for line in lines]
-            self.told += news
-            yield from news
+        """Give what is told until it is silent for so long, or over.
+
+        Who breaks off leaves the rest to the next who listens: several lines may come at once.
+        """
+        while self._heard < len(self.told) or self._read(seconds_max):
+            if self._heard < len(self.told):
+                self._heard += 1
+                yield self.told[self._heard - 1]
+
+    def _read(self, seconds_max: float) -> bool:
+        """Read on; False where it is silent for so long, or over."""
+        if self.is_over or not select([self._pipe], [], [], seconds_max)[0]:
+            return False
+        data = os.read(self._pipe, 1 << 16)
+        if not data:
+            self.is_over = True
+            os.close(self._pipe)
+            return False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.told += [json.loads(line) for line in lines]
+        return True
 
     def wait(self) -> list[Told]:
         """Wait for the end and give all that was told.
@@ -108,6 +119,17 @@ class Life:
             pass
         assert self.is_over, "a killed child does not go"
         return self.told
+
+    def stop(self) -> None:
+        """Stop it in its tracks, and hear all that it told before."""
+        self.signal(signal.SIGSTOP)
+        state, latest = "", monotonic() + SILENCE_SECONDS_MAX
+        while not state.startswith("T"):
+            assert monotonic() < latest, f"a stopped child is {state!r}"
+            asked = ["ps", "-o", "state=", "-p", str(self.pid)]
+            state = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        for _ in self.listen(0):
+            pass
 
     def signal(self, number: int) -> None:
         if not self.is_over:
