@@ -85,22 +85,36 @@ async def test_a_partial_of_an_async_function_runs_in_the_loop():
         assert await outcomes(world) == [(True, threading.get_ident())]
 
 
+async def nobody_is_called(handler: ThreadHandler[Any]) -> None:
+    """Wait for threads, which are real, for twenty seconds at least."""
+    for _ in range(20_000):
+        if not handler._calls:
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("a call does not end")
+
+
 async def test_threads_that_do_not_come_back_are_bounded():
-    goes = threading.Event()
-    handler = ThreadHandler(lambda _: goes.wait(20), 1)
+    goes, begun = threading.Event(), asyncio.Semaphore(0)
+    loop = asyncio.get_running_loop()
+
+    def hang(_: Effect) -> bool:
+        loop.call_soon_threadsafe(begun.release)
+        return goes.wait(20)
+
+    handler = ThreadHandler(hang, 1)
     try:
         for _ in range(2):
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.02):
-                    await handler(EFFECT)
+            attempt = asyncio.ensure_future(handler(EFFECT))
+            await begun.acquire()
+            attempt.cancel()
+            await asyncio.wait([attempt])
+            assert attempt.cancelled()
         with pytest.raises(ThreadsBusy, match="2 calls take too long"):
             await handler(EFFECT)
     finally:
         goes.set()
-    for _ in range(500):
-        if not handler._calls:
-            break
-        await asyncio.sleep(0.01)
+    await nobody_is_called(handler)
     assert await handler(EFFECT) is True
 
 
@@ -145,12 +159,10 @@ async def test_a_process_that_ends_leaves_what_is_done_at_most_once_in_doubt():
 
 async def test_a_process_that_takes_too_long_is_killed():
     async with open_world() as world:
-        began = time.monotonic()
         await register_executor(world, InProcess(never_return), attempts_max=1, seconds_max=0.5)
         await mail(world)
         why = "the handler took longer than 0.5 s"
-        assert await outcomes(world) == [(False, why)]
-        assert time.monotonic() - began < 15
+        assert await outcomes(world) == [(False, why)]  # long before it would return
 
 
 @pytest.mark.slow
@@ -189,7 +201,5 @@ async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credi
         task = asyncio.ensure_future(handler(EFFECT))
         asyncio.get_running_loop().call_soon(task.cancel)
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
-    for _ in range(200):
-        await asyncio.sleep(0.001)  # a thread that has begun ends by itself
-    assert handler._calls == 0
+    await nobody_is_called(handler)  # a thread that has begun ends by itself
     assert (await handler(EFFECT))[2] == "world/1/0"
