@@ -31,7 +31,7 @@ def test_a_domain_is_found_by_its_installed_name():
 
 
 def test_the_world_is_found_without_installed_metadata(monkeypatch):
-    monkeypatch.setattr("placet.runtime.plugins.entry_points", lambda group: ())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: ())
     assert find_domain("world") is World
     assert domain_names() == ["world"]
 

@@ -4,14 +4,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from placet.kernel.domain import Domain
 from placet.kernel.succession import Rules
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "placet.domains"
 
@@ -29,9 +32,16 @@ def default_domain() -> Domain:
     return find_domain("world")()
 
 
+def _installed() -> "EntryPoints":
+    """Give the entry points by which installed domains are found."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms: it reads mails and archives
+
+    return entry_points(group=GROUP)
+
+
 def domain_names() -> list[str]:
     """Name the domains that are installed, sorted."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)} | {"world"})
+    return sorted({entry.name for entry in _installed()} | {"world"})
 
 
 def find_domain(spec: str) -> Callable[..., Domain]:
@@ -58,7 +68,7 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
                 f"{spec!r} names no class; expected an installed name or module:Class"
             )
         return _import(spec, module_name, attribute)
-    for entry in entry_points(group=GROUP):
+    for entry in _installed():
         if entry.name == spec:
             return _import(spec, entry.module, entry.attr)
     if spec == "world":  # a source tree on the path, without the installed metadata

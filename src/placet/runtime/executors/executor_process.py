@@ -6,7 +6,7 @@ of its effect and of no other; one that takes too long is killed.
 
 from collections.abc import Callable
 
-from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
+from anyio import BrokenWorkerProcess, CapacityLimiter
 
 from placet.actors.ports import EffectHandler
 from placet.schemas.attempt import OutcomeUnknown
@@ -31,6 +31,8 @@ class InProcess:
         Args:
             concurrency: How many processes there are at most.
         """
+        from anyio import to_process  # noqa: PLC0415  # pickle and subprocess, for few
+
         limiter = CapacityLimiter(concurrency)
 
         async def call(effect: Effect) -> Json:

@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, unquote
 from placet.actors.ports import EventLog
 from placet.runtime.stores.address_postgres import SCHEMES, PostgresAddress, address_of, shown_url
 from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 
 if TYPE_CHECKING:
     from placet.runtime.stores.event_log_postgres import PostgresEventLog
+    from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 
 
 class Fence(Protocol):
@@ -84,7 +84,7 @@ def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
     raise _unknown(url, f"there is no store {scheme!r}")
 
 
-def _open_path(path: str) -> SqliteEventLog:
+def _open_path(path: str) -> "SqliteEventLog":
     if not path.endswith(".db") and not ("\0" not in path and Path(path).is_file()):
         raise _unknown(path, "it is no URL, and no path of a log")
     return _sqlite_at(path, path, "full")
@@ -96,7 +96,7 @@ def _open_memory(url: str, rest: str, limits: Limits) -> MemoryEventLog:
     return MemoryEventLog(log_bytes_max=limits.log_bytes_max)
 
 
-def _open_sqlite(url: str, rest: str) -> SqliteEventLog:
+def _open_sqlite(url: str, rest: str) -> "SqliteEventLog":
     path, _, query = rest.partition("?")
     if not path.startswith("/"):
         raise _unknown(url, f"did you mean sqlite:///{rest}?")
@@ -120,11 +120,13 @@ def _open_postgres(url: str) -> EventLog:
     return PostgresEventLog(address)
 
 
-def _sqlite_at(url: str, path: str, synchronous: str) -> SqliteEventLog:
+def _sqlite_at(url: str, path: str, synchronous: str) -> "SqliteEventLog":
     if not path or "\0" in path:
         raise _unknown(url, "the path is empty or holds a NUL")
     if path == ":memory:":
         raise _unknown(url, "a log in memory is memory://")
+    from placet.runtime.stores.event_log_sqlite import SqliteEventLog  # noqa: PLC0415  # 4 ms
+
     return SqliteEventLog(path, synchronous=synchronous)
 
 
