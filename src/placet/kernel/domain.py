@@ -6,6 +6,7 @@ a rule; the rule reads and writes the state through a draft, and answers None or
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
@@ -149,6 +150,7 @@ class Kind:
     is_event: bool = False
 
     def __post_init__(self) -> None:
+        _load_pydantic()
         if not is_kind_name(self.name):
             raise ValueError(
                 f"kind name {self.name!r} must be at most 64 characters of segments "
@@ -160,6 +162,17 @@ class Kind:
             raise ValueError(
                 f"kind {self.name!r} has an upcaster for {self.version!r}, which is its own version"
             )
+
+
+@cache
+def _load_pydantic() -> None:
+    """Load it with the first kind: before there is one nobody needs it.
+
+    Later would be when a world is opened, and hold up the event loop that it is opened in.
+    """
+    from pydantic import TypeAdapter  # noqa: PLC0415  # 75 ms
+
+    TypeAdapter(object)  # it loads a third of itself with the first that it makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
-from placet.kernel.gate.structure import Structure
 from placet.kernel.journal import Journal, RecordSink
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.order import in_order
@@ -82,6 +81,8 @@ class Kernel(KeepsOutbox, Amends):
         self.config = config = config or KernelConfig()
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
+        from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # and pydantic with it
+
         self._structure = Structure(self.registry, config.limits)
         self._rules = DomainRules(effect_validator)
         self._validator = effect_validator

@@ -4,13 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from keyword import iskeyword
-from typing import cast
-
-from pydantic import PydanticUserError, TypeAdapter
+from typing import TYPE_CHECKING, cast
 
 from placet.kernel.domain import Domain, Kind, Ref
 from placet.kernel.state import State
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 class Registry:
@@ -85,12 +86,7 @@ class Registry:
                 raise ValueError(f"kind {kind.name!r} of {name!r} is already a kind of {other!r}")
             self.kinds[kind.name] = kind
             self.domain_of[kind.name] = domain
-            try:
-                self._payloads[kind.name] = TypeAdapter(cast("type[object]", kind.payload))
-            except PydanticUserError as error:
-                raise ValueError(
-                    f"the payload of kind {kind.name!r} is no model: {error}"
-                ) from error
+            self._payloads[kind.name] = _validator_of(kind)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
         """Give the domains that are told that an agent comes or goes.
@@ -102,7 +98,7 @@ class Registry:
         own = tuple(domain for domain in self.domains if dot and domain.name == owner)
         return own or self.domains
 
-    def payload(self, kind: str) -> TypeAdapter[object]:
+    def payload(self, kind: str) -> "TypeAdapter[object]":
         """Give the validator of a kind's payload."""
         return self._payloads[kind]
 
@@ -161,6 +157,20 @@ class Registry:
         ]
         data = canonical([described, self.json_schemas()])
         return blake2b(data, digest_size=16).hexdigest()
+
+
+def _validator_of(kind: Kind) -> "TypeAdapter[object]":
+    """Compile what validates a kind's payload.
+
+    Raises:
+        ValueError: It is no type that pydantic knows.
+    """
+    from pydantic import PydanticUserError, TypeAdapter  # noqa: PLC0415  # with the first kind
+
+    try:
+        return TypeAdapter(cast("type[object]", kind.payload))
+    except PydanticUserError as error:
+        raise ValueError(f"the payload of kind {kind.name!r} is no model: {error}") from error
 
 
 def _settings_of(domain: Domain) -> dict[str, Json] | None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger import Ledger
 from placet.kernel.registry import Registry
 from placet.kernel.state import State
@@ -11,6 +10,7 @@ from placet.kernel.transaction import Transaction
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
 
 if TYPE_CHECKING:
+    from placet.kernel.gate.structure import Structure
     from placet.schemas.batch import CheckedBatch
     from placet.schemas.codec import Json
 
@@ -49,7 +49,7 @@ class GateContext:
     def __init__(
         self,
         registry: Registry,
-        structure: Structure,
+        structure: "Structure",
         ledger: Ledger,
         state: State,
         draft: Transaction,

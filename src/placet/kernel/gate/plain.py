@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import isfinite
 from reprlib import Repr
-from typing import Final
-
-from pydantic import BaseModel
-from pydantic_core import ErrorDetails, PydanticUndefined
+from typing import TYPE_CHECKING, Final
 
 from placet.schemas.codec import Json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
+    from typing_extensions import TypeIs
 
 _SHOWN_CHARS_MAX: Final = 80
 
@@ -68,13 +70,14 @@ class _Copier:
             if isfinite(number):
                 return number
             raise NotPlain(f"a number must be finite, got {number!r}")
-        if isinstance(value, list | tuple | Mapping | BaseModel):
+        if isinstance(value, list | tuple | Mapping) or _is_model(value):
             if depth_max == 0:
                 raise NotPlain("the value is nested too deeply, or holds itself")
             if isinstance(value, list | tuple):
                 return self._array(value, depth_max - 1)
-            pairs = _fields(value) if isinstance(value, BaseModel) else value.items()
-            return self._object(pairs, depth_max - 1)
+            if type(value) is not dict and _is_model(value):
+                return self._object(_fields(value), depth_max - 1)
+            return self._object(value.items(), depth_max - 1)
         raise NotPlain(f"JSON has no {type(value).__name__}, got {shown(value)}")
 
     def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
@@ -124,7 +127,13 @@ def _integer(value: int) -> int:
     raise NotPlain(f"an int must fit 64 bits, got one of {number.bit_length()} bits")
 
 
-def _fields(value: BaseModel) -> Iterable[tuple[str, object]]:
+def _is_model(value: object) -> "TypeIs[BaseModel]":
+    from pydantic import BaseModel  # noqa: PLC0415  # loaded by whoever made one
+
+    return isinstance(value, BaseModel)
+
+
+def _fields(value: "BaseModel") -> Iterable[tuple[str, object]]:
     for name in type(value).model_fields:
         yield name, getattr(value, name)
     yield from (value.model_extra or {}).items()
@@ -158,12 +167,14 @@ class _Shower(Repr):
 _SHOWER: Final = _Shower()
 
 
-def complaint(detail: ErrorDetails) -> str:
+def complaint(detail: "ErrorDetails") -> str:
     """Say what is wrong with a value, in the words of JSON, and what came.
 
     Of a field that is missing all that came would be what it is missing in, which is left out; and
     a check of several fields says for itself what it found.
     """
+    from pydantic_core import PydanticUndefined  # noqa: PLC0415  # loaded by whoever complains
+
     kind, told = detail["type"], detail.get("ctx", {})
     if kind == "union_tag_not_found":
         return f"field {told['discriminator']} is required"
