@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
@@ -19,7 +20,6 @@ from placet.runtime.scenarios.policies import find_policy
 from placet.runtime.scenarios.scenario import AgentGroup, ObjectGroup, Scenario, ScenarioError
 from placet.schemas.codec import Json
 
-_SCENARIO: Final = TypeAdapter(Scenario)
 _KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
@@ -51,7 +51,7 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
         _override(raw, override)
     raw.setdefault("name", Path(source).stem)
     try:
-        loaded = _SCENARIO.validate_python(raw)
+        loaded = _scenario().validate_python(raw)
     except ValidationError as error:
         raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
     return _checked(source, loaded)
@@ -62,7 +62,7 @@ def as_text(scenario: Scenario) -> str:
 
     As text, because the order of its groups is part of it.
     """
-    return _SCENARIO.dump_json(scenario).decode()
+    return _scenario().dump_json(scenario).decode()
 
 
 def from_text(source: str, text: str) -> Scenario:
@@ -72,10 +72,16 @@ def from_text(source: str, text: str) -> Scenario:
         ScenarioError: It is no scenario of this release, or a policy of it is not here.
     """
     try:
-        scenario = _SCENARIO.validate_json(text)
+        scenario = _scenario().validate_json(text)
     except ValidationError as error:
         raise _explained(source, error.errors()[0]) from None
     return _checked(source, scenario)
+
+
+@cache
+def _scenario() -> TypeAdapter[Scenario]:
+    """Compile it when first asked: it takes 8 ms, and every command imports this file."""
+    return TypeAdapter(Scenario)
 
 
 def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
