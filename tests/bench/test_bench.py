@@ -98,6 +98,7 @@ def test_what_lies_still_is_measured_in_bytes(results):
     assert results["memory"]["bytes_per_agent"] > 0
     assert results["memory"]["bytes_per_req_id"] > 0
     assert results["import"]["import_seconds"] > 0
+    assert results["import"]["first_world_seconds"] > 0
 
 
 def test_opening_from_a_snapshot_folds_the_tail_however_long_the_log(results):

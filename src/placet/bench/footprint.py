@@ -13,6 +13,13 @@ from placet.bench.workloads import PERMISSIONS, Load, Scale, Shape, make_config,
 from placet.runtime.facade import Orchestrator
 
 _PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
+_FIRST_WORLD = f"""{_PROGRAM}
+import asyncio
+async def live():
+    async with placet.Orchestrator():
+        pass
+asyncio.run(live())
+"""
 
 
 def _allocated() -> int:
@@ -54,9 +61,20 @@ def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter)
     Returns:
         One figure for each repeat.
     """
-    _run(_PROGRAM, clock)  # writes the bytecode
+    return _seconds_of(_PROGRAM, repeats, clock)
+
+
+def first_world_seconds(
+    repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """Time the same with a first world, opened and closed: what is not loaded until then shows."""
+    return _seconds_of(_FIRST_WORLD, repeats, clock)
+
+
+def _seconds_of(program: str, repeats: int, clock: Callable[[], float]) -> list[float]:
+    _run(program, clock)  # writes the bytecode
     startup = median(_run("", clock) for _ in range(repeats))
-    return [max(0.0, _run(_PROGRAM, clock) - startup) for _ in range(repeats)]
+    return [max(0.0, _run(program, clock) - startup) for _ in range(repeats)]
 
 
 def _run(program: str, clock: Callable[[], float]) -> float:

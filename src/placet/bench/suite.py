@@ -18,7 +18,12 @@ from placet.bench.contenders import (
     Reference,
     WholeWorld,
 )
-from placet.bench.footprint import bytes_per_agent, bytes_per_req_id, import_seconds
+from placet.bench.footprint import (
+    bytes_per_agent,
+    bytes_per_req_id,
+    first_world_seconds,
+    import_seconds,
+)
 from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
 from placet.bench.observed import ObservedWorld, Walking, reach_for
 from placet.bench.overload import overload
@@ -245,11 +250,16 @@ async def memory(scale: Scale, _seconds: float) -> Figures:
 
 
 async def importing(scale: Scale, _seconds: float) -> Figures:
-    """Import: `import placet` in a fresh interpreter."""
+    """Import: `import placet` in a fresh interpreter, and with a first world."""
     times = spread(import_seconds(scale.import_repeats))
+    with_world = spread(first_world_seconds(scale.import_repeats))
     return {
         "import_seconds": times.middle,
-        "spread": {"import_seconds": times.as_dict()},
+        "first_world_seconds": with_world.middle,
+        "spread": {
+            "import_seconds": times.as_dict(),
+            "first_world_seconds": with_world.as_dict(),
+        },
         "notes": ["less the start of an interpreter that imports nothing"],
     }
 
