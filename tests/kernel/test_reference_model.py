@@ -125,9 +125,13 @@ def test_a_planted_bug_is_noticed_in_a_longer_search(bug):
 
 
 def _notice(bug: Bug) -> None:
-    """No shrinking: it is enough that it is seen."""
+    """No shrinking: it is enough that it is seen.
+
+    The search ends there. Most take some hundred examples; which they are moves with the sources,
+    for hypothesis tries the constants that it finds in them.
+    """
     searching = settings(
-        max_examples=600,
+        max_examples=6_000,
         stateful_step_count=25,
         phases=[Phase.generate],
         report_multiple_bugs=False,
