@@ -7,6 +7,7 @@ Laws are searched from a fixed seed, so that a run tells of the code and not of 
 import asyncio
 import os
 import signal
+import time
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,11 +57,19 @@ def no_lag_of_this_machine():
     What a lag does is tested in virtual time, or with a clock that the test moves.
     """
     from placet.actors.intake import Intake
+    from placet.actors.ports import Clock
+    from placet.runtime.clock import SteppedClock
+    from tests.actors.virtual_time import LoopClock
 
     note_turn = Intake.note_turn
 
+    def is_of_this_machine(clock: Clock) -> bool:
+        if isinstance(clock, LoopClock):
+            return type(asyncio.get_running_loop()).time is asyncio.BaseEventLoop.time
+        return clock.monotonic_ns is time.monotonic_ns or type(clock) is SteppedClock
+
     def note_virtual_turn(intake: Intake) -> None:
-        if type(asyncio.get_running_loop()).time is asyncio.BaseEventLoop.time:
+        if is_of_this_machine(intake._clock):
             intake.woken_ns = 0
         note_turn(intake)
 
