@@ -78,6 +78,14 @@ def ship_at_leisure(effect: dict[str, Any]) -> str:
 
 
 @DBOS.workflow()
+def ship_until_stopped(effect: dict[str, Any]) -> str:
+    Outside.note(effect["key"], "begun")
+    for _ in range(1_000):
+        DBOS.sleep(0.05)
+    return "nobody stopped it"
+
+
+@DBOS.workflow()
 def ship_in_vain(effect: dict[str, Any]) -> None:
     Outside.note(effect["key"], "tried")
     raise LookupError(f"no {effect['payload']['article']} is left")

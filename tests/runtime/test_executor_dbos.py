@@ -173,7 +173,7 @@ async def test_an_attempt_that_takes_too_long_leaves_the_workflow_to_the_next(sh
     ("stop", "said"), [(DBOS.cancel_workflow, "CANCELLED"), (DBOS.delete_workflow, "was deleted")]
 )
 async def test_a_workflow_that_an_operator_stops_is_a_failed_effect(shop, tmp_path, stop, said):
-    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_at_leisure))
+    await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_until_stopped))
 
     async def stop_it_when_begun() -> None:
         outside = tmp_path / "outside"

@@ -53,7 +53,7 @@ def test_it_is_served_by_the_event_loop_of_python_where_there_is_no_other(tmp_pa
 
 @pytest.mark.slow
 def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
-    arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=3")
+    arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=8")
     with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
         server.post("agents", {"agent_id": "ann"})
         asking = threads.submit(server.post, "batches", [move("ann", 1)])
