@@ -12,6 +12,7 @@ from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.schemas.record import EffectChanged, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
+from tests.actors.real_time import until
 from tests.actors.test_executor import Post, mail, settled
 from tests.actors.virtual_time import in_virtual_time, turns
 
@@ -240,7 +241,7 @@ def test_a_zombie_neither_begins_nor_settles(tmp_path):
                 await register_executor(second, heir, **ONCE)
                 await second.executors.settled()
                 goes.set()
-                await asyncio.sleep(0.05)
+                await until(lambda: first.committer.failure is not None)
                 assert await states(second) == ["in_doubt"]
                 return len(zombie.began), len(settled(second))
 

@@ -17,7 +17,8 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.view import Observation, View
 from tests.actors.parts import COUNTS, add, intent, open_world
-from tests.actors.virtual_time import VirtualTimeLoop, in_virtual_time, turns
+from tests.actors.real_time import until
+from tests.actors.virtual_time import Gate, VirtualTimeLoop, in_virtual_time, turns
 from tests.kernel.domains import Lab
 
 
@@ -418,42 +419,31 @@ async def test_a_plain_function_that_blocks_is_found_out_afterwards_and_told_wha
 # In a thread
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for a thread, which is real, for ten seconds at most."""
-    for _ in range(10_000):
-        if is_so():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to that")
-
-
 def threads_of(agent_id: str) -> int:
     return [thread.name for thread in threading.enumerate()].count(f"the policy of {agent_id!r}")
 
 
+@in_virtual_time
 async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_thread_only():
-    release, entered = threading.Event(), 0
+    gate = Gate()
 
     def block(view: View) -> list[dict[str, Any]]:
-        nonlocal entered
-        entered += 1
-        release.wait(10)
+        gate.stand()
         return []
 
     async with open_world(limits=restarting(2)) as world:
-        # Waited for once; long enough for the calls that come after, on a machine that is busy.
         run(world, "alice", block, threaded=True, propose_seconds_max=0.5)
         done = itertools.count()
-        other = run(world, "bob", lambda view: [add(f"b{next(done)}", agent_id="bob")])
+        other = run(world, "bob", lambda view: [add(f"b{next(done)}", agent_id="bob")], pause_s=0.1)
         await until(lambda: state_of(world) == "suspended")
-        assert entered == 1  # the others were not started: the first still runs
+        assert gate.begun == 1  # the others were not started: the first still runs
         assert threads_of("alice") == 1
         assert "cannot be stopped" in (world.roster.status("alice").error or "")
         assert other.statistics().admitted > 3
-        release.set()
+        gate.let_go(1_000_000)
         await until(lambda: not threads_of("alice"))
         await world.change_agent("alice", "resumed")
-        await until(lambda: entered > 3)
+        await until(lambda: gate.begun > 3)
         assert state_of(world) == "running"
 
 

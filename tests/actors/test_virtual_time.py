@@ -6,6 +6,7 @@ import threading
 import anyio
 from anyio import to_thread
 
+from placet.actors.policy_thread import PolicyThread
 from tests.actors.virtual_time import Gate, in_virtual_time
 
 
@@ -39,16 +40,21 @@ async def test_time_goes_by_while_a_thread_stands_at_a_gate_and_no_longer():
     async with anyio.create_task_group() as group:
         group.start_soon(call)
         await asyncio.sleep(3600)
-        assert gate.standing == 1
+        assert len(gate.standing) == 1
         gate.let_go(1)
         await asyncio.sleep(1)
     assert ended == [3600]
 
 
 @in_virtual_time
-async def test_who_waits_for_a_thread_at_a_gate_may_give_up():
+async def test_a_call_that_was_given_up_at_a_gate_does_not_stand_for_another():
     gate = Gate()
     with anyio.move_on_after(5):
         await to_thread.run_sync(gate.stand, abandon_on_cancel=True)
+    assert now() == 5
+    with anyio.fail_after(1):
+        await to_thread.run_sync(work)
+    with anyio.fail_after(1):
+        await PolicyThread("t").call(work)
     assert now() == 5
     gate.let_go(1)

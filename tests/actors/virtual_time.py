@@ -9,15 +9,19 @@ import selectors
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Condition
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
+import pytest
 from anyio import to_thread
 
+from placet.actors.policy_thread import PolicyThread
 from placet.schemas.limits import SECOND_NS
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 DEADLOCK_SECONDS = 10
 THREAD_SECONDS_MAX = 60
@@ -32,19 +36,19 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     Attributes:
         seconds: What `time` gives.
         iterations: How often the loop went round.
-        calls: How many calls in threads are waited for.
+        calls: Those in threads that are waited for.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.iterations = 0
-        self.calls = 0
+        self.calls: set[object] = set()
         super().__init__(_JumpingSelector(self))
 
     @property
     def is_at_work(self) -> bool:
         """A thread works at what is waited for."""
-        return self.calls > sum(gate.standing for gate in _GATES)
+        return not self.calls <= {call for gate in _GATES for call in gate.standing}
 
     def time(self) -> float:
         return self.seconds
@@ -87,7 +91,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class Gate:
-    """Threads stand at it until the test lets them go, one for each word; time goes by meanwhile.
+    """Threads stand at it until the test lets them go, in order; time goes by meanwhile.
 
     Attributes:
         begun: How many have come to it.
@@ -95,35 +99,39 @@ class Gate:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._gone = 0
+        self._standing: dict[int, object] = {}
         self._let_go = 0
         self.begun = 0
         _GATES.add(self)
 
     @property
-    def standing(self) -> int:
-        """How many wait for a word that has not come."""
+    def standing(self) -> list[object]:
+        """The calls that wait for a word that has not come."""
         with self._changed:
-            return max(0, self.begun - max(self._gone, self._let_go))
+            return [call for place, call in self._standing.items() if place > self._let_go]
 
     def stand(self) -> None:
         """Wait, in a thread, for one's word."""
         with self._changed:
             self.begun += 1
+            place = self.begun
+            self._standing[place] = _CALL.get()
             is_free = self._changed.wait_for(
-                lambda: self._gone < self._let_go, timeout=THREAD_SECONDS_MAX
+                lambda: place <= self._let_go, timeout=THREAD_SECONDS_MAX
             )
-            self._gone += 1
+            del self._standing[place]
             assert is_free, "nobody let it go"
 
     def let_go(self, count: int) -> None:
-        """Let so many go, those that come later too."""
+        """Let so many more go, those that come later too."""
         with self._changed:
             self._let_go += count
             self._changed.notify_all()
 
 
 _GATES: WeakSet[Gate] = WeakSet()
+_CALL: ContextVar[object] = ContextVar("_CALL", default=None)
+"""Known in its thread, which runs in a copy of the caller's context."""
 
 
 class LoopClock:
@@ -161,31 +169,34 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, _calls_counted():
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, _calls_known():
             runner.run(test(*args, **kwargs))
 
     return run
 
 
 @contextmanager
-def _calls_counted() -> Iterator[None]:
-    """Have every call in a thread counted by the loop that waits for it."""
-    call = to_thread.run_sync
+def _calls_known() -> Iterator[None]:
+    """Have every call in a thread known to the loop that waits for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(to_thread, "run_sync", _known(to_thread.run_sync))
+        patch.setattr(PolicyThread, "call", _known(PolicyThread.call))
+        yield
 
-    async def run_sync(*args: Any, **options: Any) -> Any:
-        loop = asyncio.get_running_loop()
+
+def _known(call: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    async def known(*args: P.args, **options: P.kwargs) -> R:
+        loop, me = asyncio.get_running_loop(), object()
         assert isinstance(loop, VirtualTimeLoop)
-        loop.calls += 1
+        loop.calls.add(me)
+        before = _CALL.set(me)
         try:
             return await call(*args, **options)
         finally:
-            loop.calls -= 1
+            _CALL.reset(before)
+            loop.calls.discard(me)
 
-    to_thread.run_sync = run_sync  # type: ignore[assignment]  # it passes on what it is given
-    try:
-        yield
-    finally:
-        to_thread.run_sync = call
+    return known
 
 
 def iterations() -> int:

@@ -14,6 +14,7 @@ from placet.runtime.executors.executor_thread import ThreadHandler, ThreadsBusy
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.codec import Json
 from tests.actors.parts import effects_of, open_world, register_executor
+from tests.actors.real_time import until
 from tests.actors.test_executor import mail, settled
 
 SOON = Backoff(first_s=0.001)
@@ -85,15 +86,6 @@ async def test_a_partial_of_an_async_function_runs_in_the_loop():
         assert await outcomes(world) == [(True, threading.get_ident())]
 
 
-async def nobody_is_called(handler: ThreadHandler[Any]) -> None:
-    """Wait for threads, which are real, for twenty seconds at least."""
-    for _ in range(20_000):
-        if not handler._calls:
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("a call does not end")
-
-
 async def test_threads_that_do_not_come_back_are_bounded():
     goes, begun = threading.Event(), asyncio.Semaphore(0)
     loop = asyncio.get_running_loop()
@@ -114,7 +106,7 @@ async def test_threads_that_do_not_come_back_are_bounded():
             await handler(EFFECT)
     finally:
         goes.set()
-    await nobody_is_called(handler)
+    await until(lambda: handler._calls == 0)
     assert await handler(EFFECT) is True
 
 
@@ -201,5 +193,5 @@ async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credi
         task = asyncio.ensure_future(handler(EFFECT))
         asyncio.get_running_loop().call_soon(task.cancel)
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
-    await nobody_is_called(handler)  # a thread that has begun ends by itself
+    await until(lambda: handler._calls == 0)  # a thread that has begun ends by itself
     assert (await handler(EFFECT))[2] == "world/1/0"
