@@ -58,6 +58,7 @@ def test_a_writer_that_is_silent_for_long_still_lives(postgres):
 
 def test_a_writer_that_gives_no_sign_is_let_go_of(postgres, url, monkeypatch):
     log = open_event_log(postgres.url(world_of(url), **SHORT))
+    assert isinstance(log, PostgresEventLog)
     monkeypatch.setattr(log.fence, "_give_signs", lambda connection: None)
     epoch = log.open()
     heir = open_event_log(url)
