@@ -110,8 +110,10 @@ class Errands:
         life = self._zygote.fork(
             "tests.crash.errands:toil", first=self._next, plant=self._plant, **self._how
         )
-        if rng.random() < 0.5:
-            life.wait_for("opened")
+        # Half of the lives are killed in any case, half only when they have come to something.
+        ripe = rng.choice(["began", "began", "opened", "sent"])
+        if ripe != "began":
+            life.wait_for(ripe)
         life.listen_for(rng.random() * LIFE_SECONDS_MAX)
         assert not life.is_over, f"a life ended by itself: {life.told[-1]}"
         for line in life.kill():
