@@ -32,7 +32,15 @@ class Running(NamedTuple):
 def running(folder: Path, *arguments: str, token: str = "") -> Iterator[Running]:
     """Run a server; `token` is the operator's where it is given tokens, else it makes one."""
     # A machine that stands still for a second is no overload.
-    command = ("serve", "--port", "0", "--json", "--set", "limits.loop_lag_ms_max=600000", *arguments)
+    command = (
+        "serve",
+        "--port",
+        "0",
+        "--json",
+        "--set",
+        "limits.loop_lag_ms_max=600000",
+        *arguments,
+    )
     with Process(*command, folder=folder) as process:
         told = json.loads(process.out.readline())
         headers = {"authorization": f"Bearer {token or told['operator_token']}"}
