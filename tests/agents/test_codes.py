@@ -20,6 +20,7 @@ from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import RefusalCode
+from tests.actors.virtual_time import in_virtual_time
 from tests.agents.till import EMPTY, Till, put, talk
 
 pytestmark = pytest.mark.anyio
@@ -58,8 +59,8 @@ async def denied() -> set[str]:
         return {(await session.resolve(turn.hold_id, "deny", "ann")).stop}
 
 
-async def paid(handler: Callable[[Effect], Awaitable[Any]], **terms: Any) -> set[str]:
-    limits = AgentLimits(seconds_max=terms.pop("seconds", 20.0))
+async def paid(handler: Callable[[Effect], Awaitable[Any]]) -> set[str]:
+    limits = AgentLimits(seconds_max=20.0)
     is_over = anyio.Event()
 
     async def handled(effect: Effect) -> Any:
@@ -150,7 +151,7 @@ PRODUCERS: dict[Code, Producer] = {
     Code.POLICY_ERROR: lambda: told_of([put(1)], **ruled("perhaps")),
     Code.BUDGET_EXCEEDED: over_quota,
     Code.EFFECT_FAILED: lambda: paid(fails),
-    Code.EFFECT_TIMEOUT: lambda: paid(hangs, seconds=0.3),
+    Code.EFFECT_TIMEOUT: lambda: paid(hangs),
     Code.EFFECT_IN_DOUBT: lambda: paid(is_cut_off),
     Code.PLANNER_UNCONFIGURED: lambda: told_of(adapter=None),
     Code.PLANNER_UNAVAILABLE: lambda: told_of(PlannerUnavailable("down")),
@@ -176,6 +177,7 @@ PRODUCERS: dict[Code, Producer] = {
 
 
 @pytest.mark.parametrize("code", list(TABLE))
+@in_virtual_time
 async def test_every_code_is_produced(code: Code) -> None:
     assert code in await PRODUCERS[code]()
 

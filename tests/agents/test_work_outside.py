@@ -13,6 +13,7 @@ from placet.errors import OutcomeUnknown
 from placet.kernel import Draft, Kind
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
+from tests.actors.virtual_time import in_virtual_time
 from tests.agents.till import Nothing, Till, put, total
 
 pytestmark = pytest.mark.anyio
@@ -43,12 +44,12 @@ async def never_answers(_effect: Effect) -> None:
     await anyio.sleep_forever()
 
 
-async def paid(hook: Hook | None, *, times: int = 1, seconds: float = 20.0) -> Turn:
+async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
     """Pay so many times in one plan, where the line goes dead and a hook finds out."""
-    limits = AgentLimits(seconds_max=seconds)
+    limits = AgentLimits(seconds_max=20.0)
     async with Orchestrator([Till(), Sessions()]) as world:
         await world.register_executor(
-            "till.bank", cut_off, delivery="at_most_once", on_in_doubt=hook, seconds_max=2.0
+            "till.bank", cut_off, delivery="at_most_once", on_in_doubt=hook, seconds_max=60.0
         )
         script = Scripted([[PAY] * times])
         session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
@@ -73,8 +74,9 @@ async def test_what_nobody_can_tell_is_in_doubt(hook: Hook | None) -> None:
     assert (await paid(hook)).stop == "effect_in_doubt"
 
 
+@in_virtual_time
 async def test_while_the_hook_is_asked_the_work_is_not_done_yet() -> None:
-    assert (await paid(never_answers, seconds=1.0)).stop == "effect_timeout"
+    assert (await paid(never_answers)).stop == "effect_timeout"
 
 
 class Asking(Till):
