@@ -15,7 +15,6 @@ def test_lines_that_come_at_once_are_heard_one_after_the_other():
         report.tell(what)
     os.close(theirs)
     life = Life(ours)
-    assert not life.is_over
     for what in ("opened", "answer", "answer", "sent"):
         assert life.wait_for(what) == {"what": what}
     with pytest.raises(AssertionError, match="no 'sent' was told"):
