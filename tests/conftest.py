@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 WORKERS_MAX = 4
+SLOW_SECONDS_MAX = 600
 
 settings.register_profile(
     "fixed",
@@ -35,6 +36,13 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Take a slow test for one that hangs later: some need a minute, and more on a busy machine."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS_MAX))
 
 
 @pytest.hookimpl(optionalhook=True)
