@@ -131,7 +131,8 @@ async def test_of_two_who_open_a_new_session_the_gate_judges():
 @pytest.mark.anyio
 async def test_a_turn_beyond_the_quota_says_when_to_come_back():
     quotas = {"session.turn": {"rate": 0.001, "burst": 1}}
-    async with serving([Till(), Sessions()], quotas=quotas) as served:  # type: ignore[arg-type]
+    config = {"quotas": quotas, "clock": "next_event"}  # time stands where nobody sleeps
+    async with serving([Till(), Sessions()], **config) as served:  # type: ignore[arg-type]
         await served.post("sessions", {"people": {"bob": ""}})
         talk = Talking(served)
         assert (await talk.say("/till.put amount=1")).status_code == 200
