@@ -17,7 +17,7 @@ from placet.schemas.limits import Limits
 from placet.schemas.refusal import RefusalCode
 
 PLACES, GROUP = 60, 16
-OPEN_TO_ALL = PLACES - GROUP
+OPEN_TO_ALL = PLACES - GROUP - GROUP // 4
 SIZE = 10
 
 
@@ -100,12 +100,12 @@ def floored() -> Desk:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("priorities", [(10, 30, 50, 70), tuple(range(0, 100, 10)), (50,)])
 def test_under_lasting_overload_little_is_checked_in_vain(priorities, seed):
-    """Without the floor 1.0 to 1.4 are shed for each that is decided."""
+    """Without the floor 1.0 to 1.4 are shed for each that is decided; with none to spare 0.1."""
     desk = Desk()
     flood(desk, Random(seed), priorities, 100)
     desk.count.clear()
     flood(desk, Random(seed + 100), priorities)
-    assert desk.count["shed"] < 0.2 * desk.count["decided"]
+    assert desk.count["shed"] < 0.07 * desk.count["decided"]
     assert desk.count["decided"] == 200 * GROUP  # nor does any group go short
 
 
@@ -234,11 +234,12 @@ def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
     desk = floored()
     names = iter(range(10**6))
     for _ in range(150):
-        while (load := desk.load("any")) is None or load.signal != "mailbox_batches":
-            assert desk.post(f"new_{next(names)}", 100) is None
+        while desk.post(f"new_{next(names)}", 100) is None:
+            pass
         raw = [{"priority": 0, "agent_id": "low"}]
-        full = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
-        if desk.queue.turn_away(full, raw, OPERATOR) is None:
+        load = desk.load(OPERATOR)
+        assert load is not None
+        if desk.queue.turn_away(load, raw, OPERATOR) is None:
             return
         assert desk.queue._losers.since(OPERATOR) is None
         assert desk.queue._losers.since("low") is not None

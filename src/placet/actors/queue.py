@@ -87,6 +87,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
         Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
         """
+        if not (self._lane or self._turns.count_of(submitter)):
+            return None
         waiting = len(self._lane) + self._aside
         free, free_bytes = self._count_max - waiting, self._bytes_max - self._bytes
         is_crowd = free <= waiting or free_bytes <= self._bytes

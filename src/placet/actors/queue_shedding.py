@@ -8,10 +8,11 @@ fewer waiting than the newcomer has: priority is for among equals, not for havin
 Priority ages: an agent that has lost gains one point for each group that is decided without it. So
 nobody loses for ever, and what has waited a hundred groups is shed for nobody new.
 
-Under lasting overload the last places, as many as one group frees, are for who stands high enough:
-at the floor, which rises with what is shed and falls with what stays free (decision 0023). Without
-it each group's places would go to whoever comes first, only to be taken from them again, and what
-is shed has been checked for nothing: 1.4 batches for each that is decided, at five times the load.
+Under lasting overload the last places, a few more than one group frees, are for who stands high
+enough: at the floor, which rises with what is shed and is missing of those few, and falls with what
+stays free beyond them (decision 0023). Without it each group's places would go to whoever comes
+first, only to be taken from them again, and what is shed has been checked for nothing: 1.4 batches
+for each that is decided, at five times the load.
 
 A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
 Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
@@ -34,28 +35,34 @@ from placet.schemas.refusal import RefusalCode
 
 PRIORITY_MAX: Final = 100
 _GONE_MAX: Final = 64
-_DOUBT: Final = 2**63
-"""Stands for a claim that cannot be read: higher than any, so that the check will tell."""
 
 _KEPT_PART: Final = 3
-"""No more than one in so many places is kept for who stands high; else as many as a group has."""
+"""No more than one in so many places is kept for a group; else as many as it has."""
+
+_SPARE_PART: Final = 4
+"""One for so many of them is kept besides, to be free when a group is taken: so few are shed."""
 
 _FLOOR_STEP: Final = 10
-"""By how much the floor moves at a group: up if as many as that were shed, down if all was free."""
+"""By how much the floor moves at a group: up if all of it was missing, down if all was free."""
 
 
 class _Floor:
     """The priority, aged, that a batch must have to come into one of the last places.
 
+    Args:
+        spare: How many places should be free when a group is taken.
+
     Attributes:
         rank: That priority; 0 where all may come in.
+        shed: How many were shed since the last group.
     """
 
-    __slots__ = ("rank", "shed")
+    __slots__ = ("_spare", "rank", "shed")
 
-    def __init__(self) -> None:
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
         self.rank = 0
-        self.shed = 0  # since the last group
+        self.shed = 0
 
     def move(self, taken: int, free: int, places: int) -> None:
         """Follow the load, once for each group.
@@ -65,11 +72,12 @@ class _Floor:
             free: Places that were free when it was taken.
             places: Places of the queue.
         """
-        if self.shed:
-            rise = max(1, _FLOOR_STEP * self.shed // taken)
-            self.rank += rise  # ages have no end either: with many agents the highest are above 100
+        missing = self.shed + self._spare - free
+        if self.shed or (self.rank and missing > 0):
+            # Ages have no end: with many agents the highest are above 100, and so is the floor.
+            self.rank += max(1, _FLOOR_STEP * missing // taken)
         elif self.rank:
-            self.rank = max(0, self.rank - max(1, _FLOOR_STEP * free // places))
+            self.rank = max(0, self.rank - max(1, _FLOOR_STEP * -missing // places))
         self.shed = 0
 
     def reset(self) -> None:
@@ -118,9 +126,11 @@ class SheddingQueue(BatchQueue):
         # A standing is a priority less the group since which it counts: a later one stands lower.
         self._ranks: dict[int, Rank] = {}
         self._lowest_first: list[int] = []
-        self._floor = _Floor()
-        self._looked_at: tuple[object, int] | None = None  # by `is_beneath`, just before
-        open_to_all = self._count_max - min(self._group, self._count_max // _KEPT_PART)
+        kept = min(self._group, self._count_max // _KEPT_PART)
+        spare = kept // _SPARE_PART
+        self._floor = _Floor(spare)
+        self._looked_at: object = None  # by `is_beneath`, just before, and was not
+        open_to_all = self._count_max - kept - spare
         self._kept = Load(
             RefusalCode.QUEUE_FULL,
             "mailbox_batches_open_to_all",
@@ -146,15 +156,14 @@ class SheddingQueue(BatchQueue):
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._floor.rank - self._groups - 1 + since
         looked_at, self._looked_at = self._looked_at, None
-        if looked_at is not None and looked_at[0] is raw:
-            claim = looked_at[1]
-        else:
-            claim = _claim(raw, self._intents_max)
-        if claim > floor:
+        if looked_at is raw or _claims_above(floor, raw, self._intents_max):
             is_kept = load is self._kept
             needed = floor if is_kept else self._needed(floor, since, owner)
-            if needed is not None and (
-                needed < PRIORITY_MAX and claim > needed and needed < self._cap_of(submitter)
+            if (
+                needed is not None
+                and needed < PRIORITY_MAX
+                and (needed == floor or _claims_above(needed, raw, self._intents_max))
+                and needed < self._cap_of(submitter)
             ):
                 share = super().beyond_share(submitter) if is_kept else None
                 return None if share is None else self.turn_away(share, raw, submitter)
@@ -218,9 +227,10 @@ class SheddingQueue(BatchQueue):
         if since is None and (since := losers.since(submitter)) is None:
             since = groups
         floor = self._floor.rank - groups - 1 + since
-        claim = _claim(raw, self._intents_max)
-        if submitter == OPERATOR or claim > floor:
-            self._looked_at = raw, claim
+        if submitter == OPERATOR:
+            return False
+        if _claims_above(floor, raw, self._intents_max):
+            self._looked_at = raw
             return False
         if since == groups:
             losers.note(submitter, groups)
@@ -318,24 +328,25 @@ def _owner_named(raw: object, submitter: str) -> str:
     return name if type(name) is str else submitter
 
 
-def _claim(raw: object, count_max: int) -> int:
-    """Give the highest priority that a batch claims, before it is checked; `_DOUBT` if in doubt."""
+def _claims_above(floor: int, raw: object, count_max: int) -> bool:
+    """Tell whether a batch claims a higher priority, before it is checked; True if in doubt.
+
+    Under overload this is most of what a refusal costs, so it ends where the answer is known.
+    """
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     if type(intents) is not list or not 0 < len(intents) <= count_max:
-        return _DOUBT
-    mapping, highest, last = dict, -_DOUBT, None
+        return True
+    mapping, last = dict, None
     try:
         for intent in intents:
             if type(intent) is not mapping:
-                return _DOUBT
+                return True
             claim = intent["priority"]
             if claim is last:  # as a rule all claim the same
                 continue
-            if type(claim) is not int:
-                return _DOUBT
+            if type(claim) is not int or claim > floor:
+                return True
             last = claim
-            if claim > highest:  # noqa: PLR1730  # max() costs as much as all the rest
-                highest = claim
     except KeyError:
-        return _DOUBT
-    return highest
+        return True
+    return False
