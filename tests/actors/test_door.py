@@ -405,8 +405,8 @@ async def test_of_the_same_value_each_is_told_its_own_limit():
 @in_virtual_time
 async def test_a_ticket_has_its_verdict_once_it_is_there():
     async with open_world() as world:
-        ticket = Ticket(world.actor.post([add("r")], "alice"))
-        withdrawn = Ticket(world.actor.post([add("w")], "alice"))
+        ticket = Ticket(world.actor.post([add("r")], "alice"), False)
+        withdrawn = Ticket(world.actor.post([add("w")], "alice"), False)
         assert [ticket.verdict] == [None]
         assert withdrawn.withdraw()
         verdict = await ticket

@@ -1,20 +1,22 @@
 """A verdict to come."""
 
 import asyncio
-from collections.abc import Awaitable, Generator
+from collections.abc import Generator
 from typing import Any
+
+import msgspec
 
 from placet.schemas.verdict import Verdict
 
 
-class Ticket(Awaitable[Verdict]):
-    """Stands for the verdict of a batch that was posted. Await it, as often as you like."""
+class Ticket(msgspec.Struct, eq=False):
+    """Stands for the verdict of a batch that was posted. Await it, as often as you like.
 
-    __slots__ = ("_future", "_is_turned_away")
+    A struct, as there is one for each offer that is refused: one call in C makes it.
+    """
 
-    def __init__(self, future: "asyncio.Future[Verdict]") -> None:
-        self._future = future
-        self._is_turned_away = future.done()
+    _future: asyncio.Future[Verdict]
+    _is_turned_away: bool
 
     def done(self) -> bool:
         """Tell whether the verdict is there."""

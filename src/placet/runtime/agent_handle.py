@@ -77,7 +77,8 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
-        return Ticket(self._world.actor.post(batch, self.agent_id, dry_run, self.incarnation))
+        reply = self._world.actor.post(batch, self.agent_id, dry_run, self.incarnation)
+        return Ticket(reply, reply.done())
 
     async def refresh_view(self) -> View:
         """Look: an atomic cut of what the agent may see, at the latest durable seq.

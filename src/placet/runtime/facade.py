@@ -220,7 +220,8 @@ class Orchestrator(
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return Ticket(self._open.actor.post(batch, submitter, dry_run=dry_run))
+        reply = self._open.actor.post(batch, submitter, dry_run=dry_run)
+        return Ticket(reply, reply.done())
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""
