@@ -463,3 +463,18 @@ async def test_gauges_count_those_in_line():
         assert len(world.actor) == 7
         assert world.counters.gauges["mailbox_depth"]["orchestrator"]() == 7
         assert world.statistics()["waiting"] == 7
+
+
+@in_virtual_time
+async def test_room_that_was_found_for_one_batch_is_found_anew_for_the_next():
+    async with waiting_world(limits={"line_batches_max": 2}) as world:
+        await world.actor.pause()
+        answers = fill(world, 3)
+        queue: Any = world.actor._mailbox
+        (first,) = queue._line
+        reason = queue.place(first, queue._full)  # as if it had come once more, and was not asked
+        assert reason is not None
+        assert reason.signal == "line_batches_of_submitter"
+        assert line_of(world)[0] == 1
+        await world.actor.resume()
+        assert all([(await answer).admitted for answer in answers])

@@ -48,6 +48,7 @@ class WaitingQueue(BatchQueue):
     __slots__ = (
         "_bell",
         "_bell_at",
+        "_cleared",
         "_clock",
         "_deadlines",
         "_full",
@@ -56,6 +57,8 @@ class WaitingQueue(BatchQueue):
         "_line",
         "_line_bytes",
         "_monotonic_ns",
+        "_on_done",
+        "_patience_s",
         "_patient",
         "_places",
         "_refuse",
@@ -77,9 +80,12 @@ class WaitingQueue(BatchQueue):
         self._refuse = refuse
         self._line = Turns()
         self._places: dict[asyncio.Future[Any], Waiting] = {}
+        self._on_done = self._withdrawn
+        self._cleared: str | None = None  # who was found room since the line last grew
         self._line_bytes = 0
         # By `_time`, earliest first; those that have left are passed over. Who names no deadline
         # has as long as everybody else who names none, so those need no sorting.
+        self._patience_s = limits.line_ms_max * _MS_NS / SECOND_NS
         self._patient: deque[_Deadline] = deque()
         self._deadlines: list[_Deadline] = []
         self._bell: asyncio.TimerHandle | None = None
@@ -101,21 +107,22 @@ class WaitingQueue(BatchQueue):
         if share >= free and submitter != OPERATOR:
             # At most as many as it leaves free: the other half of the line is for the others.
             return _no_place("line_batches_of_submitter", share, free)
+        self._cleared = submitter
         return None
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
         """Put a batch into the line, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
-        full = self.turn_away(load, None, submitter)
-        if full is not None:
+        if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
             return full
         if self._places and self._line_bytes + size > self._limits.line_bytes_max:
             value = self._line_bytes + size
             return _no_place("line_bytes", value, self._limits.line_bytes_max)
         self._line.add(waiting)
+        self._cleared = None
         self._line_bytes += size
         self._places[waiting.reply] = waiting
-        waiting.reply.add_done_callback(self._withdrawn)
+        waiting.reply.add_done_callback(self._on_done)
         self._set_deadline(waiting)
         if not len(self):
             self._look_again(load)
@@ -202,12 +209,13 @@ class WaitingQueue(BatchQueue):
         return asyncio.get_running_loop().time()
 
     def _set_deadline(self, waiting: Waiting) -> None:
-        ends = self._time() + self._patience_ns(waiting) / SECOND_NS
-        deadline = ends, waiting.number, waiting.reply
-        if waiting.batch.valid_for_ns is None:
-            self._patient.append(deadline)
+        valid_for_ns = waiting.batch.valid_for_ns
+        if valid_for_ns is None:
+            ends = self._time() + self._patience_s
+            self._patient.append((ends, waiting.number, waiting.reply))
         else:
-            heappush(self._deadlines, deadline)
+            ends = self._time() + valid_for_ns / SECOND_NS
+            heappush(self._deadlines, (ends, waiting.number, waiting.reply))
         if len(self._patient) + len(self._deadlines) > 2 * len(self._places) + _GONE_MAX:
             self._clear_away()
         if self._bell is None or ends < self._bell_at:
@@ -264,7 +272,7 @@ class WaitingQueue(BatchQueue):
         reply = waiting.reply
         self.told = None
         del self._places[reply]
-        reply.remove_done_callback(self._withdrawn)
+        reply.remove_done_callback(self._on_done)
         self._line_bytes -= len(waiting.batch.encoded)
         if not self._places:
             self._deadlines.clear()
