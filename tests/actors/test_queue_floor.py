@@ -10,7 +10,8 @@ import pytest
 from placet.actors.door import Load
 from placet.actors.mailbox import MailboxFull
 from placet.actors.queue import Waiting
-from placet.actors.queue_shedding import SheddingQueue
+from placet.actors.queue_losers import Losers
+from placet.actors.queue_shedding import SheddingQueue, _Floor
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
@@ -245,3 +246,32 @@ def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
         assert desk.queue._losers.since("low") is not None
         desk.take()
     pytest.fail("it never stood high enough")
+
+
+def test_the_floor_rises_while_none_of_the_places_to_spare_is_free():
+    floor = _Floor(spare=4)
+    floor.move(taken=16, free=0, places=PLACES)
+    assert floor.rank == 0  # a queue that is full sheds nobody by that
+    floor.shed = 8
+    floor.move(taken=16, free=0, places=PLACES)
+    assert floor.rank == 7
+    for free, rank in ((0, 9), (3, 10), (4, 9), (PLACES, 0)):
+        floor.move(taken=16, free=free, places=PLACES)
+        assert floor.rank == rank
+
+
+def test_who_lost_before_many_others_did_has_not_lost_its_age():
+    for look in ("first", "last"):
+        desk = floored()
+        queue, losers = desk.queue, Losers(4)
+        queue._losers, queue._groups, queue._floor.rank = losers, 50, 35
+        for name, group in (("patient", 10), ("other", 50), ("another", 50)):
+            losers.note(name, group)
+        assert "patient" in losers.earlier
+        assert queue.is_beneath is not None
+        if look == "first":
+            assert not queue.is_beneath([{"priority": 0}], "patient")
+            assert queue.is_beneath([{"priority": 0}], "stranger")
+        else:
+            assert queue._since("patient") == 10
+            assert queue._since("stranger") == 50

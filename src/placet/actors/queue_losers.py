@@ -16,20 +16,21 @@ class Losers:
 
     Attributes:
         recent: The group by owner, of those who came lately; to look in, before `since`.
+        earlier: Those who came before them; where there are none, `recent` has all.
     """
 
-    __slots__ = ("_earlier", "_half", "recent")
+    __slots__ = ("_half", "earlier", "recent")
 
     def __init__(self, count_max: int) -> None:
         self._half = max(1, count_max // 2)
         self.recent: dict[str, int] = {}
-        self._earlier: dict[str, int] = {}
+        self.earlier: dict[str, int] = {}
 
     def since(self, owner: str) -> int | None:
         """Give the group at which an owner lost first; None for who has lost nothing."""
         group = self.recent.get(owner)
         if group is None:
-            group = self._earlier.get(owner)
+            group = self.earlier.get(owner)
             if group is not None:
                 self._keep(owner, group)
         return group
@@ -42,17 +43,17 @@ class Losers:
     def forget(self, owner: str) -> None:
         """Forget the losses of one that has had its turn."""
         self.recent.pop(owner, None)
-        self._earlier.pop(owner, None)
+        self.earlier.pop(owner, None)
 
     def clear(self) -> None:
         """Forget all."""
         self.recent.clear()
-        self._earlier.clear()
+        self.earlier.clear()
 
     def __len__(self) -> int:
-        return len(self.recent) + len(self._earlier)
+        return len(self.recent) + len(self.earlier)
 
     def _keep(self, owner: str, group: int) -> None:
         if len(self.recent) >= self._half:
-            self._earlier, self.recent = self.recent, {}
+            self.earlier, self.recent = self.recent, {}
         self.recent[owner] = group

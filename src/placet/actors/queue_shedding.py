@@ -142,7 +142,7 @@ class SheddingQueue(BatchQueue):
 
     def beyond_share(self, submitter: str) -> Load | None:
         """Judge whether the places left are kept; else, as ever, a submitter's share."""
-        if self._floor.rank and len(self) >= self._kept.limit:
+        if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
             return self._kept
         return super().beyond_share(submitter)
 
@@ -194,7 +194,7 @@ class SheddingQueue(BatchQueue):
         self._sizes.pop()
         self._aside += 1
         self._stand(waiting, standing)
-        if len(self) >= self._count_max:
+        if len(self._lane) + self._aside >= self._count_max:
             self.told = None  # it may be of the kept places, and those are taken
         return None
 
@@ -202,19 +202,19 @@ class SheddingQueue(BatchQueue):
         self, count_max: int, enough: Callable[[Waiting], bool] | None = None
     ) -> list[Waiting]:
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
-        waiting = len(self)
+        waiting = len(self._lane) + self._aside
         self._looked_at = None
         taken = super().take(count_max, enough)
-        losers = self._losers
+        left, losers = waiting - len(taken), self._losers
         if losers:
             self._groups += bool(taken)
             for one in taken:
-                losers.forget(owner_of(one))
-            if not len(self):
+                losers.forget(one.owner or owner_of(one))
+            if not left:
                 losers.clear()
         floor = self._floor
         if floor.rank or floor.shed:
-            if waiting < self._kept.limit or not len(self):
+            if waiting < self._kept.limit or not left:
                 floor.reset()
             elif taken:
                 floor.move(len(taken), self._count_max - waiting, self._count_max)
@@ -222,13 +222,13 @@ class SheddingQueue(BatchQueue):
 
     def _is_beneath(self, raw: object, submitter: str) -> bool:
         """Refuse at a first look what is below the floor; the operator speaks for others."""
-        losers, groups = self._losers, self._groups
-        since = losers.recent.get(submitter)
-        if since is None and (since := losers.since(submitter)) is None:
-            since = groups
-        floor = self._floor.rank - groups - 1 + since
         if submitter == OPERATOR:
             return False
+        losers, groups = self._losers, self._groups
+        since = losers.recent.get(submitter)
+        if since is None and (not losers.earlier or (since := losers.since(submitter)) is None):
+            since = groups
+        floor = self._floor.rank - groups - 1 + since
         if _claims_above(floor, raw, self._intents_max):
             self._looked_at = raw
             return False
@@ -314,7 +314,10 @@ class SheddingQueue(BatchQueue):
 
     def _since(self, owner: str) -> int:
         """Give the group since which an owner's priority ages."""
-        since = self._losers.since(owner)
+        losers = self._losers
+        since = losers.recent.get(owner)
+        if since is None and losers.earlier:
+            since = losers.since(owner)
         return self._groups if since is None else since
 
 

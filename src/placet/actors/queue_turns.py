@@ -90,7 +90,7 @@ class Turns:
 
     def add(self, waiting: Waiting) -> None:
         """Put a batch behind those of its owner; who is new has its turn with the present ones."""
-        owner = owner_of(waiting)
+        owner = waiting.owner or owner_of(waiting)
         self._order += 1
         waiting.number, waiting.owner = self._order, owner
         lane = self._lanes.get(owner)
