@@ -169,7 +169,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         """
         if not self._aside:
             if self._one_each and submitter != OPERATOR:
-                return self._one_each.of(submitter)
+                return self._one_each.get(submitter)
             return self._lane[0] if self._lane else None
         return self._turns.peek() if submitter == OPERATOR else self._turns.oldest_of(submitter)
 

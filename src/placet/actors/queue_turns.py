@@ -24,45 +24,30 @@ if TYPE_CHECKING:
 _GONE_MAX: Final = 64
 
 
-class OneEach:
+class OneEach(dict[str, Waiting]):
     """Those in a lane of whom every owner has one batch, all as large: their turns are the lane.
 
     So a crowd in which everybody awaits an answer before they ask again costs a dict, and no turns.
     They are the oldest in the lane; who came since `are_all` was asked is not known here yet.
     """
 
-    __slots__ = ("_by_owner",)
-
-    def __init__(self) -> None:
-        self._by_owner: dict[str, Waiting] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_owner)
+    __slots__ = ()
 
     def are_all(self, lane: "deque[Waiting]") -> bool:
         """Look at who came since the last time; where it is no longer so, all are forgotten."""
-        known = self._by_owner
         size = len(lane[0].batch.intents)
-        for waiting in islice(reversed(lane), len(lane) - len(known)):
+        for waiting in islice(reversed(lane), len(lane) - len(self)):
             owner = waiting.owner = owner_of(waiting)
-            if owner in known or len(waiting.batch.intents) != size:
-                known.clear()
+            if owner in self or len(waiting.batch.intents) != size:
+                self.clear()
                 return False
-            known[owner] = waiting
+            self[owner] = waiting
         return True
 
     def leave(self, taken: Collection[Waiting]) -> None:
         """Forget the oldest, who have left the lane."""
         for waiting in taken:
-            self._by_owner.pop(waiting.owner, None)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._by_owner.clear()
-
-    def of(self, owner: str) -> Waiting | None:
-        """Give the one batch of an owner."""
-        return self._by_owner.get(owner)
+            self.pop(waiting.owner, None)
 
 
 class _Lane:
