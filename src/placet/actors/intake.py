@@ -14,7 +14,7 @@ from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.queue import Backpressure, BatchQueue, Waiting
 from placet.actors.queue_dilating import DilatingQueue
-from placet.actors.queue_shedding import PRIORITY_MAX, SheddingQueue
+from placet.actors.queue_shedding import SheddingQueue
 from placet.actors.queue_waiting import WaitingQueue
 from placet.actors.tally import Tally
 from placet.actors.turn import resolve
@@ -311,16 +311,13 @@ class Intake:
 
     def _priority_of(self, batch: CheckedBatch) -> int:
         """Give a batch its priority as the order does; naming others lends nobody their cap."""
-        names, submitter = batch.agents, batch.submitter
-        if len(names) == 1 and names[0] == submitter:
-            cap = self._cap_of(submitter)
-        else:
-            cap = priority_cap((*names, submitter), self._kernel.ledger)
-        return min(batch.priority, cap)
+        names: tuple[str, ...] = batch.agents
+        if len(names) > 1 or names[0] != batch.submitter:
+            names = (*names, batch.submitter)
+        return min(batch.priority, priority_cap(names, self._kernel.ledger))
 
     def _cap_of(self, submitter: str) -> int:
-        agent = self._kernel.ledger.agents.get(submitter)
-        return PRIORITY_MAX if agent is None else agent.priority_max
+        return priority_cap((submitter,), self._kernel.ledger)
 
     def _shed(self, waiting: Waiting, priority: int, load: Load) -> None:
         if waiting.reply.done():  # withdrawn before
