@@ -176,9 +176,10 @@ def test_a_kept_place_is_for_nobody_beyond_its_share():
     assert desk.post("greedy", 80) == "mailbox_batches_of_agent"
     assert desk.count["checked"] == checked
     # A stepped world judges once more when a batch is checked.
-    load = desk.queue.place(waiting_of("greedy", 80, SIZE), desk.queue._kept)
-    assert load is not None
-    assert load.signal == "mailbox_batches_of_agent"
+    share = desk.load("greedy")
+    assert share is not None
+    assert desk.queue.place(waiting_of("greedy", 80, SIZE), share) is share
+    assert share.signal == "mailbox_batches_of_agent"
 
 
 def test_a_kept_place_for_many_bytes_costs_who_is_lower():
@@ -264,7 +265,7 @@ def test_who_lost_before_many_others_did_has_not_lost_its_age():
     for look in ("first", "last"):
         desk = floored()
         queue, losers = desk.queue, Losers(4)
-        queue._losers, queue._groups, queue._floor.rank = losers, 50, 35
+        queue._losers, queue._groups, queue._beneath = losers, 50, 35 - 50 - 1
         for name, group in (("patient", 10), ("other", 50), ("another", 50)):
             losers.note(name, group)
         assert "patient" in losers.earlier

@@ -59,7 +59,7 @@ def test_owners_take_turns_in_the_order_of_coming(came, given):
     for owner in came:
         turns.add(waiting_of(owner))
     assert owners([turns.pop() for _ in came]) == given
-    assert not turns._lanes
+    assert not turns.lanes
     assert not turns._next
 
 
@@ -104,7 +104,7 @@ def test_who_only_comes_and_goes_leaves_nothing_behind():
         gone = waiting_of(f"agent_{number}")
         turns.add(gone)
         turns.discard(gone)
-    assert len(turns._next) == len(turns._lanes) < 100
+    assert len(turns._next) == len(turns.lanes) < 100
     assert turns.pop() is kept
 
 

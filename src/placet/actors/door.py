@@ -20,8 +20,8 @@ _PACE_NS: Final = 20 * _MS_NS
 _SPREAD_NS: Final = 2 * SECOND_NS
 """Those who are refused are spread over so long a time, then from its beginning again."""
 
-TOLD_TIMES: Final = 16
-"""How many refused in a row may be told the same: half a group of the orchestrator's."""
+TOLD_TIMES: Final = 32
+"""How many refused in a row may be told the same: as many as a group of the orchestrator's has."""
 
 DRAINING: Final = "draining"
 """The signal of a world that drains; its value is how many batches wait."""

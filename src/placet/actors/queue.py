@@ -87,20 +87,22 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
 
         Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
         """
-        if not (self._lane or self._turns.count_of(submitter)):
-            return None
-        waiting = len(self._lane) + self._aside
-        free, free_bytes = self._count_max - waiting, self._bytes_max - self._bytes
-        is_crowd = free <= waiting or free_bytes <= self._bytes
+        waiting, size = len(self._lane) + self._aside, self._bytes
+        is_crowd = 2 * waiting >= self._count_max or 2 * size >= self._bytes_max
         if not is_crowd or waiting <= self._group or submitter == OPERATOR:
             return None
         if self._lane:
             self._put_aside()
-        own, own_bytes = self._turns.count_of(submitter), self._turns.size_of(submitter)
-        if own >= free and own > self._few:
+        lane = self._turns.lanes.get(submitter)
+        if lane is None:
+            return None
+        own = len(lane.batches)
+        if own + waiting >= self._count_max and own > self._few:
+            free = self._count_max - waiting
             return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", own, free)
-        if own_bytes >= free_bytes and own:
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own_bytes, free_bytes)
+        if lane.size + size >= self._bytes_max and own:
+            free = self._bytes_max - size
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", lane.size, free)
         return None
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
@@ -148,7 +150,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         if enough is None and count_max >= self._aside:
             return self._taken_all()
         turns, taken = self._turns, list[Waiting]()
-        while len(taken) < count_max and len(turns):
+        while self._aside and len(taken) < count_max:
             waiting = turns.pop()
             taken.append(waiting)
             self._left(waiting)

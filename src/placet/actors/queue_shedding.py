@@ -96,6 +96,7 @@ class SheddingQueue(BatchQueue):
     """
 
     __slots__ = (
+        "_beneath",
         "_cap_of",
         "_floor",
         "_groups",
@@ -129,6 +130,7 @@ class SheddingQueue(BatchQueue):
         kept = min(self._group, self._count_max // _KEPT_PART)
         spare = kept // _SPARE_PART
         self._floor = _Floor(spare)
+        self._beneath = -1  # the highest standing below it
         self._looked_at: object = None  # by `is_beneath`, just before, and was not
         open_to_all = self._count_max - kept - spare
         self._kept = Load(
@@ -141,60 +143,50 @@ class SheddingQueue(BatchQueue):
         self.is_beneath = self._is_beneath
 
     def beyond_share(self, submitter: str) -> Load | None:
-        """Judge whether the places left are kept; else, as ever, a submitter's share."""
-        if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
-            return self._kept
-        return super().beyond_share(submitter)
+        """Judge a submitter's share, as ever; and whether the places left are kept."""
+        share = super().beyond_share(submitter)
+        if share is None and self._floor.rank:
+            return self._kept if len(self._lane) + self._aside >= self._kept.limit else None
+        return share
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
         """Refuse at once what does not even claim to stand high enough for a place."""
         if self._lane:
             self._put_aside()
-        owner = _owner_named(raw, submitter)
-        lost_at = self._losers.since(owner)
-        since = self._groups if lost_at is None else lost_at
+        owner = submitter if submitter != OPERATOR else _owner_named(raw)
+        since = self._since(owner)
         # What the floor asks for is known at once, and refuses most where there is one.
-        floor = self._floor.rank - self._groups - 1 + since
+        floor = self._beneath + since
         looked_at, self._looked_at = self._looked_at, None
         if looked_at is raw or _claims_above(floor, raw, self._intents_max):
-            is_kept = load is self._kept
-            needed = floor if is_kept else self._needed(floor, since, owner)
+            needed = floor if load is self._kept else self._needed(floor, since, owner)
             if (
                 needed is not None
                 and needed < PRIORITY_MAX
                 and (needed == floor or _claims_above(needed, raw, self._intents_max))
                 and needed < self._cap_of(submitter)
             ):
-                share = super().beyond_share(submitter) if is_kept else None
-                return None if share is None else self.turn_away(share, raw, submitter)
-        if lost_at is None:
-            self._losers.note(owner, self._groups)
+                return None
+        self._losers.note(owner, self._groups)
         return load
 
     def place(self, waiting: Waiting, load: Load) -> Load | None:
         """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
         if self._lane:
             self._put_aside()
-        owner, size = owner_of(waiting), len(waiting.batch.encoded)
-        standing = self._priority_of(waiting.batch) - self._since(owner)
-        if load is self._kept:
-            load = super().beyond_share(waiting.batch.submitter) or load
+        batch = waiting.batch
+        owner, size = owner_of(waiting), len(batch.encoded)
+        standing = self._priority_of(batch) - self._since(owner)
         is_kept = load is self._kept and self._bytes + size <= self._bytes_max
-        if standing < self._floor.rank - self._groups or not (
-            is_kept or self._can_make_room(standing, size, owner)
-        ):
+        if standing <= self._beneath or not (is_kept or self._can_make_room(standing, size, owner)):
             self._losers.note(owner, self._groups)
             return load
         while not is_kept and (lowest := self._lowest()) is not None:
             self._shed(lowest, load)
             if self._bytes + size <= self._bytes_max:
                 break
-        self.post_nowait(waiting, size)
-        self._lane.pop()
-        self._sizes.pop()
-        self._aside += 1
         self._stand(waiting, standing)
-        if len(self._lane) + self._aside >= self._count_max:
+        if self.post_aside(size) >= self._count_max:
             self.told = None  # it may be of the kept places, and those are taken
         return None
 
@@ -218,6 +210,7 @@ class SheddingQueue(BatchQueue):
                 floor.reset()
             elif taken:
                 floor.move(len(taken), self._count_max - waiting, self._count_max)
+        self._beneath = floor.rank - self._groups - 1
         return taken
 
     def _is_beneath(self, raw: object, submitter: str) -> bool:
@@ -228,8 +221,7 @@ class SheddingQueue(BatchQueue):
         since = losers.recent.get(submitter)
         if since is None and (not losers.earlier or (since := losers.since(submitter)) is None):
             since = groups
-        floor = self._floor.rank - groups - 1 + since
-        if _claims_above(floor, raw, self._intents_max):
+        if _claims_above(self._beneath + since, raw, self._intents_max):
             self._looked_at = raw
             return False
         if since == groups:
@@ -265,9 +257,7 @@ class SheddingQueue(BatchQueue):
     def _left(self, waiting: Waiting) -> None:
         super()._left(waiting)
         standing = waiting.standing
-        rank = self._ranks[standing]
-        rank.remove_oldest(waiting)
-        if not rank:
+        if self._ranks[standing].remove_oldest(waiting):
             self._forget(standing)
 
     def _shed(self, standing: int, load: Load) -> None:
@@ -321,35 +311,30 @@ class SheddingQueue(BatchQueue):
         return self._groups if since is None else since
 
 
-def _owner_named(raw: object, submitter: str) -> str:
-    """Say whose a batch is before it is checked, as `owner_of` does afterwards."""
-    if submitter != OPERATOR:
-        return submitter
+def _owner_named(raw: object) -> str:
+    """Say whose a batch of the operator's is before it is checked, as `owner_of` does after it."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None
-    return name if type(name) is str else submitter
+    return name if type(name) is str else OPERATOR
 
 
 def _claims_above(floor: int, raw: object, count_max: int) -> bool:
     """Tell whether a batch claims a higher priority, before it is checked; True if in doubt.
 
-    Under overload this is most of what a refusal costs, so it ends where the answer is known.
+    Under overload this is most of what a refusal costs; a batch counts by its highest intent, so
+    all are looked at. What is malformed may be refused for its load as well as for its form.
     """
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     if type(intents) is not list or not 0 < len(intents) <= count_max:
         return True
-    mapping, last = dict, None
     try:
+        claim = intents[0]["priority"]
+        if type(claim) is not int or claim > floor:
+            return True
         for intent in intents:
-            if type(intent) is not mapping:
-                return True
-            claim = intent["priority"]
-            if claim is last:  # as a rule all claim the same
-                continue
-            if type(claim) is not int or claim > floor:
-                return True
-            last = claim
-    except KeyError:
+            if intent["priority"] is not claim:  # as a rule all claim the same
+                return bool(max([intent["priority"] for intent in intents]) > floor)
+    except Exception:  # noqa: BLE001  # an intent may be anything; the check tells so
         return True
     return False

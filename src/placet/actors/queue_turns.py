@@ -15,6 +15,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from placet.actors.waiting import Waiting
 from placet.schemas.identity import OPERATOR
 
@@ -50,25 +52,36 @@ class OneEach(dict[str, Waiting]):
             self.pop(waiting.owner, None)
 
 
-class _Lane:
-    """What one owner has waiting, oldest first."""
+class Lane(msgspec.Struct, eq=False):
+    """What one owner has waiting, oldest first; kept when it is empty, as most come again.
 
-    __slots__ = ("batches", "size")
+    Attributes:
+        batches: Those batches.
+        size: Their bytes.
+        paid: At how many intents a turn of the owner's may come again: where its last one ended.
+        is_next: It is among those whose turn will come.
+    """
 
-    def __init__(self) -> None:
-        self.batches: OrderedDict[Waiting, None] = OrderedDict()
-        self.size = 0
+    batches: OrderedDict[Waiting, None]
+    size: int = 0
+    paid: int = 0
+    is_next: bool = False
 
 
 class Turns:
-    """Batches of many owners. Adding and taking cost O(log owners), all else O(1)."""
+    """Batches of many owners. Adding and taking cost O(log owners), all else O(1).
 
-    __slots__ = ("_count", "_lanes", "_next", "_now", "_order")
+    Attributes:
+        lanes: What each owner has waiting, for those who have something, and others.
+    """
+
+    __slots__ = ("_count", "_lanes_max", "_next", "_now", "_order", "lanes")
 
     def __init__(self) -> None:
-        self._lanes: dict[str, _Lane] = {}
+        self.lanes: dict[str, Lane] = {}
+        self._lanes_max = _GONE_MAX
         # Each owner once: at how many intents its turn is, and who came to that first.
-        self._next: list[tuple[int, int, str]] = []
+        self._next: list[tuple[int, int, Lane]] = []
         self._now = 0
         self._order = 0
         self._count = 0
@@ -76,90 +89,100 @@ class Turns:
     def add(self, waiting: Waiting) -> None:
         """Put a batch behind those of its owner; who is new has its turn with the present ones."""
         owner = waiting.owner or owner_of(waiting)
-        self._order += 1
-        waiting.number, waiting.owner = self._order, owner
-        lane = self._lanes.get(owner)
-        if lane is None:
-            lane = self._lanes[owner] = _Lane()
-            heappush(self._next, (self._now, self._order, owner))
+        order = self._order = self._order + 1
+        waiting.number, waiting.owner = order, owner
+        lane = self.lanes.get(owner) or self._new_lane(owner)
+        if not lane.is_next:
+            lane.is_next = True
+            heappush(self._next, (max(self._now, lane.paid), order, lane))
         lane.batches[waiting] = None
         lane.size += len(waiting.batch.encoded)
         self._count += 1
 
     def peek(self) -> Waiting:
         """Give the batch whose turn it is, and leave it where it is."""
-        turns, lanes = self._next, self._lanes
-        while not lanes[turns[0][2]].batches:  # its turn came, and it had nothing to give
-            del lanes[heappop(turns)[2]]
-        return next(iter(lanes[turns[0][2]].batches))
+        turns = self._next
+        while not (batches := turns[0][2].batches):  # its turn came, and it had nothing to give
+            heappop(turns)[2].is_next = False
+        return next(iter(batches))
 
-    def pop(self, waiting: Waiting | None = None) -> Waiting:
-        """Remove the batch whose turn it is.
-
-        Args:
-            waiting: That batch, where `peek` has just given it.
-        """
-        if waiting is None:
-            waiting = self.peek()
-        self._now, _, owner = self._next[0]
-        self._remove(owner, waiting)
-        self._order += 1
-        given = self._now + max(1, len(waiting.batch.intents))
-        heapreplace(self._next, (given, self._order, owner))
+    def pop(self) -> Waiting:
+        """Remove the batch whose turn it is, and give it."""
+        turns = self._next
+        while not turns[0][2].batches:
+            heappop(turns)[2].is_next = False
+        self._now, _, lane = turns[0]
+        batches = lane.batches
+        waiting, _ = batches.popitem(last=False)
+        batch = waiting.batch
+        lane.size -= len(batch.encoded)
+        self._count -= 1
+        paid = lane.paid = self._now + (len(batch.intents) or 1)
+        if batches:
+            self._order += 1
+            heapreplace(turns, (paid, self._order, lane))
+            return waiting
+        heappop(turns)
+        lane.is_next = False
         if not self._count:  # all have had what they asked for: nobody owes a turn
-            self._lanes.clear()
-            self._next.clear()
+            self.lanes.clear()
+            turns.clear()
         return waiting
 
     def discard(self, waiting: Waiting) -> None:
         """Remove a batch out of its turn; that is not counted as given."""
-        self._remove(waiting.owner, waiting)
-        if len(self._next) > 2 * self._count + _GONE_MAX:
-            self._lanes = {owner: lane for owner, lane in self._lanes.items() if lane.batches}
-            self._next = [turn for turn in self._next if turn[2] in self._lanes]
-            heapify(self._next)
+        lane = self.lanes[waiting.owner]
+        del lane.batches[waiting]
+        lane.size -= len(waiting.batch.encoded)
+        self._count -= 1
 
     def clear(self) -> list[Waiting]:
         """Remove all, and give them in the order in which they came."""
         waiting = sorted(self, key=lambda one: one.number)
-        self._lanes.clear()
+        self.lanes.clear()
         self._next.clear()
         self._count = 0
         return waiting
 
     def count_of(self, owner: str) -> int:
         """Give how many an owner has waiting."""
-        lane = self._lanes.get(owner)
+        lane = self.lanes.get(owner)
         return 0 if lane is None else len(lane.batches)
-
-    def size_of(self, owner: str) -> int:
-        """Give how many bytes they have."""
-        lane = self._lanes.get(owner)
-        return 0 if lane is None else lane.size
 
     def oldest_of(self, owner: str) -> Waiting | None:
         """Give the one that has waited longest of an owner's."""
-        lane = self._lanes.get(owner)
+        lane = self.lanes.get(owner)
         return None if lane is None else next(iter(lane.batches), None)
 
     def oldest(self) -> Waiting | None:
         """Give the one that came first of all. O(owners)."""
-        heads = [next(iter(lane.batches)) for lane in self._lanes.values() if lane.batches]
+        heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
         return min(heads, key=lambda one: one.number, default=None)
 
     def __iter__(self) -> Iterator[Waiting]:
         """Give all that waits, owner by owner."""
-        for lane in self._lanes.values():
+        for lane in self.lanes.values():
             yield from lane.batches
 
     def __len__(self) -> int:
         return self._count
 
-    def _remove(self, owner: str, waiting: Waiting) -> None:
-        lane = self._lanes[owner]
-        del lane.batches[waiting]
-        lane.size -= len(waiting.batch.encoded)
-        self._count -= 1
+    def _new_lane(self, owner: str) -> Lane:
+        if len(self.lanes) >= self._lanes_max:
+            self._clear_away()
+        lane = self.lanes[owner] = Lane(OrderedDict())
+        return lane
+
+    def _clear_away(self) -> None:
+        """Forget the owners who have nothing waiting and owe no turn; at most once for each."""
+        turns, lanes, now = self._next, self.lanes, self._now
+        for _, _, lane in turns:
+            lane.is_next = bool(lane.batches)
+        turns[:] = [turn for turn in turns if turn[2].is_next]
+        heapify(turns)
+        lanes_left = {o: lane for o, lane in lanes.items() if lane.is_next or lane.paid > now}
+        self.lanes = lanes_left
+        self._lanes_max = 2 * len(lanes_left) + _GONE_MAX
 
 
 def owner_of(waiting: Waiting) -> str:

@@ -173,7 +173,7 @@ class WaitingQueue(BatchQueue):
                 post(waiting, len(waiting.batch.encoded))
             except MailboxFull:  # it will be asked again when something is taken
                 return
-            line.pop(waiting)
+            line.pop()
             self._forget(waiting)
             waiting.queued_ns = now_ns
 

@@ -74,5 +74,9 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
 
 def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
     """Give the lowest priority cap of several agents; a name that nobody has bounds nothing."""
-    agents = [ledger.agents.get(agent_id) for agent_id in agent_ids]
-    return min([_PRIORITY_MAX, *[agent.priority_max for agent in agents if agent is not None]])
+    cap = _PRIORITY_MAX
+    for agent_id in agent_ids:
+        agent = ledger.agents.get(agent_id)
+        if agent is not None and agent.priority_max < cap:
+            cap = agent.priority_max
+    return cap
