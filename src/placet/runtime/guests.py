@@ -5,11 +5,13 @@ its distribution (`[project.entry-points."placet.commands"]`), as domains are. A
 be loaded is told of by whoever calls it, and no other one suffers.
 """
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from placet.runtime.plugins import import_from_here
 from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS: Final = "placet.commands"
 """Name -> a typer application, or a function that typer makes a command of."""
@@ -31,7 +33,7 @@ class Guest(NamedTuple):
     """
 
     name: str
-    entry: EntryPoint
+    entry: "EntryPoint"
 
     def load(self) -> object:
         """Import it.
@@ -60,11 +62,13 @@ def guests(group: str) -> dict[str, Guest]:
     Of two with one name the first by its distribution's name and place counts: which of them it is
     must not depend on the order of folders.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms, and `run` asks for none
+
     found: dict[str, Guest] = {}
     for entry in sorted(entry_points(group=group), key=_by_owner):
         found.setdefault(entry.name, Guest(entry.name, entry))
     return dict(sorted(found.items()))
 
 
-def _by_owner(entry: EntryPoint) -> tuple[str, str]:
+def _by_owner(entry: "EntryPoint") -> tuple[str, str]:
     return (entry.dist.name if entry.dist else "", entry.value)

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
-
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.plugins import find_domain
@@ -243,6 +241,8 @@ def _make(given: Mapping[str, Given], section: str, **parts: object) -> Any:  # 
 
 
 def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type that is data
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # 40 ms, if all is default
+
     value = frozenset(given.value) if _is_kinds(key, given.value) else given.value
     try:
         TypeAdapter(of).validate_python(value, strict=True)

@@ -12,6 +12,10 @@ SECOND_NS = 1_000_000_000
 EFFECT_ATTEMPTS_MAX: Final = 5
 """Attempts at an effect where its executor says nothing else. Not of a world: no gate asks it."""
 
+SCENARIO_AGENTS_MAX: Final = 1_000_000
+SCENARIO_TICKS_MAX: Final = 100_000_000
+"""What a scenario may ask for. Not of a world: who reads the scenario asks it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

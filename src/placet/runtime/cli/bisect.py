@@ -1,17 +1,18 @@
 """`placet bisect`: where two logs of one world part."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from placet.runtime.cli.domains import AgainBy
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say, say_json, table
-from placet.runtime.cli.verify import AgainBy
-from placet.runtime.history.bisection import Parting
-from placet.runtime.history.bisection import bisect as find_parting
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, to_json
+
+if TYPE_CHECKING:
+    from placet.runtime.history.bisection import Parting
 
 _VALUE_CHARS_MAX = 400
 
@@ -29,6 +30,8 @@ def bisect(
     few records are read however long they are. Exit code 1 if they part, 0 if one of them is the
     beginning of the other.
     """
+    from placet.runtime.history.bisection import bisect as find_parting  # noqa: PLC0415  # and pydantic with it
+
     logs = log_to_read(store), log_to_read(other)
     parting = find_parting(*logs, partial(remake, given=domain or ()))
     if as_json:
@@ -39,7 +42,7 @@ def bisect(
     return 0 if parting.shared else 1
 
 
-def _lines(store: str, other: str, parting: Parting) -> list[str]:
+def _lines(store: str, other: str, parting: "Parting") -> list[str]:
     differs = ", ".join(parting.set_up)
     set_up = [f"They were set up otherwise: {differs}"] if differs else []
     read = f"{parting.reads} records were read to find it"

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from placet.runtime.cli.domains import AgainBy
 from placet.runtime.cli.terminal import AsJson, CommandError, printable, say, say_json
-from placet.runtime.cli.verify import AgainBy, lines_of
-from placet.runtime.history.packing import check as check_pack
+from placet.runtime.cli.verify import lines_of
 from placet.runtime.plugins import remake
 from placet.runtime.stores.event_log_pack import pack_at
 
@@ -28,6 +28,8 @@ def check(
     log = pack_at(file)
     if log is None:
         raise CommandError(f"{file} is no pack; expected a file that `placet pack` made")
+    from placet.runtime.history.packing import check as check_pack  # noqa: PLC0415  # and pydantic with it
+
     checked = check_pack(log, partial(remake, given=domain or ()))
     if as_json:
         say_json(checked.as_dict())

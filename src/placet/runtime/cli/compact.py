@@ -7,7 +7,6 @@ import typer
 
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
-from placet.runtime.snapshots.compaction import compact as compact_log
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.event_log_url import file_of
 
@@ -27,6 +26,8 @@ def compact(
     The world goes on as it was. What is removed can no longer be replayed, verified or explained.
     The log must not be in use; a running world compacts its own (`placet run --compact`).
     """
+    from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
+
     log = log_to_read(store)
     files, path = snapshots_of(log), file_of(log)
     assert files is not None, "a log that can be read again has snapshots"

@@ -1,17 +1,19 @@
 """`placet diff`: how two worlds differ."""
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import AsJson, StoreArgument, printable, say, say_json
-from placet.runtime.history.diffing import Difference, OtherAnswer, WorldDiff
-from placet.runtime.history.diffing import diff as compare
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import ValidationError
 
+if TYPE_CHECKING:
+    from placet.runtime.history.diffing import Difference, OtherAnswer, WorldDiff
+
+_Found = TypeVar("_Found")
 _SHOWN: Final = 40
 _VALUE_CHARS_MAX: Final = 120
 
@@ -35,6 +37,8 @@ def diff(
     Such as a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at a path.
     Where two logs of one world part, and which rule it was, says `placet bisect`.
     """
+    from placet.runtime.history.diffing import diff as compare  # noqa: PLC0415  # and pydantic with it
+
     try:
         found = compare(log_to_read(store), log_to_read(other), at=at, path=path)
     except ValidationError as error:  # there is nothing to compare
@@ -47,7 +51,7 @@ def diff(
     return 0 if found.is_empty else 1
 
 
-def _lines(store: str, other: str, found: WorldDiff) -> list[str]:
+def _lines(store: str, other: str, found: "WorldDiff") -> list[str]:
     lines = [
         f"- {store} at seq {found.seqs[0]}, digest {found.digests[0]}",
         f"+ {other} at seq {found.seqs[1]}, digest {found.digests[1]}",
@@ -57,27 +61,38 @@ def _lines(store: str, other: str, found: WorldDiff) -> list[str]:
         return [*lines, "Nothing differs."]
     return [
         *lines,
-        *_section("State", found.state),
-        *_section("Books", found.books),
-        *_section("Decisions", found.decisions),
+        *_section("State", found.state, _difference_lines),
+        *_section("Books", found.books, _difference_lines),
+        *_section("Decisions", found.decisions, _answer_lines),
     ]
 
 
-def _section(title: str, found: Sequence[Difference | OtherAnswer]) -> list[str]:
+def _section(
+    title: str, found: Sequence[_Found], lines_of: Callable[[_Found], list[str]]
+) -> list[str]:
     if not found:
         return []
     lines = [f"{title}: {len(found)}"]
     for one in found[:_SHOWN]:
-        if isinstance(one, Difference):
-            lines.append(f"  {one.path}")
-            lines += [f"  - {_shown(one.one)}"] if one.is_in_one else []
-            lines += [f"  + {_shown(one.other)}"] if one.is_in_other else []
-        else:
-            lines.append(f"  {one.agent_id} {', '.join(one.req_ids)}")
-            lines.append(f"  - {one.one or 'no answer in the log'}")
-            lines.append(f"  + {one.other or 'no answer in the log'}")
+        lines += lines_of(one)
     more = len(found) - _SHOWN
     return [*lines, f"  and {more} more; all of them with --json"] if more > 0 else lines
+
+
+def _difference_lines(one: "Difference") -> list[str]:
+    return [
+        f"  {one.path}",
+        *([f"  - {_shown(one.one)}"] if one.is_in_one else []),
+        *([f"  + {_shown(one.other)}"] if one.is_in_other else []),
+    ]
+
+
+def _answer_lines(one: "OtherAnswer") -> list[str]:
+    return [
+        f"  {one.agent_id} {', '.join(one.req_ids)}",
+        f"  - {one.one or 'no answer in the log'}",
+        f"  + {one.other or 'no answer in the log'}",
+    ]
 
 
 def _shown(value: Json) -> str:

@@ -12,6 +12,13 @@ DomainOption: Final = typer.Option(
     "--domain", metavar="D", help="Name of an installed domain, or module:Class of one's own."
 )
 
+AgainBy: Final = typer.Option(
+    "--domain",
+    metavar="D",
+    help="By what to decide again, if the log does not hold what makes its domain again: an "
+    "installed name, module:Class, or module:attribute. May be given once for each domain.",
+)
+
 
 def open_plain(spec: str) -> Domain:
     """Make a domain without settings.

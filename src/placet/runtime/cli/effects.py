@@ -18,11 +18,9 @@ from placet.runtime.cli.terminal import (
     say_json,
     table,
 )
-from placet.runtime.executors.resolving import resolve as resolve_effect
 from placet.runtime.history.effect_list import dead_letters, open_effects
 from placet.runtime.history.log_reader import config_of
 from placet.runtime.stores.event_log_url import file_of
-from placet.runtime.stores.log_file_sqlite import is_in_use
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
 
@@ -87,6 +85,8 @@ def effects(
 
 
 def _found(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
+    from placet.runtime.stores.log_file_sqlite import is_in_use  # noqa: PLC0415  # and SQLite with it
+
     found = open_effects(log, is_running=True)
     is_under_way = any(one.state == "started" for one in found)
     if is_under_way and path is not None and not is_in_use(path, log.url):
@@ -127,6 +127,8 @@ def _resolve(
     *,
     as_json: bool,
 ) -> None:
+    from placet.runtime.executors.resolving import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
+
     settlement = _settlement(*resolve, output)
     if not resolve_effect(log, path, settlement, domain):
         raise CommandError(

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.runtime.cli.domains import AgainBy
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -16,9 +17,6 @@ from placet.runtime.cli.terminal import (
     say_json,
     table,
 )
-from placet.runtime.cli.verify import AgainBy
-from placet.runtime.history.explaining import explain as explain_request
-from placet.runtime.history.explaining import explain_seq
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, to_json
 from placet.schemas.explanation import Explanation, StageReport
@@ -63,6 +61,9 @@ def explain(
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
+    from placet.runtime.history.explaining import explain as explain_request  # noqa: PLC0415  # and pydantic
+    from placet.runtime.history.explaining import explain_seq  # noqa: PLC0415  # above
+
     log, domains = log_to_read(store), partial(remake, given=domain or ())
     if seq is not None:
         explained = explain_seq(log, seq, domains)

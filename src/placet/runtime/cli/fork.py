@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from placet.kernel.amending import EFFECTS
+from placet.runtime.cli.domains import AgainBy
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -18,12 +19,12 @@ from placet.runtime.cli.terminal import (
     say_json,
     table,
 )
-from placet.runtime.cli.verify import AgainBy
-from placet.runtime.history.forking import Branch, Fork
-from placet.runtime.history.forking import fork as branch_off
-from placet.runtime.history.what_if import WhatIf
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, from_json
+
+if TYPE_CHECKING:
+    from placet.runtime.history.forking import Fork
+    from placet.runtime.history.what_if import WhatIf
 
 _CHANGED_SHOWN: Final = 10
 
@@ -71,6 +72,9 @@ def fork(
     The parent may be running. The fork holds all that its parent's log holds up to there, so it can
     be verified and explained; it has a name of its own, so its effects have keys of their own.
     """
+    from placet.runtime.history.forking import Branch  # noqa: PLC0415  # and pydantic with it
+    from placet.runtime.history.forking import fork as branch_off  # noqa: PLC0415  # above
+
     branch = Branch(
         world=world,
         effects=_effects(effects, is_replayed=replay),
@@ -114,7 +118,7 @@ def _assignment(text: str) -> tuple[str, Json]:
         ) from error
 
 
-def _lines(store: str, made: Fork) -> list[str]:
+def _lines(store: str, made: "Fork") -> list[str]:
     path = made.store.removeprefix("sqlite:///")
     lines = [
         f"{path} is world {made.world}: {store} up to seq {made.seq}, and on from there",
@@ -134,7 +138,7 @@ def _lines(store: str, made: Fork) -> list[str]:
     return [*lines, *([] if made.what_if is None else _what_if_lines(made.what_if))]
 
 
-def _what_if_lines(report: WhatIf) -> Sequence[str]:
+def _what_if_lines(report: "WhatIf") -> Sequence[str]:
     count = counted(report.batches, "batch", "batches")
     lines = [
         f"Decided again: {count} of the parent's, as they came. Agents do not react.",

@@ -15,7 +15,6 @@ from placet.runtime.cli.terminal import (
     say,
     say_json,
 )
-from placet.runtime.history.packing import pack as pack_log
 
 
 def pack(
@@ -38,6 +37,8 @@ def pack(
         raise CommandError(f"a pack is a file; give a path, got {file!r}")
     if not Path(file).absolute().parent.is_dir():
         raise CommandError(f"cannot pack into {file}: there is no such directory")
+    from placet.runtime.history.packing import pack as pack_log  # noqa: PLC0415  # and pydantic with it
+
     done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
     if as_json:
         say_json({"file": file, "bytes": done.size_bytes, "about": done.about})

@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
-from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.snapshots.files import files_beside
 from placet.runtime.stores.event_log_pack import pack_at
 from placet.runtime.stores.event_log_rules import NoWorldError
@@ -65,6 +64,9 @@ def require_fresh(store: str) -> None:
         return
     if not records:
         return
+    # Here, because scenarios and what checks them are 60 ms that only a run needs.
+    from placet.runtime.scenarios.resuming import begun_run  # noqa: PLC0415  # see above
+
     name = path or log.url
     begun = begun_run(log)
     if begun is not None and not begun.is_finished:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from functools import partial
 from shlex import quote
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from placet.actors.ports import EventLog
+from placet.runtime.cli.domains import AgainBy
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -21,18 +22,14 @@ from placet.runtime.cli.terminal import (
 )
 from placet.runtime.history.log_reader import Verification
 from placet.runtime.history.log_reader import verify as verify_log
-from placet.runtime.history.redecision import Redecision, redecide
 from placet.runtime.plugins import remake
 from placet.runtime.stores.event_log_url import is_lasting, open_event_log
 from placet.runtime.stores.salvage import salvage as save_what_holds
 from placet.schemas.codec import Json, to_json
 
-AgainBy: Final = typer.Option(
-    "--domain",
-    metavar="D",
-    help="By what to decide again, if the log does not hold what makes its domain again: an "
-    "installed name, module:Class, or module:attribute. May be given once for each domain.",
-)
+if TYPE_CHECKING:
+    from placet.runtime.history.redecision import Redecision
+
 _VALUE_CHARS_MAX: Final = 400
 _SHOWN: Final = ("what", "recorded", "decided", "rule")
 
@@ -60,6 +57,8 @@ def verify(
         verification = verify_log(log_to_read(store))
         report, decided = verification.as_dict(), None
     else:
+        from placet.runtime.history.redecision import redecide  # noqa: PLC0415  # and pydantic with it
+
         decided = redecide(log_to_read(store), partial(remake, given=domain or ()))
         verification, report = decided.verification, decided.as_dict()
         if domain:
@@ -82,7 +81,7 @@ def verify(
     return 0 if verification.is_ok else 1
 
 
-def lines_of(store: str, decided: Redecision) -> list[str]:
+def lines_of(store: str, decided: "Redecision") -> list[str]:
     """Say in words what became of deciding a log again."""
     return [*_lines(store, decided.verification), *_decided_lines(decided)]
 
@@ -100,7 +99,7 @@ def _may_be_saved(verification: Verification) -> bool:
     return first is not None and "rule" not in first and not verification.start.record
 
 
-def _require_decided(store: str, decided: Redecision) -> None:
+def _require_decided(store: str, decided: "Redecision") -> None:
     """Check that a domain that was asked for did decide something.
 
     Raises:
@@ -137,7 +136,7 @@ def _difference_lines(first: Mapping[str, Json]) -> list[str]:
     return table(rows)
 
 
-def _decided_lines(decided: Redecision) -> list[str]:
+def _decided_lines(decided: "Redecision") -> list[str]:
     lines = []
     if decided.batches or decided.others:
         lines.append(

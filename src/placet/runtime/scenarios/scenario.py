@@ -17,9 +17,7 @@ from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
-
-AGENTS_MAX = 1_000_000
-TICKS_MAX = 100_000_000
+from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX
 
 
 def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
@@ -27,7 +25,7 @@ def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
     return quota
 
 
-_Count = Annotated[int, Field(strict=True, ge=0, le=AGENTS_MAX)]
+_Count = Annotated[int, Field(strict=True, ge=0, le=SCENARIO_AGENTS_MAX)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Corner = Annotated[tuple[_Number, ...], Field(min_length=2, max_length=3)]
 _Quota = Annotated[dict[str, Json], AfterValidator(_checked_quota)]
@@ -120,7 +118,7 @@ class Scenario:
     title: str = ""
     domain: str = "world"
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
-    ticks: Annotated[int, Field(strict=True, ge=0, le=TICKS_MAX)]
+    ticks: Annotated[int, Field(strict=True, ge=0, le=SCENARIO_TICKS_MAX)]
     tick_s: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
     settings: Mapping[str, Json] = field(default_factory=dict)
     quotas: Mapping[str, _Quota] = field(default_factory=dict)
