@@ -203,3 +203,11 @@ def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(ExtraMissing, match=r"pip install placet\[serve\]"):
         create_app()
+
+
+def test_where_the_server_alone_is_missing_the_command_says_how_to_have_it(placet, monkeypatch):
+    monkeypatch.delitem(sys.modules, "placet.runtime.http_api.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    outcome = placet("serve", "--port", "0")
+    assert outcome.code == 1
+    assert "needs uvicorn, which is not installed: pip install 'placet[serve]'" in outcome.err

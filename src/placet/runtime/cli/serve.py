@@ -80,9 +80,18 @@ def _app_of(settings: Settings) -> "FastAPI":
 
 
 def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
-    """Listen, say where, and serve until a signal, whose number it gives."""
-    # After `create_app`, which says it better when the extra is missing.
-    from placet.runtime.http_api.server import listen, loop_factory, run_server, url_of  # noqa: PLC0415
+    """Listen, say where, and serve until a signal, whose number it gives.
+
+    Raises:
+        CommandError: What listens is not installed.
+    """
+    try:
+        from placet.runtime.http_api.server import listen, loop_factory, run_server, url_of  # noqa: PLC0415
+    except ModuleNotFoundError as error:  # what the application is made of is there, its server not
+        raise CommandError(
+            f"`placet serve` needs {error.name}, which is not installed: "
+            "pip install 'placet[serve]'"
+        ) from error
 
     listening = listen(settings.serve, at_once=not settings.world.standby)
     url = url_of(listening)
