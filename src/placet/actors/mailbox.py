@@ -95,20 +95,6 @@ class Mailbox(Generic[M, C]):
             self.wake()
         return waiting
 
-    def post_aside(self, size: int) -> int:
-        """Count a message for which there is room, and which is kept elsewhere than in the lane.
-
-        Returns:
-            How many wait, with it.
-        """
-        self._aside += 1
-        self._bytes += size
-        waiting = len(self._lane) + self._aside
-        self._most = max(self._most, waiting)
-        if self._parked is not None and not self.is_paused:
-            self.wake()
-        return waiting
-
     def post_control(self, message: C) -> None:
         """Put a control message before all others; it always fits."""
         self._control.append(message)
@@ -174,6 +160,20 @@ class Mailbox(Generic[M, C]):
     def received(self) -> int:
         """How many messages were taken so far."""
         return self._received
+
+    def _post_aside(self, size: int) -> int:
+        """Count a message for which there is room, and which is kept elsewhere than in the lane.
+
+        Returns:
+            How many wait, with it.
+        """
+        self._aside += 1
+        self._bytes += size
+        waiting = len(self._lane) + self._aside
+        self._most = max(self._most, waiting)
+        if self._parked is not None and not self.is_paused:
+            self.wake()
+        return waiting
 
     def __len__(self) -> int:
         return len(self._lane) + self._aside

@@ -11,7 +11,7 @@ There is a policy for what comes under load (`backpressure`), and a queue for ea
 `shed_lowest` in `queue_shedding.py`. Where nothing stands against a batch, all four do the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from placet.actors.door import Load, Told
@@ -150,12 +150,12 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         if enough is None and count_max >= self._aside:
             return self._taken_all()
         turns, taken = self._turns, list[Waiting]()
-        while self._aside and len(taken) < count_max:
+        for _ in range(min(count_max, self._aside)):
             waiting = turns.pop()
             taken.append(waiting)
-            self._left(waiting)
             if enough is not None and enough(waiting):
                 break
+        self._left(taken)
         self._received += len(taken)
         return taken
 
@@ -212,15 +212,14 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
     def _add(self, waiting: Waiting) -> None:
         self._turns.add(waiting)
 
-    def _left(self, waiting: Waiting) -> None:
-        """Forget one that has left its place among the turns."""
-        self._aside -= 1
-        self._bytes -= len(waiting.batch.encoded)
+    def _left(self, taken: Sequence[Waiting]) -> None:
+        """Forget those that have had their turns."""
+        self._aside -= len(taken)
+        self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
 
     def _taken_all(self) -> list[Waiting]:
         taken = self._turns.clear()
-        for waiting in taken:
-            self._left(waiting)
+        self._left(taken)
         self._received += len(taken)
         return taken
 

@@ -18,9 +18,9 @@ A post costs O(1) here, however many wait, but for the logarithm of how many sta
 Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Any, Final
 
 from placet.actors.door import Load
 from placet.actors.queue import BatchQueue
@@ -98,6 +98,7 @@ class SheddingQueue(BatchQueue):
     __slots__ = (
         "_beneath",
         "_cap_of",
+        "_cleared",
         "_floor",
         "_groups",
         "_intents_max",
@@ -131,7 +132,8 @@ class SheddingQueue(BatchQueue):
         spare = kept // _SPARE_PART
         self._floor = _Floor(spare)
         self._beneath = -1  # the highest standing below it
-        self._looked_at: object = None  # by `is_beneath`, just before, and was not
+        self._cleared: str | None = None  # who was found under its share since the queue last grew
+        self._looked_at: object = None  # by `is_beneath`, just before, and is at the floor
         open_to_all = self._count_max - kept - spare
         self._kept = Load(
             RefusalCode.QUEUE_FULL,
@@ -143,11 +145,10 @@ class SheddingQueue(BatchQueue):
         self.is_beneath = self._is_beneath
 
     def beyond_share(self, submitter: str) -> Load | None:
-        """Judge a submitter's share, as ever; and whether the places left are kept."""
-        share = super().beyond_share(submitter)
-        if share is None and self._floor.rank:
-            return self._kept if len(self._lane) + self._aside >= self._kept.limit else None
-        return share
+        """Judge whether the places left are kept; else, as ever, a submitter's share."""
+        if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
+            return self._kept
+        return super().beyond_share(submitter)
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
         """Refuse at once what does not even claim to stand high enough for a place."""
@@ -157,15 +158,21 @@ class SheddingQueue(BatchQueue):
         since = self._since(owner)
         # What the floor asks for is known at once, and refuses most where there is one.
         floor = self._beneath + since
-        looked_at, self._looked_at = self._looked_at, None
-        if looked_at is raw or _claims_above(floor, raw, self._intents_max):
-            needed = floor if load is self._kept else self._needed(floor, since, owner)
+        is_above = self._looked_at is raw
+        self._looked_at = None
+        if is_above or not self._is_beneath(raw, owner):
+            is_kept = load is self._kept
+            needed = floor if is_kept else self._needed(floor, since, owner)
             if (
                 needed is not None
                 and needed < PRIORITY_MAX
-                and (needed == floor or _claims_above(needed, raw, self._intents_max))
                 and needed < self._cap_of(submitter)
+                and (needed == floor or not self._is_beneath(raw, owner, needed - since))
             ):
+                share = super().beyond_share(submitter) if is_kept else None
+                if share is not None:
+                    return self.turn_away(share, raw, submitter)
+                self._cleared = submitter
                 return None
         self._losers.note(owner, self._groups)
         return load
@@ -177,6 +184,9 @@ class SheddingQueue(BatchQueue):
         batch = waiting.batch
         owner, size = owner_of(waiting), len(batch.encoded)
         standing = self._priority_of(batch) - self._since(owner)
+        if load is self._kept and self._cleared != batch.submitter:
+            load = super().beyond_share(batch.submitter) or load
+        self._cleared = None
         is_kept = load is self._kept and self._bytes + size <= self._bytes_max
         if standing <= self._beneath or not (is_kept or self._can_make_room(standing, size, owner)):
             self._losers.note(owner, self._groups)
@@ -186,7 +196,7 @@ class SheddingQueue(BatchQueue):
             if self._bytes + size <= self._bytes_max:
                 break
         self._stand(waiting, standing)
-        if self.post_aside(size) >= self._count_max:
+        if self._post_aside(size) >= self._count_max:
             self.told = None  # it may be of the kept places, and those are taken
         return None
 
@@ -195,7 +205,7 @@ class SheddingQueue(BatchQueue):
     ) -> list[Waiting]:
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
         waiting = len(self._lane) + self._aside
-        self._looked_at = None
+        self._looked_at = self._cleared = None
         taken = super().take(count_max, enough)
         left, losers = waiting - len(taken), self._losers
         if losers:
@@ -213,16 +223,38 @@ class SheddingQueue(BatchQueue):
         self._beneath = floor.rank - self._groups - 1
         return taken
 
-    def _is_beneath(self, raw: object, submitter: str) -> bool:
-        """Refuse at a first look what is below the floor; the operator speaks for others."""
+    def _is_beneath(self, raw: object, submitter: str, standing: int | None = None) -> bool:
+        """Tell at a first look whether a batch claims to stand no higher; False if in doubt.
+
+        Under overload this is most of what a refusal costs. A batch counts by its highest intent,
+        so all are looked at. What is malformed may be refused for its load as well as for its form.
+
+        Args:
+            raw: The batch as it came.
+            submitter: Whose it is; the operator speaks for others, and is in doubt.
+            standing: No higher than that; else, below the floor.
+        """
         if submitter == OPERATOR:
             return False
         losers, groups = self._losers, self._groups
         since = losers.recent.get(submitter)
         if since is None and (not losers.earlier or (since := losers.since(submitter)) is None):
             since = groups
-        if _claims_above(self._beneath + since, raw, self._intents_max):
-            self._looked_at = raw
+        highest = since + (self._beneath if standing is None else standing)
+        batch: Any = raw
+        try:
+            intents = batch if type(batch) is list else batch.get("intents", [batch])
+            claim = intents[0]["priority"]
+            if type(claim) is not int or claim > highest or len(intents) > self._intents_max:
+                self._looked_at = raw
+                return False
+            for intent in intents:
+                if intent["priority"] is not claim:  # as a rule all claim the same
+                    if max([one["priority"] for one in intents]) <= highest:
+                        break
+                    self._looked_at = raw
+                    return False
+        except Exception:  # noqa: BLE001  # a batch may be anything; the check tells so
             return False
         if since == groups:
             losers.note(submitter, groups)
@@ -246,7 +278,7 @@ class SheddingQueue(BatchQueue):
         self._stand(waiting, self._priority_of(waiting.batch) - since)
 
     def _stand(self, waiting: Waiting, standing: int) -> None:
-        super()._add(waiting)
+        self._turns.add(waiting)
         waiting.standing = standing
         rank = self._ranks.get(standing)
         if rank is None:
@@ -254,11 +286,13 @@ class SheddingQueue(BatchQueue):
             heappush(self._lowest_first, standing)
         rank.add(waiting)
 
-    def _left(self, waiting: Waiting) -> None:
-        super()._left(waiting)
-        standing = waiting.standing
-        if self._ranks[standing].remove_oldest(waiting):
-            self._forget(standing)
+    def _left(self, taken: Sequence[Waiting]) -> None:
+        super()._left(taken)
+        ranks = self._ranks
+        for waiting in taken:
+            standing = waiting.standing
+            if ranks[standing].remove_oldest(waiting):
+                self._forget(standing)
 
     def _shed(self, standing: int, load: Load) -> None:
         rank = self._ranks[standing]
@@ -266,7 +300,7 @@ class SheddingQueue(BatchQueue):
         if not rank:
             self._forget(standing)
         self._turns.discard(waiting)
-        super()._left(waiting)
+        super()._left([waiting])
         self._losers.note(waiting.owner, self._groups)
         self._floor.shed += 1
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
@@ -317,24 +351,3 @@ def _owner_named(raw: object) -> str:
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None
     return name if type(name) is str else OPERATOR
-
-
-def _claims_above(floor: int, raw: object, count_max: int) -> bool:
-    """Tell whether a batch claims a higher priority, before it is checked; True if in doubt.
-
-    Under overload this is most of what a refusal costs; a batch counts by its highest intent, so
-    all are looked at. What is malformed may be refused for its load as well as for its form.
-    """
-    intents = raw.get("intents", [raw]) if type(raw) is dict else raw
-    if type(intents) is not list or not 0 < len(intents) <= count_max:
-        return True
-    try:
-        claim = intents[0]["priority"]
-        if type(claim) is not int or claim > floor:
-            return True
-        for intent in intents:
-            if intent["priority"] is not claim:  # as a rule all claim the same
-                return bool(max([intent["priority"] for intent in intents]) > floor)
-    except Exception:  # noqa: BLE001  # an intent may be anything; the check tells so
-        return True
-    return False

@@ -124,7 +124,7 @@ class WaitingQueue(BatchQueue):
         self._places[waiting.reply] = waiting
         waiting.reply.add_done_callback(self._on_done)
         self._set_deadline(waiting)
-        if not len(self):
+        if not (self._aside or self._lane):
             self._look_again(load)
         return None
 
@@ -157,25 +157,32 @@ class WaitingQueue(BatchQueue):
 
     def let_in(self) -> None:
         """Let in whose turn it is, and the next, as long as nothing stands against it."""
-        line, post, now_ns = self._line, super().post_nowait, 0
-        while self._places:
+        line, places, now_ns = self._line, self._places, 0
+        room = self._count_max - len(self._lane) - self._aside
+        self._clear_away()
+        while places and room > 0:  # else it will be asked again when something is taken
             waiting = line.peek()
             if waiting.reply.done():  # withdrawn a moment ago
                 line.discard(waiting)
                 self._forget(waiting)
                 continue
+            size = len(waiting.batch.encoded)
+            if self._bytes + size > self._bytes_max and (self._aside or self._lane):
+                return
             if not now_ns:  # judged once: within this moment only room is used up
                 load, now_ns = self._judge(self, waiting.batch.submitter), self._monotonic_ns()
                 if load is not None:
                     self._look_again(load)
                     return
-            try:
-                post(waiting, len(waiting.batch.encoded))
-            except MailboxFull:  # it will be asked again when something is taken
-                return
             line.pop()
             self._forget(waiting)
             waiting.queued_ns = now_ns
+            room -= 1
+            if self._aside:
+                self._turns.add(waiting)
+                self._post_aside(size)
+            else:
+                super().post_nowait(waiting, size)
 
     @property
     def in_line(self) -> int:
@@ -216,8 +223,6 @@ class WaitingQueue(BatchQueue):
         else:
             ends = self._time() + valid_for_ns / SECOND_NS
             heappush(self._deadlines, (ends, waiting.number, waiting.reply))
-        if len(self._patient) + len(self._deadlines) > 2 * len(self._places) + _GONE_MAX:
-            self._clear_away()
         if self._bell is None or ends < self._bell_at:
             self._bell_at = ends
             self._ring_at(ends)
@@ -225,6 +230,8 @@ class WaitingQueue(BatchQueue):
     def _clear_away(self) -> None:
         """Forget the deadlines of those that have left; as few times as many leave."""
         places = self._places
+        if len(self._patient) + len(self._deadlines) <= 2 * len(places) + _GONE_MAX:
+            return
         self._patient = deque(one for one in self._patient if one[2] in places)
         self._deadlines = [one for one in self._deadlines if one[2] in places]
         heapify(self._deadlines)
