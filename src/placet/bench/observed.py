@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from placet.bench.contenders import WholeWorld
-from placet.bench.workloads import SEED, SIDE, Load
+from placet.bench.workloads import PRIORITY, SEED, SIDE, Load
 from placet.domains.world import World
 from placet.schemas.intent import Intent
 
@@ -39,9 +39,10 @@ def make_observed_domain(reach: float | None, side: float = SIDE) -> World:
 class Walking(Load):
     """W1's load, in which agents walk about a place of their own instead of leaping anywhere."""
 
-    def _batch(self, lane: int, agent_id: str, context_seq: int) -> list[Intent]:
-        batch = super()._batch(lane, agent_id, context_seq)
-        home = Random(f"{SEED} {agent_id}")
+    def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
+        """Make the next batch of one lane, all of it steps about its agent's home."""
+        batch = super().batch(lane, context_seq, priority)
+        home = Random(f"{SEED} {batch[0]['agent_id']}")
         places = [home.uniform(_STEP, SIDE - _STEP) for _ in range(3)]
         for intent in batch:
             to = intent["payload"]["to"]

@@ -20,6 +20,7 @@ KIND: Final = "Move"
 PERMISSIONS: Final = frozenset({KIND, "Speak"})
 QUOTA: Final = {"rate": 1_000_000.0, "burst": 1_000_000}
 STALENESS_THRESHOLD: Final = 2**40
+PRIORITY: Final = 10
 SIDE: Final = 1_000.0
 """Length of the world's edges; positions are drawn from within."""
 
@@ -121,16 +122,18 @@ class Load:
         rounds = rounds or self._rounds
         shape = self.shape
         lanes = [
-            Lane(agent_id, [self._batch(place, agent_id, context_seq) for _ in range(rounds)])
+            Lane(agent_id, [self.batch(place, context_seq) for _ in range(rounds)])
             for place, agent_id in enumerate(self.agent_ids * shape.lanes)
         ]
         return Chunk(rounds * shape.round_intents, lanes)
 
-    def _batch(self, lane: int, agent_id: str, context_seq: int) -> list[Intent]:
+    def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
+        """Make the next batch of one lane; they are numbered agent by agent, then again."""
         random = self._random
         first = self._numbers[lane]
         self._numbers[lane] = last = first + self.shape.batch_intents
-        sequence = lane // len(self.agent_ids)
+        sequence, agent = divmod(lane, len(self.agent_ids))
+        agent_id = self.agent_ids[agent]
         return [
             {
                 "kind": KIND,
@@ -138,7 +141,7 @@ class Load:
                 "agent_id": agent_id,
                 "req_id": f"lane{sequence}:{number}",
                 "context_seq": context_seq,
-                "priority": 10,
+                "priority": priority,
                 "schema_version": SCHEMA_VERSION,
             }
             for number in range(first, last)
