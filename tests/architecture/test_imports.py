@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from placet.runtime.cli.commands import COMMANDS
+
 ROOT = Path(__file__).parents[2]
 
 # What a user of the library does not pay for: the terminal, every extra, and what only few need, or
@@ -33,6 +35,20 @@ NOT_WITH_THE_LIBRARY = frozenset(
         "typer",
     }
 )
+
+# What help does not wait for: whoever asks what a command takes has not called it yet.
+NOT_WITH_HELP = (NOT_WITH_THE_LIBRARY - {"tomllib", "typer"}) | {
+    "placet.agents",
+    "placet.bench",
+    "placet.domains",
+    "placet.runtime.http_api.app",
+    "placet.runtime.scenarios",
+    "placet.testing",
+    "starlette",
+    "uvicorn",
+    "uvloop",
+    "websockets",
+}
 
 
 def check_contracts(root: Path) -> subprocess.CompletedProcess[str]:
@@ -87,14 +103,18 @@ def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):
 
 
 def loaded_by(program: str) -> set[str]:
-    """Name what a program loads in a fresh interpreter, besides what was there before it began."""
+    """Name what a program loads in a fresh interpreter, besides what was there before it began.
+
+    Args:
+        program: One line. What it prints itself must end with its line.
+    """
     listing = (
         f"import sys; before = {{*sys.modules}}; {program}; print(*({{*sys.modules}} - before))"
     )
     outcome = subprocess.run(
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
-    return set(outcome.stdout.split())
+    return set(outcome.stdout.splitlines()[-1].split())
 
 
 def test_the_library_does_not_load_the_terminal_or_an_extra_or_what_few_need():
@@ -107,3 +127,24 @@ def test_the_library_does_not_load_the_terminal_or_an_extra_or_what_few_need():
 def test_the_first_kind_loads_pydantic_before_there_is_a_loop_to_hold_up():
     loaded = loaded_by("from placet import Kind; Kind('Pass', dict, lambda draft, intent: None)")
     assert {"pydantic.type_adapter", "pydantic._internal._generate_schema"} <= loaded
+
+
+def asked(*command_lines: str) -> set[str]:
+    """Name what command lines load, one after the other in one process."""
+    lines = [line.split() for line in command_lines]
+    program = "from placet.runtime.cli.app import run_command"
+    return loaded_by(f"{program}; assert not any([run_command(line) for line in {lines}])")
+
+
+def test_the_list_of_commands_loads_none_of_them():
+    loaded = asked("--help")
+    assert {"typer", "placet.runtime.cli.commands"} <= loaded
+    assert {f"placet.runtime.cli.{name}" for name in COMMANDS} & loaded == set()
+    # The guests on the list are found by their entry points.
+    assert (NOT_WITH_HELP | {"tomllib"}) & loaded == {"importlib.metadata"}
+
+
+def test_help_of_a_command_loads_what_it_says_and_not_what_it_does():
+    loaded = asked(*(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"]))
+    assert {f"placet.runtime.cli.{name}" for name in COMMANDS} <= loaded
+    assert NOT_WITH_HELP & loaded == set()

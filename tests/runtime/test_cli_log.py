@@ -422,7 +422,7 @@ def test_version_is_printed(placet, monkeypatch):
     def version(_):
         raise PackageNotFoundError
 
-    monkeypatch.setattr("placet.runtime.cli.app.version", version)
+    monkeypatch.setattr("importlib.metadata.version", version)
     assert placet("--version").out == "placet (source tree, not installed)\n"
 
 

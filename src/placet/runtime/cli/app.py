@@ -1,78 +1,25 @@
-"""All commands, and what becomes of their errors."""
+"""The command line as a whole, and what becomes of the errors of its commands."""
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from placet.runtime.cli.bench import bench
-from placet.runtime.cli.bisect import bisect
-from placet.runtime.cli.check import check
-from placet.runtime.cli.compact import compact
-from placet.runtime.cli.config import config
-from placet.runtime.cli.design import design
-from placet.runtime.cli.diff import diff
-from placet.runtime.cli.effects import effects
-from placet.runtime.cli.explain import explain
-from placet.runtime.cli.fork import fork
-from placet.runtime.cli.gate import gate
+from placet.runtime.cli.commands import APPLICATION
 from placet.runtime.cli.guest_commands import WithGuests
-from placet.runtime.cli.kinds import kinds
-from placet.runtime.cli.log import log
-from placet.runtime.cli.new import new
-from placet.runtime.cli.pack import pack
-from placet.runtime.cli.replay import replay
-from placet.runtime.cli.run import run
-from placet.runtime.cli.serve import serve
-from placet.runtime.cli.terminal import complain, say
-from placet.runtime.cli.token import token
-from placet.runtime.cli.verify import verify
+from placet.runtime.cli.terminal import USAGE_EXIT, complain, say
 from placet.schemas.errors import PlacetError
 
-USAGE_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
-COMMANDS: Final = (
-    run,
-    gate,
-    design,
-    log,
-    replay,
-    verify,
-    explain,
-    effects,
-    bisect,
-    fork,
-    diff,
-    pack,
-    check,
-    compact,
-    kinds,
-    bench,
-    serve,
-    config,
-)
 
 # What typer raises for a command that it does not understand. Its own name for it moved when typer
 # took in click; the base of its public BadParameter did not.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(
-    name="placet",
-    cls=WithGuests,
-    add_completion=False,
-    # Plain help: the other one loads rich, a sixth of a second before the first word.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-for _command in COMMANDS:
-    app.command()(_command)
-app.add_typer(token)
-app.add_typer(new)
+app = typer.Typer(name="placet", cls=WithGuests, **APPLICATION)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -145,6 +92,8 @@ def _give_up_stdout() -> None:
 
 def installed_version() -> str:
     """Name the version that is installed; a bare source tree has none."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # 15 ms
+
     try:
         return version("placet")
     except PackageNotFoundError:

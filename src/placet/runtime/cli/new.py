@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.runtime.cli.commands import APPLICATION, Group
 from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.runtime.plugins import domain_names
 
@@ -26,7 +27,7 @@ STARTER: Final = {
 _TAKEN: Final = frozenset({"hypothesis", "placet", "pydantic", "pytest", "tests"})
 """Modules that the starter itself imports, and its folder of tests: they cannot be its name."""
 
-new: Final = typer.Typer(name="new", rich_markup_mode=None)
+new: Final = typer.Typer(name="new", cls=Group, **APPLICATION)
 
 
 @new.callback(invoke_without_command=True)

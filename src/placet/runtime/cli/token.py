@@ -5,11 +5,12 @@ from typing import Annotated, Final
 
 import typer
 
+from placet.runtime.cli.commands import APPLICATION, Group
 from placet.runtime.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
 from placet.runtime.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
 
-token: Final = typer.Typer(name="token", rich_markup_mode=None)
+token: Final = typer.Typer(name="token", cls=Group, **APPLICATION)
 
 
 @token.callback(invoke_without_command=True)

@@ -1,0 +1,94 @@
+"""The commands of placet: known by name and summary, loaded when one is called.
+
+What one of them needs - scenarios, a web server, the models of a domain - is up to a fifth of a
+second that neither the list of all nor another command should pay.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "run": "Live through a scenario, keep its log, and report.",
+        "gate": "Read batches as JSON lines, write verdicts as JSON lines.",
+        "design": "Refine a design by plain sentences, all of a sentence or nothing.",
+        "log": "Print a log: what was proposed, and what became of it.",
+        "replay": "Fold a log into the world as it was at a seq.",
+        "verify": "Check a log: the chain of its records, every digest, and every decision.",
+        "explain": "Explain an answer: what each of the seven stages saw and said, and what came "
+        "of it.",
+        "effects": "List effects from a log: those that are not settled, and those that were given "
+        "up.",
+        "bisect": "Find the first record in which two logs of one world differ.",
+        "fork": "Branch a world off at a seq: a log of its own, the parent unchanged.",
+        "diff": "Compare two worlds: states, books, and what was decided otherwise since they "
+        "parted.",
+        "pack": "Put a log into one file: its records, a snapshot where it does not begin at the "
+        "front.",
+        "check": "Check a packed log by itself: checksum, chain, digests, every decision, what it "
+        "says it is.",
+        "compact": "Remove the beginning of a log, and keep two snapshots in its place.",
+        "kinds": "Print what can be proposed: kinds, JSON Schemas, limits.",
+        "bench": "Measure the workloads, each beside a hand-written loop.",
+        "serve": "Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.",
+        "config": "Print the configuration of `placet serve` as TOML, each value with who gave it.",
+        "token": "Tokens of `placet serve`: one speaks for an agent, or for the operator.",
+        "new": "Begin a plug-in of your own.",
+    }
+)
+"""Name -> the first sentence of its help. `NAME.py` beside this file has it, as `NAME`."""
+
+# Plain help: the other one loads rich, a sixth of a second before the first word.
+APPLICATION: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "add_completion": False,
+        "rich_markup_mode": None,
+        "pretty_exceptions_enable": False,
+        "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    }
+)
+"""How every application of typer is made here."""
+
+
+class Group(TyperGroup):
+    """A group of commands that a command's help does not wait for.
+
+    The types of the framework under typer are private since typer took it in: hence `Any`.
+    """
+
+    def get_help_option(self, ctx: Any) -> Any:  # noqa: ANN401  # above
+        """Give `--help`, not asked for: where it is unset instead, typer loads pydantic for it."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+
+class LateCommand(TyperCommand):
+    """A command, or a group of them, that takes the place of itself until it is called."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: Any = None,  # noqa: ANN401  # above
+        **extra: Any,  # noqa: ANN401  # above
+    ) -> Any:  # noqa: ANN401  # above
+        """Give the context of the command itself, which is loaded now."""
+        module = import_module(f"{__package__}.{self.name}")
+        command = command_of(getattr(module, str(self.name)))
+        return command.make_context(info_name, args, parent, **extra)
+
+
+def command_of(found: typer.Typer | Callable[..., Any]) -> Any:  # noqa: ANN401  # above
+    """Make a command of an application of typer, or of a function."""
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    application = typer.Typer(**APPLICATION)
+    application.command()(found)
+    return typer.main.get_command(application)
