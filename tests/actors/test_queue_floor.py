@@ -152,6 +152,30 @@ def test_a_priority_that_the_agent_may_not_have_gets_no_kept_place():
     assert desk.count["checked"] == checked + 1  # what it may have is known by then
 
 
+def test_a_batch_claims_what_the_highest_of_its_intents_does():
+    desk = floored()
+    queue, rank = desk.queue, desk.queue._floor.rank
+    for claims, is_beneath in (
+        ((0,), True),
+        ((rank - 1, rank - 1), True),
+        ((0, rank - 1), True),
+        ((0, rank), False),
+        ((rank, 0), False),
+        ((0, 0, 100), False),
+        ((0, "high"), False),
+        ((None,), False),
+        ((0.5, 0), False),
+    ):
+        batch = [{"priority": claim} for claim in claims]
+        for raw in (batch, {"intents": batch}):
+            assert queue.is_beneath is not None
+            assert queue.is_beneath(raw, "late") is is_beneath
+    for odd in ([], {}, [{}], [1], None, 7, "text", {"intents": {}}, {"priority": 100}):
+        assert not queue.is_beneath(odd, "late")
+    assert queue.is_beneath({"priority": 0}, "late")  # a batch of one
+    assert not queue.is_beneath([{"priority": 0}], OPERATOR)  # who speaks for others
+
+
 def test_what_was_looked_at_is_taken_for_no_other_batch():
     desk = floored()
     while len(desk.queue) < OPEN_TO_ALL:

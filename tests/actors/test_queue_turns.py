@@ -108,6 +108,40 @@ def test_who_only_comes_and_goes_leaves_nothing_behind():
     assert turns.pop() is kept
 
 
+def test_owners_who_came_once_and_were_given_theirs_are_forgotten():
+    turns = Turns()
+    for number in range(1000):
+        turns.add(waiting_of(f"agent_{number}"))
+        turns.add(waiting_of("flood", 2))
+        assert turns.pop() is not None
+    assert turns.count_of("flood") > 300
+    assert len(turns.lanes) < 2 * len(turns) + 100
+    while len(turns):
+        turns.pop()
+    assert not turns.lanes
+
+
+def test_an_owner_who_is_kept_though_it_has_nothing_owes_what_it_was_given():
+    turns = Turns()
+    for owner, intents in (("a", 9), ("b", 1), ("b", 1), ("b", 1)):
+        turns.add(waiting_of(owner, intents))
+    assert owners([turns.pop()]) == "a"
+    turns.add(waiting_of("a"))
+    assert owners([turns.pop() for _ in range(4)]) == "bbba"
+
+
+def test_what_an_owner_owes_is_not_forgotten_when_others_are():
+    turns = Turns()
+    turns.add(waiting_of("a", 500))
+    for number in range(200):
+        turns.add(waiting_of(f"agent_{number}"))
+        assert turns.pop().owner != f"agent_{number}"
+    assert turns.lanes["a"].paid == 500
+    turns.add(waiting_of("a"))
+    turns.add(waiting_of("late", 1))
+    assert owners([turns.pop() for _ in range(3)]) == "agent_199latea"
+
+
 OFFERS = st.tuples(st.just("add"), st.sampled_from("abcde"), st.sampled_from([1, 1, 1, 2, 9]))
 POPS = st.tuples(st.just("pop"), st.just(""), st.just(0))
 DISCARDS = st.tuples(st.just("discard"), st.just(""), st.integers(0, 40))

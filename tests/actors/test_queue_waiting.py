@@ -296,6 +296,22 @@ async def test_an_empty_line_takes_a_batch_larger_than_its_bound():
 
 
 @in_virtual_time
+async def test_those_who_are_let_in_keep_to_the_bytes_of_the_queue():
+    limits = {"mailbox_batches_max": 40, "group_batches_max": 2}
+    names = tuple(f"agent_{number}" for number in range(10))
+    async with waiting_world(limits={**limits, "mailbox_bytes_max": 700}, agents=names) as world:
+        await world.actor.pause()
+        answers = [post(world, f"r{n}", names[n % 10]) for n in range(60)]
+        queue = world.actor._mailbox
+        assert queue.in_line > 20
+        await world.actor.resume()
+        while not all(answer.done() for answer in answers):
+            assert 0 <= queue.statistics().waiting_bytes <= 700
+            await asyncio.sleep(0)
+        assert all(answer.result().admitted for answer in answers)
+
+
+@in_virtual_time
 async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
     async with waiting_world(limits={"line_batches_max": 8}) as world:
         await world.actor.pause()

@@ -12,6 +12,7 @@ from placet.actors.intake import Intake
 from placet.actors.tally import Tally
 from placet.kernel import Kernel
 from placet.runtime.open_world import OpenWorld
+from placet.schemas.errors import ClosedError
 from placet.schemas.identity import OPERATOR
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, open_world
@@ -173,3 +174,15 @@ async def test_what_becomes_durable_meanwhile_is_in_the_next_answer():
         seq = (await decided).seq
         after = world.actor.post([add("r3")], "alice").result()
         assert (before.current_seq, after.current_seq) == (seq - 1, seq)  # type: ignore[operator]
+
+
+@in_virtual_time
+async def test_a_world_that_is_closed_says_so_to_who_would_be_told_that_it_is_full():
+    async with open_world(limits={"mailbox_batches_max": 1}, time=HandClock(1)) as world:
+        await world.actor.pause()
+        world.actor.post([add("r0")], "alice")
+        assert world.actor.post([add("r1")], "alice").result().codes == ("queue_full",)
+        assert world.actor._intake.mailbox.told is not None
+        world.actor._intake.close()
+        with pytest.raises(ClosedError):
+            world.actor.post([add("r2")], "alice")

@@ -1,0 +1,52 @@
+"""Ranks of a shedding queue: who has most loses its youngest, whenever that is first asked."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placet.actors.queue_rank import Rank
+from placet.actors.waiting import Waiting
+from tests.actors.test_queue_turns import waiting_of
+
+STEPS = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("abc")),
+    st.tuples(st.just("take"), st.sampled_from("abc")),
+    st.tuples(st.just("shed"), st.just("")),
+    st.tuples(st.just("ask"), st.just("")),
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(STEPS, min_size=10, max_size=60))
+def test_who_has_most_loses_its_youngest_and_all_else_leave_as_they_came(steps):
+    rank, waits = Rank(), list[Waiting]()
+    for what, owner in steps:
+        counts = Counter(one.owner for one in waits)
+        own = [one for one in waits if one.owner == owner]
+        if what == "add":
+            waiting = waiting_of(owner, len(waits) + 1)
+            waiting.owner = owner
+            waits.append(waiting)
+            rank.add(waiting)
+        elif what == "take" and own:
+            waits.remove(own[0])
+            assert rank.remove_oldest(own[0]) is (not waits)
+        elif what == "shed" and waits:
+            shed = rank.pop_lowest()
+            assert counts[shed.owner] == max(counts.values())
+            assert shed is [one for one in waits if one.owner == shed.owner][-1]
+            waits.remove(shed)
+        elif what == "ask" and waits:
+            assert counts[rank.owner_of_most] == max(counts.values())
+        assert rank.size == sum(len(one.batch.encoded) for one in waits)
+        assert bool(rank) is bool(waits)
+
+
+def test_of_owners_with_as_many_the_one_who_came_to_so_many_last_loses():
+    rank = Rank()
+    for owner in "abba":
+        waiting = waiting_of(owner)
+        waiting.owner = owner
+        rank.add(waiting)
+    assert [rank.pop_lowest().owner for _ in range(4)] == ["a", "b", "a", "b"]
