@@ -154,7 +154,8 @@ def test_a_priority_that_the_agent_may_not_have_gets_no_kept_place():
 
 def test_a_batch_claims_what_the_highest_of_its_intents_does():
     desk = floored()
-    queue, rank = desk.queue, desk.queue._floor.rank
+    is_below, rank = desk.queue.is_beneath, desk.queue._floor.rank
+    assert is_below is not None
     for claims, is_beneath in (
         ((0,), True),
         ((rank - 1, rank - 1), True),
@@ -168,12 +169,26 @@ def test_a_batch_claims_what_the_highest_of_its_intents_does():
     ):
         batch = [{"priority": claim} for claim in claims]
         for raw in (batch, {"intents": batch}):
-            assert queue.is_beneath is not None
-            assert queue.is_beneath(raw, "late") is is_beneath
-    for odd in ([], {}, [{}], [1], None, 7, "text", {"intents": {}}, {"priority": 100}):
-        assert not queue.is_beneath(odd, "late")
-    assert queue.is_beneath({"priority": 0}, "late")  # a batch of one
-    assert not queue.is_beneath([{"priority": 0}], OPERATOR)  # who speaks for others
+            assert is_below(raw, "late") is is_beneath
+    odds: tuple[Any, ...] = ([], {}, [{}], [1], None, 7, "text", {"intents": {}}, {"priority": 100})
+    for odd in odds:
+        assert not is_below(odd, "late")
+    assert is_below({"priority": 0}, "late")  # a batch of one
+    assert not is_below([{"priority": 0}], OPERATOR)  # who speaks for others
+
+
+def test_of_a_full_queue_no_more_is_looked_for_in_what_is_no_higher_than_its_lowest():
+    desk = Desk()
+    for number in range(PLACES):
+        assert desk.post(f"agent_{number}", 50) is None
+    is_below = desk.queue.is_beneath
+    assert is_below is not None
+    assert not is_below([{"priority": 50}], "late")
+    assert desk.post("other", 50) == "mailbox_batches"
+    assert is_below([{"priority": 50}], "late")
+    assert not is_below([{"priority": 51}], "late")
+    desk.take()
+    assert not is_below([{"priority": 50}], "later")
 
 
 def test_what_was_looked_at_is_taken_for_no_other_batch():

@@ -100,7 +100,7 @@ class Intake:
             and told.seq == self._committer.durable_seq
             and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
             and (self._is_beneath is None or self._is_beneath(raw, submitter))
-        ):  # written out here, for under overload this is most of what happens
+        ):  # before all else, for under overload this is most of what happens
             told.left -= 1
             self._counts[told.code] += 1
             return told.reply

@@ -93,16 +93,16 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
             return None
         if self._lane:
             self._put_aside()
-        lane = self._turns.lanes.get(submitter)
-        if lane is None:
+        own = self._turns.lanes.get(submitter)
+        if own is None:
             return None
-        own = len(lane.batches)
-        if own + waiting >= self._count_max and own > self._few:
+        count = len(own.batches)
+        if count + waiting >= self._count_max and count > self._few:
             free = self._count_max - waiting
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", own, free)
-        if lane.size + size >= self._bytes_max and own:
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", count, free)
+        if own.size + size >= self._bytes_max and count:
             free = self._bytes_max - size
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", lane.size, free)
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own.size, free)
         return None
 
     def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:

@@ -131,7 +131,7 @@ class SheddingQueue(BatchQueue):
         kept = min(self._group, self._count_max // _KEPT_PART)
         spare = kept // _SPARE_PART
         self._floor = _Floor(spare)
-        self._beneath = -1  # the highest standing below it
+        self._beneath = -1  # what stands no higher than that is refused at a first look
         self._cleared: str | None = None  # who was found under its share since the queue last grew
         self._looked_at: object = None  # by `is_beneath`, just before, and is at the floor
         open_to_all = self._count_max - kept - spare
@@ -224,7 +224,7 @@ class SheddingQueue(BatchQueue):
         return taken
 
     def _is_beneath(self, raw: object, submitter: str, standing: int | None = None) -> bool:
-        """Tell at a first look whether a batch claims to stand no higher; False if in doubt.
+        """Tell at a first look whether a batch claims no higher standing; False if in doubt.
 
         Under overload this is most of what a refusal costs. A batch counts by its highest intent,
         so all are looked at. What is malformed may be refused for its load as well as for its form.
@@ -232,7 +232,7 @@ class SheddingQueue(BatchQueue):
         Args:
             raw: The batch as it came.
             submitter: Whose it is; the operator speaks for others, and is in doubt.
-            standing: No higher than that; else, below the floor.
+            standing: No higher than that; else, below the floor, or what waits in a full queue.
         """
         if submitter == OPERATOR:
             return False
@@ -245,16 +245,18 @@ class SheddingQueue(BatchQueue):
         try:
             intents = batch if type(batch) is list else batch.get("intents", [batch])
             claim = intents[0]["priority"]
-            if type(claim) is not int or claim > highest or len(intents) > self._intents_max:
-                self._looked_at = raw
-                return False
-            for intent in intents:
-                if intent["priority"] is not claim:  # as a rule all claim the same
-                    if max([one["priority"] for one in intents]) <= highest:
+            is_beneath = (
+                type(claim) is int and claim <= highest and len(intents) <= self._intents_max
+            )
+            if is_beneath:
+                for intent in intents:
+                    if intent["priority"] is not claim:  # as a rule all claim the same
+                        is_beneath = max([one["priority"] for one in intents]) <= highest
                         break
-                    self._looked_at = raw
-                    return False
         except Exception:  # noqa: BLE001  # a batch may be anything; the check tells so
+            return False
+        if not is_beneath:
+            self._looked_at = raw
             return False
         if since == groups:
             losers.note(submitter, groups)
@@ -269,9 +271,11 @@ class SheddingQueue(BatchQueue):
             submitter: Who.
         """
         lowest = self._lowest()
-        if lowest is None or not self._may_lose(lowest, submitter):
+        if lowest is None:
             return None
-        return max(lowest + since, floor)
+        if self._aside >= self._count_max:  # and until something leaves, nobody lower comes in
+            self._beneath = max(self._beneath, lowest)
+        return max(lowest + since, floor) if self._may_lose(lowest, submitter) else None
 
     def _add(self, waiting: Waiting) -> None:
         since = self._since(owner_of(waiting))
