@@ -155,6 +155,14 @@ def test_a_conversation_goes_on_where_its_store_ends(placet):
     assert placet("verify", "ferry.db").code == 0
 
 
+def test_a_conversation_goes_on_in_the_mode_of_its_latest_turn(placet):
+    kept = ("chat", "--domain", "design", "--json", "--as", "ann", "--store", "ferry.db")
+    (first,) = turns(placet.told("set beam to 9 m", to=(*kept, "--mode", "interactive")))
+    (again,) = turns(placet.told("set draft to 2 m", to=kept))
+    (other,) = turns(placet.told("set draft to 2 m", to=(*kept, "--mode", "assisted")))
+    assert [turn["outcome"] for turn in (first, again, other)] == ["held", "held", "applied"]
+
+
 def test_a_log_goes_on_by_its_own_settings(placet):
     begin("town.db", World(max_step=2.0), Sessions())
     (turn,) = turns(placet.told("/Move to=[500,500]", to=("chat", "--json", "--store", "town.db")))

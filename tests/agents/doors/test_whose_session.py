@@ -44,6 +44,9 @@ def test_what_an_mcp_client_left_held_is_approved_in_a_chat(placet):
     held_by_mcp("town.db")
     chat = ("chat", "--store", "town.db", "--session", "mcp", "--as", "ann", "--json")
     outcome = placet.told("/approve", "/Speak text=again", to=chat)
+    what_became = [(one["outcome"], one["agent"]) for one in turns(outcome)]
+    assert what_became == [("applied", "mcp"), ("held", "mcp")]  # in the client's mode
+    outcome = placet.told("/approve", "/Speak text=more", to=(*chat, "--mode", "assisted"))
     assert [(one["outcome"], one["agent"]) for one in turns(outcome)] == [("applied", "mcp")] * 2
     assert outcome.code == 0
 

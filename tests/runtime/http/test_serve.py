@@ -201,7 +201,7 @@ def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
     for name in [one for one in sys.modules if one.startswith("placet.runtime.http_api.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    with pytest.raises(ExtraMissing, match=r"pip install placet\[serve\]"):
+    with pytest.raises(ExtraMissing, match=r"pip install 'placet\[serve\]'"):
         create_app()
 
 

@@ -11,12 +11,11 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from placet.agents.adapter import Adapter
-from placet.agents.doors.opened import check_words, domains_for
+from placet.agents.doors.opened import ModeOption, check_words, domains_for
 from placet.agents.doors.proposers import AskedPerson, proposer
 from placet.agents.doors.screen import Lines, Page
 from placet.agents.doors.talk import Ask, Person, Talk
 from placet.agents.limits import AgentLimits
-from placet.agents.modes import MODES
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
 from placet.runtime.cli.domains import DomainOption
@@ -39,9 +38,7 @@ def chat(  # noqa: PLR0917  # the command line has no positions
             "anthropic:NAME.",
         ),
     ] = "scripted",
-    mode: Annotated[
-        str, typer.Option(help=f"How much it may do by itself: {', '.join(MODES)}.")
-    ] = "assisted",
+    mode: Annotated[str | None, ModeOption] = None,
     store: Annotated[
         str,
         typer.Option(
@@ -110,7 +107,7 @@ def _is_somebody_there() -> bool:
 
 @asynccontextmanager
 async def _opened(
-    domains: list[Domain], store: str, session: str, mode: str, adapter: Adapter
+    domains: list[Domain], store: str, session: str, mode: str | None, adapter: Adapter
 ) -> AsyncIterator[Session]:
     limits, agent_limits = Limits(), AgentLimits()
     if isinstance(adapter, AskedPerson):

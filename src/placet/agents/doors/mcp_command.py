@@ -9,8 +9,7 @@ from typing import Annotated, NamedTuple
 import anyio
 import typer
 
-from placet.agents.doors.opened import check_words, domains_for
-from placet.agents.modes import MODES
+from placet.agents.doors.opened import ModeOption, check_words, domains_for
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
 from placet.runtime.cli.domains import DomainOption
@@ -29,7 +28,7 @@ class _Asked(NamedTuple):
     store: str
     session: str
     agent: str
-    mode: str
+    mode: str | None
     person: str | None
 
 
@@ -50,9 +49,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     agent: Annotated[
         str, typer.Option(metavar="NAME", help="In whose name clients propose.")
     ] = "mcp",
-    mode: Annotated[
-        str, typer.Option(help=f"How much it may do by itself: {', '.join(MODES)}.")
-    ] = "assisted",
+    mode: Annotated[str | None, ModeOption] = None,
     session: Annotated[
         str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
     ] = "mcp",
@@ -81,7 +78,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         from placet.agents.doors.mcp_server import McpDoor  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:
         raise CommandError(
-            f"`placet mcp` needs {error.name}, which is not installed: pip install placet[mcp]"
+            f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
         ) from error
     asked = _Asked(domains_for(domain, store), store, session, agent, mode, person)
     if http is None:

@@ -1,11 +1,12 @@
 """The world that a door talks in: of a domain, or of what a log is already of."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 
 from placet.agents.catalogue import Catalogue
-from placet.agents.modes import mode_of
+from placet.agents.modes import MODES, mode_of
 from placet.agents.opening import session_name
 from placet.agents.session import Session
 from placet.domains.session import KINDS, Sessions
@@ -19,15 +20,24 @@ from placet.runtime.stores.event_log_rules import NoWorldError
 from placet.runtime.stores.event_log_url import file_of, is_lasting, open_event_log
 from placet.schemas.record import Header
 
+ModeOption: Final = typer.Option(
+    "--mode",
+    metavar="MODE",
+    help=f"How much it may do by itself: {', '.join(MODES)}. Without it, as in the conversation's "
+    "latest turn; assisted in a new one.",
+)
+"""The option `--mode` of the commands that hold a conversation."""
 
-def check_words(mode: str, session: str) -> None:
+
+def check_words(mode: str | None, session: str) -> None:
     """Check what a command line says of a conversation, before anything is opened.
 
     Raises:
         BadParameter: There is no such mode, or the session's name is none.
     """
     try:
-        mode_of(mode)
+        if mode is not None:
+            mode_of(mode)
         session_name(session)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

@@ -46,7 +46,7 @@ def proposer(name: str) -> Adapter:
     except (ImportError, AttributeError) as error:
         raise CommandError(
             f"{name!r} is neither {' nor '.join(NAMES)}, and models need what is not installed: "
-            f"pip install placet[llm] ({error})"
+            f"pip install 'placet[llm]' ({error})"
         ) from error
     try:
         model: Adapter = Llm(name)
