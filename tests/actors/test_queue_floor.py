@@ -191,6 +191,19 @@ def test_of_a_full_queue_no_more_is_looked_for_in_what_is_no_higher_than_its_low
     assert not is_below([{"priority": 50}], "later")
 
 
+def test_where_several_are_shed_for_one_there_is_room_for_as_low_as_they_were():
+    desk = Desk(bytes_max=PLACES * SIZE)
+    for number in range(PLACES):
+        assert desk.post(f"agent_{number}", 50) is None
+    assert desk.post("other", 50) == "mailbox_batches"
+    is_below = desk.queue.is_beneath
+    assert is_below is not None
+    assert is_below([{"priority": 50}], "late")
+    assert desk.post("large", 90, 3 * SIZE) is None
+    assert len(desk.queue) == PLACES - 2
+    assert not is_below([{"priority": 50}], "late")
+
+
 def test_what_was_looked_at_is_taken_for_no_other_batch():
     desk = floored()
     while len(desk.queue) < OPEN_TO_ALL:

@@ -91,6 +91,8 @@ class Intake:
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
         """
+        if self.is_closed or self._committer.failure is not None:
+            self.check_open()  # which says why
         now_ns = self._monotonic_ns()
         told = self.mailbox.told
         if (
@@ -104,8 +106,6 @@ class Intake:
             told.left -= 1
             self._counts[told.code] += 1
             return told.reply
-        if self.is_closed or self._committer.failure is not None:
-            self.check_open()  # which says why
         is_held = self._is_stepped and not dry_run and not _seems_prompt(raw)
         queue = self.held if is_held else self.mailbox
         load = self._load(queue, now_ns, submitter)
@@ -165,13 +165,12 @@ class Intake:
     def close(self) -> None:
         """Take no more batches, ever."""
         self.is_closed = True
-        self.mailbox.told = None
         self.mailbox.let_in()
         self.mailbox.wake()
 
     def shed(self, why: str) -> None:
         """Answer everything that still waits without deciding it; after a failure, with that."""
-        failure, self.mailbox.told = self._committer.failure, None
+        failure = self._committer.failure
         for queue in (self.held, self.mailbox):
             for waiting in queue.take_all():
                 resolve(waiting.reply, failure or self.refuse(shed(why), waiting.batch.dry_run))

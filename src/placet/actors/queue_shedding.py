@@ -198,6 +198,8 @@ class SheddingQueue(BatchQueue):
         self._stand(waiting, standing)
         if self._post_aside(size) >= self._count_max:
             self.told = None  # it may be of the kept places, and those are taken
+        elif not is_kept:  # more was shed than has come: there is room again
+            self.told, self._beneath = None, self._floor.rank - self._groups - 1
         return None
 
     def take(

@@ -72,10 +72,9 @@ def fork(
     The parent may be running. The fork holds all that its parent's log holds up to there, so it can
     be verified and explained; it has a name of its own, so its effects have keys of their own.
     """
-    from placet.runtime.history.forking import Branch  # noqa: PLC0415  # and pydantic with it
-    from placet.runtime.history.forking import fork as branch_off  # noqa: PLC0415  # above
+    from placet.runtime.history import forking  # noqa: PLC0415  # and pydantic with it
 
-    branch = Branch(
+    branch = forking.Branch(
         world=world,
         effects=_effects(effects, is_replayed=replay),
         put=dict(map(_assignment, put or ())),
@@ -84,7 +83,7 @@ def fork(
     )
     again_by = partial(remake, given=domain or ())
     try:
-        made = branch_off(log_to_read(store), new, branch, at=at, domains=again_by)
+        made = forking.fork(log_to_read(store), new, branch, at=at, domains=again_by)
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
     if as_json:
