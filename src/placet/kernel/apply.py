@@ -12,8 +12,8 @@ from placet.kernel import booking
 from placet.kernel.gate.context import GateContext, GuestFault
 from placet.kernel.journal import Journal
 from placet.kernel.transaction import Transaction
-from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import ENCODE_ERRORS
+from placet.schemas.batch import CheckedBatch, part_of
+from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Answered, Refused, Scheduled, encode_record
@@ -114,7 +114,7 @@ class Applier:
         verdict.dry_run = batch.dry_run
         if is_final and not batch.dry_run:
             verdict.durability = self._journal.durability
-        verdict.attach(batch.intents, None)
+        verdict.attach(batch.req_ids, b"", None)
         return verdict
 
     def schedule(self, batch: CheckedBatch) -> Verdict:
@@ -145,7 +145,7 @@ class Applier:
         verdict.scheduled = True
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
-        verdict.attach(batch.intents, None, batch.notices)
+        verdict.attach(batch.req_ids, batch.encoded, None, batch.notices)
         return verdict
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
@@ -157,8 +157,7 @@ class Applier:
     def _verdict(
         self, batch: CheckedBatch, first_seq: int, draft: Transaction, durability: str
     ) -> Verdict:
-        intents, notices = batch.intents, batch.notices
-        count = len(intents)
+        notices, count = batch.notices, len(batch.intents)
         last_seq = first_seq + count - 1
         seqs: Sequence[int] = (first_seq,)
         if count > 1:
@@ -178,7 +177,8 @@ class Applier:
             batch.dry_run,
             False,
             durability,
-            intents,
+            batch.req_ids,
+            batch.encoded if batch.due_of is None else _encoded_again(batch),
             seqs,
             draft.normalized,
             notices,
@@ -188,6 +188,11 @@ class Applier:
 
 def _place(refusal: Refusal) -> int:
     return -1 if refusal.index is None else refusal.index
+
+
+def _encoded_again(batch: CheckedBatch) -> bytes:
+    """Encode a batch of the schedule, whose payloads may have been of older kinds."""
+    return canonical(list(map(part_of, batch.intents)))
 
 
 def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequence[int]:

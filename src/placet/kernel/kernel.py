@@ -252,7 +252,7 @@ class Kernel(KeepsOutbox, Amends):
         block = None if agent is None or agent.window is None else agent.window.ids.get(req_id)
         if block is None:
             return None
-        verdict = remembered_verdict(agent_id, unpack(block), self._context)
+        verdict = remembered_verdict(unpack(block), self._context)
         verdict.durability = self._journal.durability
         return verdict
 

@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from placet.schemas.codec import Json, thaw
-from placet.schemas.intent import Intent
+from placet.schemas.codec import Json, from_canonical, thaw
 from placet.schemas.refusal import Notice, Refusal
 
 
@@ -104,8 +103,9 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     dry_run: bool = False
     scheduled: bool = False
     durability: str = NOT_KEPT
-    # What `results` is made of, by reference.
-    _intents: Sequence[Intent] = ()
+    # What `results` is made of: bytes, as verdicts are kept, and ten intents are 6 kB of objects.
+    _req_ids: Sequence[str] = ()
+    _encoded: bytes = b""
     _seqs: Sequence[int] | None = None
     _normalized: Mapping[int, Mapping[str, Json]] | None = None
     _notices: Mapping[int, tuple[Notice, ...]] | None = None
@@ -116,12 +116,21 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     def attach(
         self,
-        intents: Sequence[Intent],
+        req_ids: Sequence[str],
+        encoded: bytes,
         seqs: Sequence[int] | None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
     ) -> None:
-        """Keep what `results` is made of, where no rule has run: for later, or not again."""
-        self._intents = intents
+        """Keep what `results` is made of, where no rule has run: for later, or not again.
+
+        Args:
+            req_ids: The submitter's keys.
+            encoded: The intents as in `CheckedBatch`; empty where their payloads are not at hand.
+            seqs: Of each intent; None where it has none.
+            notices: Warnings by position.
+        """
+        self._req_ids = req_ids
+        self._encoded = encoded
         self._seqs = seqs
         self._notices = notices
 
@@ -130,19 +139,22 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         """What became of each intent, in the submitter's order; empty for a refusal. O(batch)."""
         if not self.admitted:
             return ()
+        payloads: Sequence[Json] = [{}] * len(self._req_ids)
+        if self._encoded:
+            payloads = [payload for _, _, _, payload, _ in from_canonical(self._encoded)]
         normalized = self._normalized or {}
         notices = self._notices or {}
         answers = self._answers or {}
         return tuple(
             Result(
-                intent["req_id"],
+                req_id,
                 True,
                 None if self._seqs is None else self._seqs[index],
-                normalized.get(index, intent["payload"]),
+                normalized.get(index, payloads[index]),
                 notices.get(index, ()),
                 answers.get(index),
             )
-            for index, intent in enumerate(self._intents)
+            for index, req_id in enumerate(self._req_ids)
         )
 
     @property
@@ -171,7 +183,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     @property
     def req_ids(self) -> list[str]:
         """The submitter's keys, in the submitter's order."""
-        return [intent["req_id"] for intent in self._intents]
+        return list(self._req_ids)
 
     @property
     def codes(self) -> tuple[str, ...]:

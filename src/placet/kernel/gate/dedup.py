@@ -10,7 +10,6 @@ from placet.kernel.gate.context import GateContext, refuse_intent
 from placet.kernel.window import FINGERPRINT, NOW_NS, Block, Past, PastRefusal, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import sequence_form
-from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -78,7 +77,9 @@ def _again(
         for found in past.refusals
     ]
     refusals.sort(key=lambda refusal: -1 if refusal.index is None else refusal.index)
-    return _replayed(batch.batch_id, past, refusals, intents, seqs, context)
+    verdict = _replayed(batch.batch_id, past, refusals, context)
+    verdict.attach(batch.req_ids, batch.encoded, seqs)
+    return verdict
 
 
 def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, Past], code: str) -> bool:
@@ -92,20 +93,19 @@ def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, Past], code: str) -> bo
     return any(now > then for then, now in pairs) and all(now >= then for then, now in pairs)
 
 
-def remembered_verdict(agent_id: str, past: Past, context: GateContext) -> Verdict:
+def remembered_verdict(past: Past, context: GateContext) -> Verdict:
     """Build the answer to a request whose batch is not at hand: the agent's ids, no payloads."""
-    intents = [{"agent_id": agent_id, "req_id": req_id, "payload": {}} for req_id in past.ids]
     refusals = [_refused_before(found, found.position) for found in past.refusals]
     seqs = [past.seqs[req_id] for req_id in past.ids] if past.seqs else None
-    return _replayed("", past, refusals, intents, seqs, context)  # type: ignore[arg-type]  # all that a result reads
+    verdict = _replayed("", past, refusals, context)
+    verdict.attach(past.ids, b"", seqs)
+    return verdict
 
 
 def _replayed(
     batch_id: str,
     past: Past,
     refusals: Sequence[Refusal],
-    intents: Sequence[Intent],
-    seqs: Sequence[int] | None,
     context: GateContext,
 ) -> Verdict:
     """Build an answer: admitted, seq, stage and code are as they were; texts are not."""
@@ -114,7 +114,6 @@ def _replayed(
     verdict = Verdict(batch_id, not refusals, past.seq, current_seq, sim_time, tuple(refusals))
     verdict.replayed = True
     verdict.scheduled = past.is_scheduled
-    verdict.attach(intents, seqs)
     return verdict
 
 
