@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.window import IDS as FIRST_ID
-from placet.kernel.window import Window, admitted_block
+from placet.kernel.answered import Run, admitted, refused, unpack
+from placet.kernel.window import Window
+from placet.schemas.codec import canonical, from_canonical
 from placet.schemas.identity import only_sequence, sequence_form, sequences_of
 from tests.kernel.builders import add, intent, reused, trace
 
@@ -324,30 +325,70 @@ IDS = st.builds(
 )
 
 
-@given(st.lists(st.lists(IDS, min_size=1, max_size=4, unique=True), min_size=1, max_size=8), IDS)
-def test_a_window_knows_what_a_naive_one_knows(batches, asked):
-    """Against a list of all that was ever asked."""
+RUNS = st.builds(
+    lambda name, first, count: [f"{name}:{number}" for number in range(first, first + count)],
+    st.sampled_from("nm"),
+    st.integers(0, 12),
+    st.integers(1, 4),
+)
+ANSWERS = st.one_of(RUNS, st.lists(IDS, min_size=1, max_size=4, unique=True))
+
+
+@given(st.lists(st.tuples(ANSWERS, st.booleans(), st.booleans()), min_size=1, max_size=12), IDS)
+def test_a_window_knows_what_a_naive_one_knows(answers, asked):
+    """Against a list of all that was ever asked, where later answers are those that count."""
     window, naive = Window(), []
-    for number, ids in enumerate(batches):
-        known = only_sequence(ids) if number % 2 else None  # told, or to be found out
-        block = admitted_block(number, 0, number, ids, known)
-        window.remember(block, 5, 10, 100)
-        naive.append(block)
-    while sum(len(block[FIRST_ID:]) for block in naive[1:]) >= 5:
+    for number, (ids, is_told, is_refused) in enumerate(answers):
+        known = only_sequence(ids) if is_told else None  # told, or to be found out
+        window.remember(
+            refused(number, 0, number, [(i, 0) for i in ids], ())
+            if is_refused
+            else admitted(number, 0, number, ids, known),
+            5,
+            10,
+            100,
+        )
+        naive.append((number, ids))
+    while sum(len(ids) for _, ids in naive[1:]) >= 5:
         naive.pop(0)
-    kept = {req_id for block in naive for req_id in block[FIRST_ID:]}
-    gone_ids = [i for ids in batches[: len(batches) - len(naive)] for i in ids]
+    kept = {req_id: number for number, ids in naive for req_id in ids}
+    gone_ids = [i for ids, *_ in answers[: len(answers) - len(naive)] for i in ids]
     marks = [sequence_form(i) for i in gone_ids]
-    mine = sequence_form(asked)
-    assert set(window.ids) == kept
-    assert window.count == sum(len(block[FIRST_ID:]) for block in naive)
-    too_old = mine is not None and any(m and m[0] == mine[0] and m[1] >= mine[1] for m in marks)
-    assert window.is_too_old(asked) is too_old
-    assert window.is_new([asked]) is (asked not in kept and not too_old)
-    assert window.is_new([asked], only_sequence([asked])) is window.is_new([asked])
-    loaded = Window.load([[list(block) for block in window.blocks], [*window.forgotten.items()]])
+
+    def is_gone(req_id):
+        mine = sequence_form(req_id)
+        return mine is not None and any(m and m[0] == mine[0] and m[1] >= mine[1] for m in marks)
+
+    loaded = Window.load(from_canonical(canonical(window.dump())))
+    for one in (window, loaded):
+        assert one.count == sum(len(ids) for _, ids in naive)
+        assert [(a.fingerprint, list(a.ids), a.count) for a in one.answers] == [
+            (number, ids, len(ids)) for number, ids in naive
+        ]
+        for req_id in {asked, *gone_ids, *kept, "n:1", "n:5", "m:14", "n:01"}:
+            found = one.find(req_id)
+            assert (None if found is None else found.fingerprint) == kept.get(req_id)
+            is_new = req_id not in kept and not is_gone(req_id)
+            assert one.is_too_old(req_id) is is_gone(req_id)
+            assert one.is_new([req_id]) is is_new
+            assert one.is_new([req_id], only_sequence([req_id])) is is_new
+        some = [f"n:{number}" for number in range(3, 6)]
+        are_new = not any(i in kept or is_gone(i) for i in some)
+        assert one.is_new(some, only_sequence(some)) is one.is_new(some[::-1]) is are_new
     assert loaded.dump() == window.dump()
-    assert (loaded.ids, loaded.count) == (window.ids, window.count)
+
+
+def test_an_agent_that_counts_its_requests_costs_its_window_no_strings():
+    window = Window()
+    for number in range(0, 4_000, 4):
+        ids = [f"alice:{n}" for n in range(number, number + 4)]
+        window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 1_000, 1, 9)
+    assert {type(answer) for answer in window.answers} == {Run}
+    assert (window.count, window.forgotten) == (1_000, {"alice": 2_999})
+    assert not window.is_new(["alice:3000"], only_sequence(["alice:3000"]))
+    found = window.find("alice:3001")
+    assert found is not None
+    assert unpack(found).seqs["alice:3001"] == 3_001
 
 
 @given(st.lists(IDS, min_size=1, max_size=6))
@@ -357,5 +398,5 @@ def test_the_sequences_of_many_ids_are_those_of_each(ids):
         if found is not None:
             spans.setdefault(found[0], []).append(found[1])
     expected = {(name, min(numbers), max(numbers)) for name, numbers in spans.items()}
-    assert set(sequences_of(ids)) == expected
+    assert {(span.name, span.lowest, span.highest) for span in sequences_of(ids)} == expected
     assert len(sequences_of(ids)) == len(expected)

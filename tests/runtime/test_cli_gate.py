@@ -112,7 +112,7 @@ def test_encoding_of_a_verdict_is_that_of_its_dict():
         kernel.decide([legacy]),
         kernel.decide({"intents": [move(number=6)], "dry_run": True}),
     ]
-    verdicts[0].attach(verdicts[0]._intents, [3, 4], {1: (Notice("a", "b", "/c"),)})
+    verdicts[0]._notices = {1: (Notice("a", "b", "/c"),)}
     assert {verdict.admitted for verdict in verdicts} == {True, False}
     for verdict in verdicts:
         assert verdict_line(verdict) == to_json(verdict.as_dict())

@@ -4,15 +4,10 @@ Live, a record is made and then booked; in a replay it is read and then booked. 
 replay are the books there were.
 """
 
+from placet.kernel import answered
+from placet.kernel.answered import PastRefusal
 from placet.kernel.gate import quota
 from placet.kernel.ledger import Agent, Ledger, Mark, Pending, Policy
-from placet.kernel.window import (
-    PastRefusal,
-    admitted_block,
-    refused_block,
-    scattered_block,
-    scheduled_block,
-)
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.config import Quota
@@ -93,10 +88,10 @@ def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None
     else:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:
-        block = admitted_block(
-            batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.sequence
+        answer = answered.admitted(
+            batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.span
         )
-        ledger.remember(ledger.agents[batch.agents[0]], block)
+        ledger.remember(ledger.agents[batch.agents[0]], answer)
     else:
         _remember_scattered(ledger, batch, record.now_ns, first_seq)
     if record.effects:
@@ -113,8 +108,8 @@ def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     ]
     for agent, positions in _by_agent(ledger, batch):
         asked = [(batch.intents[p]["req_id"], batch.contexts[p]) for p in positions]
-        block = refused_block(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
-        ledger.remember(agent, block)
+        answer = answered.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
+        ledger.remember(agent, answer)
 
 
 def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
@@ -124,8 +119,8 @@ def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> No
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch):
         ids = [batch.intents[position]["req_id"] for position in positions]
-        block = scheduled_block(batch.fingerprint, record.now_ns, ledger.seq, ids)
-        ledger.remember(agent, block)
+        answer = answered.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
+        ledger.remember(agent, answer)
 
 
 def book_settled(ledger: Ledger, record: Settled) -> None:
@@ -146,7 +141,8 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
     for agent, positions in _by_agent(ledger, batch):
         ids = [intents[position]["req_id"] for position in positions]
         offsets = [offset_of[position] for position in positions]
-        ledger.remember(agent, scattered_block(batch.fingerprint, now_ns, seqs, ids, offsets))
+        answer = answered.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
+        ledger.remember(agent, answer)
 
 
 def _past_refusal(batch: CheckedBatch, index: int | None, stage: str, code: str) -> PastRefusal:

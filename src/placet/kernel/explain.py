@@ -7,6 +7,7 @@ is at hand the batch is decided once more, as a dry run, for the details that a 
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from placet.kernel.answered import unpack
 from placet.kernel.difference import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.gate import quota
 from placet.kernel.gate.staleness import reads_of
@@ -15,7 +16,6 @@ from placet.kernel.registry import Registry
 from placet.kernel.replay import seqs_of
 from placet.kernel.state import State
 from placet.kernel.succession import rules_in
-from placet.kernel.window import DETAIL, PLAIN, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import EffectKey
@@ -208,15 +208,11 @@ def _dedup(past: Redecider, _: BatchRecord, batch: CheckedBatch) -> Iterator[dic
             "answered_before": [],
         }
         if window is not None:
-            blocks = {req_id: window.ids[req_id] for req_id in ids if req_id in window.ids}
+            answers = {req_id: window.find(req_id) for req_id in ids}
             saw["answered_before"] = [
-                {
-                    "req_id": req_id,
-                    "codes": []
-                    if block[DETAIL] == PLAIN
-                    else sorted({refusal.code for refusal in unpack(block).refusals}),
-                }
-                for req_id, block in blocks.items()
+                {"req_id": i, "codes": sorted({refusal.code for refusal in unpack(one).refusals})}
+                for i, one in answers.items()
+                if one is not None
             ]
         yield saw
 

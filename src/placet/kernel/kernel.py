@@ -13,6 +13,7 @@ from typing import Final
 
 from placet.kernel import snapshot as snapshots
 from placet.kernel.amending import Amends
+from placet.kernel.answered import unpack
 from placet.kernel.apply import Applier
 from placet.kernel.control import Control, permitted_kinds
 from placet.kernel.decide import Answer, Decision, decide_batch
@@ -30,7 +31,6 @@ from placet.kernel.schedule import batches_of, due_batches
 from placet.kernel.state import State, WorldState
 from placet.kernel.succession import Rules, require_successor, rules_in, rules_of
 from placet.kernel.transaction import Transaction
-from placet.kernel.window import unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec
@@ -249,10 +249,10 @@ class Kernel(KeepsOutbox, Amends):
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Give the remembered answer to a request; None if there is none (any more)."""
         agent = self.ledger.agents.get(agent_id)
-        block = None if agent is None or agent.window is None else agent.window.ids.get(req_id)
-        if block is None:
+        answered = None if agent is None or agent.window is None else agent.window.find(req_id)
+        if answered is None:
             return None
-        verdict = remembered_verdict(unpack(block), self._context)
+        verdict = remembered_verdict(unpack(answered), self._context)
         verdict.durability = self._journal.durability
         return verdict
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from placet.kernel.window import Block, Window
+from placet.kernel.answered import Answered
+from placet.kernel.window import Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.effect import EffectMark
@@ -206,13 +207,13 @@ class Ledger:
 
     # dedup
 
-    def remember(self, agent: Agent, block: Block) -> None:
+    def remember(self, agent: Agent, answered: Answered) -> None:
         """Keep the answer to a batch in an agent's window, within all bounds."""
         window, limits = agent.window, self.policy.limits
         if window is None:
             window = agent.window = Window()
         self.remembered += window.remember(
-            block, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
+            answered, limits.window_ids_max, limits.window_age_ns_max, limits.window_sequences_max
         )
         recency = self.recency
         try:
@@ -223,18 +224,18 @@ class Ledger:
             self._forget(limits)
 
     def _forget(self, limits: Limits) -> None:
-        """Empty the windows of the least recent agents; the most recent keeps its newest block."""
+        """Empty the windows of the least recent agents; the most recent keeps its newest answer."""
         while self.remembered > limits.remembered_ids_max:
             agent_id = next(iter(self.recency))
             window = self.agents[agent_id].window
             assert window is not None, "an agent in `recency` has a window"
             is_last = len(self.recency) == 1
-            if is_last and len(window.blocks) == 1:
+            if is_last and len(window.answers) == 1:
                 return
             before = window.count
             window.forget_oldest(limits.window_sequences_max)
             self.remembered -= before - window.count
-            if not window.blocks:
+            if not window.answers:
                 del self.recency[agent_id]
 
     # outbox

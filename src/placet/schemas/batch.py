@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, TypeVar
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
-from placet.schemas.identity import only_sequence, sequence_form
+from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import Notice
 
@@ -52,7 +52,7 @@ class CheckedBatch:
         encoded: One msgpack array of each intent's `Part`.
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
         req_ids: `req_id` of each intent.
-        sequence: Name, lowest and highest number of the req_ids, if all are of one sequence.
+        span: Of the req_ids, if all are of one sequence.
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
@@ -79,8 +79,8 @@ class CheckedBatch:
         "order",
         "priority",
         "req_ids",
-        "sequence",
         "sim_time_ns",
+        "span",
         "submitter",
         "valid_for_ns",
         "valid_until_ns",
@@ -90,7 +90,7 @@ class CheckedBatch:
     encoded: bytes
     fingerprint: int
     req_ids: list[str]
-    sequence: tuple[str, int, int] | None
+    span: Span | None
     contexts: list[int]
     valid_until_ns: list[int | None] | None
     agents: tuple[str, ...]
@@ -109,7 +109,7 @@ class CheckedBatch:
         return len(self.intents)
 
     def tally(self, parts: Sequence[Part] | None = None) -> bool:
-        """Fill in `req_ids`, `sequence`, `agents`, `counts`, `priority` and `order`.
+        """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.
 
         Args:
             parts: The intents' parts, where they are at hand: they need not be taken out again.
@@ -125,10 +125,10 @@ class CheckedBatch:
         self.req_ids = [req_id]
         sequence = sequence_form(req_id)
         if sequence is None:
-            self.sequence = None
+            self.span = None
         else:
             name, number = sequence
-            self.sequence = name, number, number
+            self.span = Span(name, number, number, True)
         self.agents = (agent_id,)
         self.counts = ((agent_id, kind, 1),)
         self.order = None
@@ -139,7 +139,7 @@ class CheckedBatch:
         # Five columns at once: a list for each would take twice as long.
         agents, req_ids, kinds, _, priorities = zip(*parts, strict=True)
         self.req_ids = list(req_ids)
-        self.sequence = only_sequence(self.req_ids)
+        self.span = only_sequence(self.req_ids)
         self.priority = priorities[0]
         self.order = None
         if priorities.count(self.priority) != count:

@@ -7,7 +7,7 @@ trusted inside.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
 AgentId = NewType("AgentId", str)
 ReqId = NewType("ReqId", str)
@@ -59,6 +59,22 @@ SEQUENCE_DIGITS_MAX: Final = 18
 """A sequence number fits 63 bits."""
 
 
+class Span(NamedTuple):
+    """What req_ids of one sequence come to.
+
+    Attributes:
+        name: Of the sequence.
+        lowest: Their lowest number.
+        highest: Their highest.
+        is_run: They are known to be all from the lowest to the highest, in this order.
+    """
+
+    name: str
+    lowest: int
+    highest: int
+    is_run: bool
+
+
 _COUNTS_MAX: Final = 32
 """Lengths of sequences from 0 whose form is kept: at most 3 KB each."""
 
@@ -76,8 +92,8 @@ def sequence_form(req_id: str) -> tuple[str, int] | None:
     return name, int(digits)
 
 
-def sequences_of(req_ids: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Find the sequences among req_ids: `(name, lowest n, highest n)`, each name once.
+def sequences_of(req_ids: Sequence[str]) -> list[Span]:
+    """Find the sequences among req_ids, each name once.
 
     The usual batch, all of one sequence, is recognized without a look at each id by itself.
     """
@@ -91,11 +107,11 @@ def sequences_of(req_ids: Sequence[str]) -> list[tuple[str, int, int]]:
             name, number = sequence
             lowest, highest = spans.get(name, (number, number))
             spans[name] = (min(lowest, number), max(highest, number))
-    return [(name, *span) for name, span in spans.items()]
+    return [Span(name, *bounds, False) for name, bounds in spans.items()]
 
 
-def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
-    """Recognize ids that are all of one sequence: `(name, lowest n, highest n)`.
+def only_sequence(req_ids: Sequence[str]) -> Span | None:
+    """Recognize ids that are all of one sequence.
 
     None is "look at each": they are of several, or free-form, or one is written unusually.
     """
@@ -105,15 +121,15 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
     name, first = sequence
     last = first + len(req_ids) - 1
     if len(req_ids) == 1:
-        return name, first, last
+        return Span(name, first, last, True)
     joined = "\0".join(req_ids)  # an id holds neither NUL nor SOH
     if first == 0 and joined == _from_zero(len(req_ids)).replace("\1", name):
-        return name, first, last  # as those of one plan are made
+        return Span(name, first, last, True)  # as those of one plan are made
     if (  # as handles make them: one after another
         last < 10**SEQUENCE_DIGITS_MAX
         and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
     ):
-        return name, first, last
+        return Span(name, first, last, True)
     # This takes all of them apart at once, and finds who is not of the name.
     before, *digits = ("\0" + joined).split(f"\0{name}:")
     if before or len(digits) != len(req_ids):
@@ -124,7 +140,7 @@ def only_sequence(req_ids: Sequence[str]) -> tuple[str, int, int] | None:
     if min(digits) < "1" or max(map(len, digits)) > SEQUENCE_DIGITS_MAX:
         return None
     numbers = list(map(int, digits))
-    return name, min(numbers), max(numbers)
+    return Span(name, min(numbers), max(numbers), False)
 
 
 @lru_cache(maxsize=_COUNTS_MAX)

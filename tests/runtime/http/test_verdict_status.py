@@ -14,10 +14,9 @@ from placet.runtime.http_api.verdict_status import (
     status_table,
 )
 from placet.runtime.verdict_json import verdict_line
-from placet.schemas.codec import from_json, to_json
+from placet.schemas.codec import canonical, from_json, to_json
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-from tests.kernel.builders import intent
 
 PAGE = Path(__file__).parents[3] / "docs" / "http_api.md"
 
@@ -117,8 +116,8 @@ def test_where_waiting_does_not_help_nothing_is_said(code):
 
 def test_what_a_rule_told_stands_in_the_line_and_nothing_where_it_told_nothing():
     verdict = Verdict("b1", True, 2, 2, 0.0)
-    intents = [intent("Add", {"amount": 1}, name) for name in ("r1", "r2")]
-    verdict.attach(intents, [1, 2])  # type: ignore[arg-type]  # as read
+    encoded = canonical([["alice", name, "Add", {"amount": 1}, 10] for name in ("r1", "r2")])
+    verdict.attach(["r1", "r2"], encoded, [1, 2])
     verdict._answers = {1: {"found": 3}}
     line = verdict_line(verdict)
     assert line == to_json(verdict.as_dict())

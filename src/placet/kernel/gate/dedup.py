@@ -6,8 +6,8 @@ gets that answer again; any other mix of known and new ids is a mistake, and nam
 
 from collections.abc import Mapping, Sequence
 
+from placet.kernel.answered import Answered, Past, PastRefusal, unpack
 from placet.kernel.gate.context import GateContext, refuse_intent
-from placet.kernel.window import FINGERPRINT, NOW_NS, Block, Past, PastRefusal, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import sequence_form
 from placet.schemas.limits import SECOND_NS
@@ -22,9 +22,9 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
     agents = context.ledger.agents
     if len(batch.agents) == 1:  # the usual batch, and usually new: one question for all its ids
         window = agents[batch.agents[0]].window
-        if window is None or window.is_new(batch.req_ids, batch.sequence):
+        if window is None or window.is_new(batch.req_ids, batch.span):
             return None
-    known: list[tuple[int, Block]] | None = None
+    known: list[tuple[int, Answered]] | None = None
     refusals: list[Refusal] | None = None
     oldest_ns = context.now_ns - context.ledger.policy.limits.window_age_ns_max
     for index, intent in enumerate(batch.intents):
@@ -32,12 +32,12 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         if window is None:
             continue
         req_id = intent["req_id"]
-        block = window.ids.get(req_id)
-        if block is None:
+        answer = window.find(req_id)
+        if answer is None:
             is_too_old = bool(window.forgotten) and window.is_too_old(req_id)
-        elif block[NOW_NS] >= oldest_ns:
+        elif answer.now_ns >= oldest_ns:
             known = known or []
-            known.append((index, block))
+            known.append((index, answer))
             continue
         else:  # past its age, though nothing has pushed it out yet
             is_too_old = sequence_form(req_id) is not None
@@ -48,23 +48,21 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         return refusals
     if len(known) == len(batch) and _is_same(batch, known):
         return _again(batch, known, context)
-    return (refusals or []) + [_reused(batch, index, block) for index, block in known]
+    return (refusals or []) + [_reused(batch, index, answer) for index, answer in known]
 
 
-def _is_same(batch: CheckedBatch, known: list[tuple[int, Block]]) -> bool:
-    return all(block[FINGERPRINT] == batch.fingerprint for _, block in known)
+def _is_same(batch: CheckedBatch, known: list[tuple[int, Answered]]) -> bool:
+    return all(answer.fingerprint == batch.fingerprint for _, answer in known)
 
 
 def _again(
-    batch: CheckedBatch, known: list[tuple[int, Block]], context: GateContext
+    batch: CheckedBatch, known: list[tuple[int, Answered]], context: GateContext
 ) -> Verdict | None:
     """Give the earlier answer, or None where newer contexts make this a new try."""
     intents = batch.intents
-    # One content has one answer, so all ids of an agent are in one block of its window.
-    pasts = {
-        agent_id: unpack(block)
-        for agent_id, block in {intents[index]["agent_id"]: block for index, block in known}.items()
-    }
+    # One content has one answer, so an agent's window has one for all its ids.
+    answers = {intents[index]["agent_id"]: answer for index, answer in known}
+    pasts = {agent_id: unpack(answer) for agent_id, answer in answers.items()}
     past = pasts[intents[0]["agent_id"]]
     if past.refusals and _is_new_try(batch, pasts, past.refusals[0].code):
         return None
@@ -128,9 +126,9 @@ def _refused_before(found: PastRefusal, index: int | None) -> Refusal:
     )
 
 
-def _reused(batch: CheckedBatch, index: int, block: Block) -> Refusal:
+def _reused(batch: CheckedBatch, index: int, answered: Answered) -> Refusal:
     req_id = batch.intents[index]["req_id"]
-    past = unpack(block)
+    past = unpack(answered)
     if past.seqs:
         answer = f"admitted at seq {past.seqs[req_id]}"
     elif past.refusals:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
+from placet.kernel.answered import Answered, unpack
 from placet.kernel.domain import Domain
 from placet.kernel.explain import explain_batch, explain_other
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import Divergence
-from placet.kernel.window import Block, unpack
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, recover
 from placet.schemas.codec import Json, canonical
@@ -210,9 +210,9 @@ def _in_short(found: _Found) -> dict[str, Json]:
     }
 
 
-def _remembered(block: Block) -> str:
+def _remembered(answered: Answered) -> str:
     """Say what is left of an answer whose record is gone."""
-    past = unpack(block)
+    past = unpack(answered)
     if past.refusals:
         return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
     return f"{'scheduled' if past.is_scheduled else 'admitted'}, with its batch, at seq {past.seq}"
@@ -235,11 +235,11 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
             f"{agent_id!r} is registered and {'' if agent.is_suspended else 'not '}suspended; of "
             f"its requests {count} answers are remembered"
         )
-        if window is not None and req_id in window.ids:
-            notes.append(f"this one among them: it was {_remembered(window.ids[req_id])}")
-        elif window is not None and window.blocks:
-            latest = window.blocks[-1][-1]
-            notes.append(f"its latest answered request is {latest!r}")
+        answered = None if window is None else window.find(req_id)
+        if answered is not None:
+            notes.append(f"this one among them: it was {_remembered(answered)}")
+        elif window is not None and window.answers:
+            notes.append(f"its latest answered request is {window.answers[-1].ids[-1]!r}")
     elif agent_id in past.ledger.gone:
         notes.append(f"{agent_id!r} was registered once, and was removed")
     elif past.ledger.incarnation_floor:
