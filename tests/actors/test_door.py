@@ -412,3 +412,32 @@ async def test_a_ticket_has_its_verdict_once_it_is_there():
         verdict = await ticket
         assert ticket.verdict is verdict
         assert withdrawn.verdict is None
+
+
+@in_virtual_time
+async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
+    async with open_world(clock="stepped") as world:
+        ticket, withdrawn = (Ticket(world.actor.post([add(r)], "alice"), False) for r in "rw")
+        first, second, third = (asyncio.ensure_future(_awaited(ticket)) for _ in range(3))
+        lost = asyncio.ensure_future(_awaited(withdrawn))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert withdrawn.withdraw()
+        await asyncio.wait([first, lost])
+        assert first.cancelled()
+        assert lost.cancelled()
+        assert not ticket.done()
+        await world.actor.step(1)
+        assert (await second, await third) == (ticket.verdict, ticket.verdict)
+
+
+def test_a_ticket_is_of_the_event_loop_in_which_its_batch_was_posted():
+    there = asyncio.new_event_loop()
+    ticket = Ticket(there.create_future(), False)
+    with pytest.raises(RuntimeError, match="attached to a different loop"):
+        asyncio.run(_awaited(ticket))
+    there.close()
+
+
+async def _awaited(ticket: Ticket) -> Verdict:
+    return await ticket

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -41,6 +42,20 @@ class Ticket(msgspec.Struct, eq=False):
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Verdict]:
+        future = self._future
         if self._is_turned_away:  # who posts and awaits in a loop lets others have a turn
             yield from asyncio.sleep(0).__await__()
-        return (yield from asyncio.shield(self._future).__await__())
+        if not future.done():  # awaited through another: who stops waiting withdraws nothing
+            waiter = future.get_loop().create_future()
+            wake = partial(_wake, waiter)
+            future.add_done_callback(wake)
+            try:
+                yield from waiter
+            finally:
+                future.remove_done_callback(wake)
+        return future.result()
+
+
+def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Verdict]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
