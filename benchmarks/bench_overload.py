@@ -1,11 +1,13 @@
 """What becomes of a world that is offered five times what it can take?
 
-    ./dev python benchmarks/bench_overload.py [--seconds S] [--json]
+    ./dev python benchmarks/bench_overload.py [--seconds S] [--places N] [--json]
 
 For each policy of back-pressure an open-loop load (Poisson, seeded) at 0.5, 1, 2 and 5 times the
 capacity: admitted intents per second, latency of what is admitted, refusals by code, memory, and
 what a control message takes meanwhile, beside what it takes when idle. `S` seconds for each load,
 of CPU time: a process that is given half a core is offered half as much, and so overloaded alike.
+`N` batches may wait in all, under `wait` half of them in the line before the queue; without it as
+many as the closed loop has outstanding.
 
 The columns: `offered/s` and `goodput/s` per CPU second of the world, which is that of the process
 less what the generator spends on making batches and on its books, `gen` for each offer. `peak` is
@@ -21,7 +23,7 @@ store on disk.
 import argparse
 import json
 
-from placet.bench import run
+from placet.bench import Scale, run
 
 
 def table(policies: dict[str, list[dict[str, object]]]) -> str:
@@ -64,9 +66,11 @@ def pair(percentiles: object) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=4.0, help="time of each load")
+    parser.add_argument("--places", type=int, default=Scale().overload_places, help="of the queue")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    result = run(["overload"], options.seconds)[0]
+    scale = Scale(overload_places=options.places)
+    result = run(["overload"], options.seconds, scale=scale)[0]
     if options.json:
         print(json.dumps(result, indent=2))
     else:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from placet.bench import Scale, overload, run
-from placet.bench.overload import LOADS, QUEUE_BATCHES, Stand
+from placet.bench.overload import LOADS, OUTSTANDING, Stand
 from placet.bench.workloads import SIDE, Shape
 from placet.schemas.intent import Intent
 
@@ -122,4 +122,4 @@ async def test_nothing_is_made_ahead_and_what_is_refused_is_dropped(monkeypatch)
         await stand.register()
         await stand.trial([0.0] * 2_000, 0.001)
     assert Watched.made == 2_000
-    assert 16 <= Watched.most <= QUEUE_BATCHES + 16
+    assert 16 <= Watched.most <= OUTSTANDING + 16

@@ -14,6 +14,9 @@ time five times would be seven, for then a third of all time is its own.
 The capacity is what a closed loop with 64 batches outstanding gets. One runs before and after each
 round of loads, and each load is compared with the mean of the two; the figure is the median over
 the rounds. The peak is the best of the open loads.
+
+No more may wait than the closed loop has outstanding: what waits is memory that is cold when its
+turn comes, so a world with deeper queues decides less, overloaded or not (docs/backpressure.md).
 """
 
 import asyncio
@@ -41,10 +44,9 @@ from placet.schemas.intent import Intent
 LOADS: Final = (0.5, 1.0, 2.0, 5.0)
 """What is offered, in multiples of the measured capacity."""
 
-QUEUE_BATCHES: Final = 100
-"""Places in the queue, and as many in the line before it."""
+OUTSTANDING: Final = 64
+"""Of the closed loop, always."""
 
-_OUTSTANDING: Final = 64
 _BURST: Final = 16
 """Batches made at a time: they stay in the processor's caches until they are posted."""
 
@@ -87,15 +89,20 @@ class Stand:
     Attributes:
         orchestrator: The world.
         agents: How many agents offer, in turn.
+
+    Args:
+        shape: Of the load.
+        backpressure: What becomes of a batch that comes under load.
+        places: Batches that may wait, in all.
     """
 
-    def __init__(self, shape: Shape, backpressure: Backpressure) -> None:
+    def __init__(self, shape: Shape, backpressure: Backpressure, places: int = OUTSTANDING) -> None:
         self._load = Load(shape)
         self._random = Random(SEED)
         self._posts: list[Callable[[object], Ticket]] = []
         self._next_agents = cycle(range(shape.agents))
         self.agents = shape.agents
-        self.orchestrator = Orchestrator(make_domain(), _config(shape, backpressure))
+        self.orchestrator = Orchestrator(make_domain(), _config(shape, backpressure, places))
 
     async def register(self) -> None:
         """Register the agents of the load."""
@@ -120,12 +127,16 @@ class Stand:
         return trial
 
 
-def _config(shape: Shape, backpressure: Backpressure) -> OrchestratorConfig:
-    """Configure as the other workloads are, but with a queue that this load fills."""
+def _config(shape: Shape, backpressure: Backpressure, places: int) -> OrchestratorConfig:
+    """Configure as the other workloads are, but with a queue that this load fills.
+
+    Under `wait` half of the places are in the line before it.
+    """
+    in_line = places // 2 if backpressure == "wait" else 0
     config = make_config(shape)
     unbounded = {name: getattr(config.limits, name) for name in type(config.limits).__slots__}
     bounds = {"mailbox_age_ms_max": 5_000, "loop_lag_ms_max": 1_000}
-    bounds |= {"mailbox_batches_max": QUEUE_BATCHES, "line_batches_max": QUEUE_BATCHES}
+    bounds |= {"mailbox_batches_max": places - in_line, "line_batches_max": in_line or 1}
     return OrchestratorConfig(
         seed=SEED,
         staleness_threshold=config.staleness_threshold,
@@ -203,7 +214,7 @@ class Trial:
             self._begin()
             while (now := self._elapsed(started_ns)) < until:
                 if arrivals is None:
-                    self._offer(_OUTSTANDING - self._outstanding)
+                    self._offer(OUTSTANDING - self._outstanding)
                 else:
                     due = bisect_right(arrivals, now)
                     self._offer(due - arrived)
@@ -276,7 +287,8 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     # All but `dilate`: there is no end to a load that does not come in simulated time.
     names = [policy for policy in BACKPRESSURE if policy != "dilate"]
-    policies = {policy: await _policy(shape, policy, seconds) for policy in names}
+    places = scale.overload_places
+    policies = {policy: await _policy(shape, policy, places, seconds) for policy in names}
     last = {policy: points[-1] for policy, points in policies.items()}
     first = last[names[0]]
     return {
@@ -286,6 +298,7 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
         "control_p99_ms_at_5x": max(_p99_ms(point) for point in last.values()),
         "policies": policies,
         "notes": [
+            f"{places} batches may wait in all; 64 are outstanding in the closed loop",
             "the row is of `reject` at 5 times the capacity; goodput_at_5x is of the worst policy",
             "rates are per CPU second without the generator's; goodput_wall by the wall's clock",
             "goodput_to_peak is to the best of the open loads",
@@ -294,8 +307,10 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
     }
 
 
-async def _policy(shape: Shape, policy: Backpressure, seconds: float) -> list[dict[str, Json]]:
-    stand, chance = Stand(shape, policy), Random(SEED)
+async def _policy(
+    shape: Shape, policy: Backpressure, places: int, seconds: float
+) -> list[dict[str, Json]]:
+    stand, chance = Stand(shape, policy, places), Random(SEED)
     rounds = max(1, round(seconds / _COUNTED_SECONDS))
     trial_s = seconds / rounds / (1 - _WARM_SHARE)
     async with stand.orchestrator:

@@ -68,6 +68,7 @@ class Scale:
         replay_intents: Intents in the log that is folded.
         recovery_intents: Lengths of the logs that are opened, shortest first.
         recovery_tail_intents: How many of them came after the snapshot.
+        overload_places: Batches that may wait in an overloaded world, in all.
         idle_agents: Agents registered for the memory figure.
         chunk_intents: Intents made ahead of one stretch of timed work.
         import_repeats: How often a fresh interpreter imports the package.
@@ -81,6 +82,7 @@ class Scale:
     replay_intents: int = 100_000
     recovery_intents: tuple[int, ...] = (100_000, 1_000_000)
     recovery_tail_intents: int = 20_000
+    overload_places: int = 64
     idle_agents: int = 10_000
     chunk_intents: int = CHUNK_INTENTS
     import_repeats: int = 9
