@@ -6,7 +6,7 @@ an agent that counts its requests costs a few words for each batch; those to oth
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableSequence, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -15,6 +15,9 @@ from placet.schemas.codec import Json
 from placet.schemas.identity import Span, sequence_form, sequences_of
 
 _LOWEST: Final = attrgetter("lowest")
+
+_FEW: Final = 64
+"""Up to so many runs of a name are a list: a deque takes ten times the memory of one for one."""
 
 
 class Window:
@@ -32,7 +35,7 @@ class Window:
         self._ids: dict[str, Block] = {}
         # By name. Each run is above those before it, so that they also leave in this order; one
         # that is not is kept as a block.
-        self._runs: dict[str, deque[Run]] = {}
+        self._runs: dict[str, MutableSequence[Run]] = {}
         self.answers: deque[Answered] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
@@ -128,10 +131,12 @@ class Window:
     def _add_run(self, run: Run) -> Answered:
         runs = self._runs.get(run.name)
         if runs is None:
-            self._runs[run.name] = deque((run,))
+            self._runs[run.name] = [run]
         elif run.lowest > runs[-1].highest:
             run.name = runs[-1].name  # one string for all
             runs.append(run)
+            if len(runs) == _FEW:
+                self._runs[run.name] = deque(runs)
         else:
             block = run.with_ids()
             self._ids.update(dict.fromkeys(block.ids, block))
@@ -145,7 +150,7 @@ class Window:
         """Forget the oldest answer; gives its sequences, and the highest number of each."""
         if isinstance(answered, Run):
             runs = self._runs[answered.name]
-            runs.popleft()
+            del runs[0]
             if not runs:
                 del self._runs[answered.name]
             return ((answered.name, answered.highest),)
