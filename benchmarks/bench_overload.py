@@ -69,6 +69,9 @@ if __name__ == "__main__":
     parser.add_argument("--places", type=int, default=Scale().overload_places, help="of the queue")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
+    least = Scale().overload_places
+    if options.places < least:
+        parser.error(f"--places must be at least {least}: the closed loop has so many outstanding")
     scale = Scale(overload_places=options.places)
     result = run(["overload"], options.seconds, scale=scale)[0]
     if options.json:

@@ -380,15 +380,32 @@ def test_a_window_knows_what_a_naive_one_knows(answers, asked):
 
 def test_an_agent_that_counts_its_requests_costs_its_window_no_strings():
     window = Window()
-    for number in range(0, 4_000, 4):
-        ids = [f"alice:{n}" for n in range(number, number + 4)]
-        window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 1_000, 1, 9)
+    for number in range(0, 8_000, 2):  # more runs than a list is for
+        ids = [f"alice:{n}" for n in range(number, number + 2)]
+        window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 3_000, 1, 9)
     assert {type(answer) for answer in window.answers} == {Run}
-    assert (window.count, window.forgotten) == (1_000, {"alice": 2_999})
-    assert not window.is_new(["alice:3000"], only_sequence(["alice:3000"]))
-    found = window.find("alice:3001")
+    assert (window.count, window.forgotten) == (3_000, {"alice": 4_999})
+    assert not window.is_new(["alice:5000"], only_sequence(["alice:5000"]))
+    found = window.find("alice:5001")
     assert found is not None
-    assert unpack(found).seqs["alice:3001"] == 3_001
+    assert unpack(found).seqs["alice:5001"] == 5_001
+
+
+def test_a_batch_of_many_names_is_looked_up_once_for_each_id():
+    window, looked = Window(), []
+    for number in range(100):
+        ids = [f"s{number}:9"]
+        window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 1_000, 1, 9)
+
+    class Id(str):
+        __slots__ = ()
+
+        def rpartition(self, by, /):
+            looked.append(self)
+            return super().rpartition(by)
+
+    assert window.is_new([Id(f"s{number}:5") for number in range(100)])
+    assert len(looked) <= 300
 
 
 @given(st.lists(IDS, min_size=1, max_size=6))

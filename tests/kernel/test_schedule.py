@@ -12,9 +12,10 @@ from pydantic import AfterValidator
 from placet.kernel import KernelConfig, Kind
 from placet.kernel.ledger import Ledger, Policy
 from placet.kernel.schedule import due_batches
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
-from tests.kernel.domains import COUNTS, Lab, put
+from tests.kernel.domains import COUNTS, FAULTS, Lab, put
 from tests.kernel.test_replay import folded
 
 
@@ -300,6 +301,27 @@ def test_a_due_batch_comes_to_its_rule_as_it_would_have_on_arrival():
     assert told(kernel, "place").admitted
     assert kernel.state[COUNTS]["alice"]["at"] == (1, 2)
     assert kernel.state[COUNTS]["alice"]["said"] == {"text": "hi", "count": 0, "tags": ()}
+
+
+@pytest.mark.parametrize("spoiled", ["payload", "intent"])
+def test_a_rule_that_spoils_what_it_was_handed_harms_no_world(monkeypatch, spoiled):
+    def spoil(draft, intent):
+        if spoiled == "payload":
+            intent["payload"]["how"] = object()
+        else:
+            del intent["priority"]
+        draft.put(COUNTS, "alice", "odd", 1)
+
+    monkeypatch.setitem(FAULTS, how := "spoil", spoil)
+    kernel, log = reused()
+    fail = intent("Fail", {"how": how}, "a")
+    assert kernel.decide(later(5, fail)).scheduled
+    (verdict,) = [v for _, v in kernel.decide_checked((), 6 * SECOND_NS).answers]
+    assert [dict(result.normalized) for result in verdict.results] == [{"how": how}]
+    (now,) = kernel.decide(intent("Fail", {"how": how}, "b")).results
+    assert now.normalized == {"how": how}
+    assert told(kernel, "a").admitted
+    assert folded(log).state.digest().hex() == kernel.digest()
 
 
 def test_a_due_batch_of_a_kind_that_is_no_more_is_refused_and_the_world_goes_on():

@@ -18,6 +18,7 @@ from placet.kernel.snapshot import resume, take
 from placet.kernel.succession import rules_in
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Refused, RulesChanged, Scheduled, decode_record
 from tests.kernel.builders import intent
 
@@ -140,6 +141,21 @@ def test_an_upcaster_that_fails_refuses_its_batch_and_the_world_lives(upcaster):
     assert [code for _, _, code, _ in refused.refusals] == ["rule_error"]
     assert told == ["upcaster of Pour from version 1"]
     assert kernel.decide([intent("Pour", {"milliliters": 1}, "r")]).admitted
+
+
+def test_an_upcaster_that_gives_what_no_record_holds_leaves_it_to_the_rule():
+    def clamp(draft: Draft, given: Intent) -> None:
+        draft.normalize({"milliliters": min(given["payload"]["milliliters"], 10)})
+        draft.put(TANK, "it", "ml", 5)
+
+    log = poured_in_liters()
+    upcasters: dict[str, Upcaster] = {"1": lambda _: {"milliliters": 2**64}}
+    domain = Tank([Kind("Pour", Milliliters, clamp, version="2", upcasters=upcasters)])
+    ((_, verdict),) = life_of(domain, log).decide_checked((), 10 * SECOND_NS).answers
+    assert verdict.results[0].normalized == {"milliliters": 10}
+    again = life_of(domain, log)
+    assert again.decide_checked((), 11 * SECOND_NS).answers == []
+    assert again.tree.get(TANK, "it", "ml") == 5
 
 
 def test_a_whole_log_is_decided_again_by_its_newer_rules():

@@ -9,8 +9,17 @@ from collections.abc import Callable
 from statistics import median
 
 from placet.bench.contenders import KernelAlone
-from placet.bench.workloads import PERMISSIONS, Load, Scale, Shape, make_config, make_domain
+from placet.bench.workloads import (
+    PERMISSIONS,
+    PRIORITY,
+    Load,
+    Scale,
+    Shape,
+    make_config,
+    make_domain,
+)
 from placet.runtime.facade import Orchestrator
+from placet.schemas.intent import Intent
 
 _PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"
 _FIRST_WORLD = f"""{_PROGRAM}
@@ -43,10 +52,22 @@ async def bytes_per_agent(scale: Scale) -> float:
     return (after - before) / len(handles)
 
 
-async def bytes_per_req_id(scale: Scale) -> float:
-    """Measure a remembered req_id, its string included, when all windows are full."""
+class _FreeFormLoad(Load):
+    """A load whose req_ids are no sequence."""
+
+    def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
+        """Make the next batch of one lane."""
+        batch = super().batch(lane, context_seq, priority)
+        for intent in batch:
+            intent["req_id"] = intent["req_id"].replace(":", "-")
+        return batch
+
+
+async def bytes_per_req_id(scale: Scale, *, are_free_form: bool = False) -> float:
+    """Measure a remembered req_id, when all windows are full: of a sequence, or with its string."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
-    contender = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))
+    make = _FreeFormLoad if are_free_form else Load
+    contender = KernelAlone(make(shape, chunk_intents=scale.chunk_intents))
     tracemalloc.start()
     before = _allocated()
     async with contender:

@@ -59,6 +59,7 @@ BARS: Final = (
     ),
     Bar("memory per idle agent, B", "memory", "bytes_per_agent", False, 2_000, 1_000),
     Bar("memory per remembered req_id, B", "memory", "bytes_per_req_id", False, 300, 130),
+    Bar("the same, free-form, B", "memory", "bytes_per_free_form_req_id", False, 300, 130),
     Bar("import placet, ms", "import", "import_seconds", False, 300, None, 1e3),
 )
 

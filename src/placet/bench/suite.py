@@ -245,6 +245,7 @@ async def memory(scale: Scale, _seconds: float) -> Figures:
     return {
         "bytes_per_agent": await bytes_per_agent(scale),
         "bytes_per_req_id": await bytes_per_req_id(scale),
+        "bytes_per_free_form_req_id": await bytes_per_req_id(scale, are_free_form=True),
         "notes": ["requested bytes by tracemalloc; the allocator adds its own"],
     }
 

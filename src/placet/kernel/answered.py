@@ -194,6 +194,6 @@ def dump_answer(answered: Answered) -> list[Json]:
 def load_answer(dumped: Sequence[Json]) -> Answered:
     """Rebuild an answer from `dump_answer`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
-    if detail == PLAIN and highest != MIXED:
+    if detail == PLAIN and highest != MIXED and ids:
         return admitted(fingerprint, now_ns, seq, ids, only_sequence(ids))
     return Block(fingerprint, now_ns, seq, detail, highest, tuple(ids))

@@ -7,7 +7,7 @@ is at hand the batch is decided once more, as a dry run, for the details that a 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placet.kernel.answered import unpack
+from placet.kernel.answered import PLAIN, Answered, unpack
 from placet.kernel.difference import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.gate import quota
 from placet.kernel.gate.staleness import reads_of
@@ -210,11 +210,15 @@ def _dedup(past: Redecider, _: BatchRecord, batch: CheckedBatch) -> Iterator[dic
         if window is not None:
             answers = {req_id: window.find(req_id) for req_id in ids}
             saw["answered_before"] = [
-                {"req_id": i, "codes": sorted({refusal.code for refusal in unpack(one).refusals})}
+                {"req_id": i, "codes": [] if one.detail == PLAIN else _codes(one)}
                 for i, one in answers.items()
                 if one is not None
             ]
         yield saw
+
+
+def _codes(answered: Answered) -> list[str]:
+    return sorted({refusal.code for refusal in unpack(answered).refusals})
 
 
 def _staleness(

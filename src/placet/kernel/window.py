@@ -16,8 +16,9 @@ from placet.schemas.identity import Span, sequence_form, sequences_of
 
 _LOWEST: Final = attrgetter("lowest")
 
-_FEW: Final = 64
-"""Up to so many runs of a name are a list: a deque takes ten times the memory of one for one."""
+_MANY: Final = 1_024
+"""From so many on, runs of a name are a deque, whose first is removed in O(1); a deque of one run
+takes ten times the memory of a list."""
 
 
 class Window:
@@ -90,13 +91,14 @@ class Window:
             return False
         if not runs and not forgotten:
             return True
+        may_be_known = False
         for name, lowest, _, _ in sequences_of(req_ids) if span is None else (span,):
             if lowest <= forgotten.get(name, -1):
                 return False
             own = runs.get(name)
-            if own is not None and lowest <= own[-1].highest and any(map(self.find, req_ids)):
-                return False
-        return True
+            if own is not None and lowest <= own[-1].highest:
+                may_be_known = True
+        return not (may_be_known and any(map(self.find, req_ids)))
 
     def is_too_old(self, req_id: str) -> bool:
         """Tell whether an unknown id of the sequence form must have been evicted."""
@@ -135,7 +137,7 @@ class Window:
         elif run.lowest > runs[-1].highest:
             run.name = runs[-1].name  # one string for all
             runs.append(run)
-            if len(runs) == _FEW:
+            if len(runs) == _MANY:
                 self._runs[run.name] = deque(runs)
         else:
             block = run.with_ids()

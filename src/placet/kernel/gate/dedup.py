@@ -48,7 +48,9 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         return refusals
     if len(known) == len(batch) and _is_same(batch, known):
         return _again(batch, known, context)
-    return (refusals or []) + [_reused(batch, index, answer) for index, answer in known]
+    answers = {id(answer): answer for _, answer in known}  # as a rule one, for many ids
+    pasts = {place: unpack(answer) for place, answer in answers.items()}
+    return (refusals or []) + [_reused(batch, index, pasts[id(answer)]) for index, answer in known]
 
 
 def _is_same(batch: CheckedBatch, known: list[tuple[int, Answered]]) -> bool:
@@ -126,9 +128,8 @@ def _refused_before(found: PastRefusal, index: int | None) -> Refusal:
     )
 
 
-def _reused(batch: CheckedBatch, index: int, answered: Answered) -> Refusal:
+def _reused(batch: CheckedBatch, index: int, past: Past) -> Refusal:
     req_id = batch.intents[index]["req_id"]
-    past = unpack(answered)
     if past.seqs:
         answer = f"admitted at seq {past.seqs[req_id]}"
     elif past.refusals:
