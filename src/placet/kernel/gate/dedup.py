@@ -48,9 +48,9 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         return refusals
     if len(known) == len(batch) and _is_same(batch, known):
         return _again(batch, known, context)
-    answers = {id(answer): answer for _, answer in known}  # as a rule one, for many ids
-    pasts = {place: unpack(answer) for place, answer in answers.items()}
-    return (refusals or []) + [_reused(batch, index, pasts[id(answer)]) for index, answer in known]
+    answers = dict.fromkeys([answer for _, answer in known])  # as a rule one, for many ids
+    pasts = {answer: unpack(answer) for answer in answers}
+    return (refusals or []) + [_reused(batch, index, pasts[answer]) for index, answer in known]
 
 
 def _is_same(batch: CheckedBatch, known: list[tuple[int, Answered]]) -> bool:
