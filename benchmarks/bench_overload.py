@@ -24,6 +24,7 @@ import argparse
 import json
 
 from placet.bench import Scale, run
+from placet.bench.overload import OUTSTANDING
 
 
 def table(policies: dict[str, list[dict[str, object]]]) -> str:
@@ -66,12 +67,11 @@ def pair(percentiles: object) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=4.0, help="time of each load")
-    parser.add_argument("--places", type=int, default=Scale().overload_places, help="of the queue")
+    parser.add_argument("--places", type=int, default=OUTSTANDING, help="batches that may wait")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    least = Scale().overload_places
-    if options.places < least:
-        parser.error(f"--places must be at least {least}: the closed loop has so many outstanding")
+    if options.places < OUTSTANDING:
+        parser.error(f"--places must be at least {OUTSTANDING}: so many wait in the closed loop")
     scale = Scale(overload_places=options.places)
     result = run(["overload"], options.seconds, scale=scale)[0]
     if options.json:

@@ -298,7 +298,7 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
         "control_p99_ms_at_5x": max(_p99_ms(point) for point in last.values()),
         "policies": policies,
         "notes": [
-            f"{places} batches may wait in all; 64 are outstanding in the closed loop",
+            f"{places} batches may wait in all; {OUTSTANDING} are outstanding in the closed loop",
             "the row is of `reject` at 5 times the capacity; goodput_at_5x is of the worst policy",
             "rates are per CPU second without the generator's; goodput_wall by the wall's clock",
             "goodput_to_peak is to the best of the open loads",

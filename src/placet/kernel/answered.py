@@ -178,22 +178,15 @@ def unpack(answered: Answered) -> Past:
     return Past(seq, ids, {}, (), {}, is_scheduled=True)
 
 
-def dump_answer(answered: Answered) -> list[Json]:
+def dump_answer(one: Answered) -> list[Json]:
     """Give an answer as plain values, the same whichever form it has."""
-    highest = answered.highest
-    return [
-        answered.fingerprint,
-        answered.now_ns,
-        answered.seq,
-        answered.detail,
-        highest,
-        *answered.ids,
-    ]
+    return [one.fingerprint, one.now_ns, one.seq, one.detail, one.highest, *one.ids]
 
 
 def load_answer(dumped: Sequence[Json]) -> Answered:
     """Rebuild an answer from `dump_answer`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
-    if detail == PLAIN and highest != MIXED and ids:
-        return admitted(fingerprint, now_ns, seq, ids, only_sequence(ids))
+    span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
+    if span is not None and span.is_run:
+        return Run(fingerprint, now_ns, seq, span.name, span.lowest, span.highest)
     return Block(fingerprint, now_ns, seq, detail, highest, tuple(ids))

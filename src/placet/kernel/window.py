@@ -123,14 +123,15 @@ class Window:
         return window
 
     def _add(self, answered: Answered) -> None:
-        if isinstance(answered, Run):
-            answered = self._add_run(answered)
-        else:
+        if isinstance(answered, Run) and not self._add_run(answered):
+            answered = answered.with_ids()
+        if isinstance(answered, Block):
             self._ids.update(dict.fromkeys(answered.ids, answered))
         self.answers.append(answered)
         self.count += answered.count
 
-    def _add_run(self, run: Run) -> Answered:
+    def _add_run(self, run: Run) -> bool:
+        """Put a run behind those of its name; False if it is not above them."""
         runs = self._runs.get(run.name)
         if runs is None:
             self._runs[run.name] = [run]
@@ -140,13 +141,11 @@ class Window:
             if len(runs) == _MANY:
                 self._runs[run.name] = deque(runs)
         else:
-            block = run.with_ids()
-            self._ids.update(dict.fromkeys(block.ids, block))
-            return block
+            return False
         if self._ids:  # of an earlier answer, such as a refusal, this is the later one
             for req_id in run.ids:
                 self._ids.pop(req_id, None)
-        return run
+        return True
 
     def _remove(self, answered: Answered) -> Iterable[tuple[str, int]]:
         """Forget the oldest answer; gives its sequences, and the highest number of each."""
