@@ -40,18 +40,18 @@ def records_of(world: OpenWorld, *types: type) -> list[object]:
 
 
 @contextmanager
-def groups_of(world: OpenWorld) -> Iterator[list[int]]:
-    """Note how many batches each group has."""
-    sizes: list[int] = []
+def groups_of(world: OpenWorld) -> Iterator[list[list[CheckedBatch]]]:
+    """Note the groups that are decided."""
+    groups: list[list[CheckedBatch]] = []
     kernel, decide = world.kernel, world.kernel.decide_checked
 
-    def noting(batches: list[CheckedBatch], now_ns: int) -> Decision:
-        sizes.append(len(batches))
-        return decide(batches, now_ns)
+    def noting(batches: list[CheckedBatch], now_ns: int, **options: bool) -> Decision:
+        groups.append(batches)
+        return decide(batches, now_ns, **options)
 
     kernel.decide_checked = noting  # type: ignore[assignment,method-assign]  # a spy
     try:
-        yield sizes
+        yield groups
     finally:
         del kernel.decide_checked
 
@@ -121,7 +121,7 @@ async def test_the_answer_can_be_asked_for_later():
 async def test_a_turn_that_fails_half_way_stops_the_world_and_answers_everybody(capsys):
     """A bug in the kernel itself: nobody waits for ever, and nothing of the turn is in the log."""
 
-    def break_down(batches: object, now_ns: int) -> Decision:
+    def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
         world.kernel.tick(1.0)  # half of a turn
         raise RuntimeError("a bug in the kernel")
 
@@ -144,7 +144,7 @@ async def test_a_turn_that_fails_half_way_stops_the_world_and_answers_everybody(
 
 @in_virtual_time
 async def test_a_step_that_fails_half_way_answers_who_stepped_and_who_waited():
-    def break_down(batches: object, now_ns: int) -> Decision:
+    def break_down(batches: object, now_ns: int, **options: bool) -> Decision:
         raise RuntimeError("a bug in the kernel")
 
     async with open_world(clock="stepped") as world:
@@ -337,8 +337,9 @@ async def test_a_group_has_at_most_group_batches_max():
     async with open_world(limits={"group_batches_max": 8}) as world:
         with groups_of(world) as groups:
             await asyncio.gather(*(post(world, add(f"r{number}")) for number in range(100)))
-    assert sum(groups) == 100
-    assert max(groups) == 8
+    sizes = [len(group) for group in groups]
+    assert sum(sizes) == 100
+    assert max(sizes) == 8
 
 
 @in_virtual_time
@@ -350,8 +351,23 @@ async def test_a_chunk_has_at_most_so_many_milliseconds_worth_of_intents():
                 post(world, *(add(f"r{number}.{k}") for k in range(4))) for number in range(12)
             ]
             await turns(1)
-            assert groups == [3]  # twelve intents: the batch that passes ten is the last
+            [group] = groups
+            assert len(group) == 3  # twelve intents: the batch that passes ten is the last
             await asyncio.gather(*batches)
+
+
+@in_virtual_time
+async def test_what_a_batch_holds_is_freed_with_its_decision_and_not_with_its_groups():
+    async with open_world() as world:
+        with groups_of(world) as groups:
+            verdict = await post(world, add("a"), add("b", 5))
+        [[batch]] = groups
+        assert len(batch) == 2
+        assert not any(batch.intents)
+        assert [(one.req_id, one.normalized) for one in verdict.results] == [
+            ("a", {"amount": 1}),
+            ("b", {"amount": 5}),
+        ]
 
 
 @in_virtual_time
@@ -391,7 +407,7 @@ async def test_a_step_decides_one_group_whatever_its_size_and_then_ticks():
         with groups_of(world) as groups:
             answers = [post(world, add("r", agent_id=agent)) for agent in AGENTS]
             verdicts = await world.actor.step(SECOND_NS)
-            assert groups == [len(AGENTS)]
+            assert [len(group) for group in groups] == [len(AGENTS)]
         assert verdicts == [answer.result() for answer in answers]  # in order of arrival
         types = [type(decode_record(data)) for _, data in world.log.read()]
         assert types[-len(AGENTS) - 1 :] == [Admitted] * len(AGENTS) + [Tick]

@@ -59,7 +59,7 @@ async def test_the_face_of_a_stepped_world_and_the_model_agree(setting):
     model = Model(LIMITS, chosen["quotas"], chosen.get("world_quota"), threshold)
     decide = Kernel.decide_checked
 
-    def witnessed(self: Kernel, batches: Any, now_ns: int) -> Decision:
+    def witnessed(self: Kernel, batches: Any, now_ns: int, **_: bool) -> Decision:
         groups.append((now_ns, decide(self, batches, now_ns)))
         return groups[-1][1]
 

@@ -301,7 +301,7 @@ class OrchestratorActor:
         turn.owed += [one.reply for one in waiting]
         waiting = self._still_asked(waiting, started_ns, turn)
         batches = [one.batch for one in waiting]
-        decision = self._kernel.decide_checked(batches, now_ns)
+        decision = self._kernel.decide_checked(batches, now_ns, lets_go=True)
         turn.effects += decision.effects
         verdict_of = dict(decision.answers)
         verdicts = [verdict_of[batch] for batch in batches]

@@ -219,23 +219,32 @@ class Kernel(KeepsOutbox, Amends):
         # One batch may have been handed in twice: the first answer is the first one's.
         return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
 
-    def decide_checked(self, batches: Sequence[CheckedBatch], now_ns: int) -> Decision:
-        """Decide a group of checked batches, and those of the schedule that are due by now."""
+    def decide_checked(
+        self, batches: Sequence[CheckedBatch], now_ns: int, *, lets_go: bool = False
+    ) -> Decision:
+        """Decide a group of checked batches, and those of the schedule that are due by now.
+
+        Args:
+            batches: The group.
+            now_ns: Simulated nanoseconds; time never goes back.
+            lets_go: Nobody reads the batches' intents afterwards (`CheckedBatch.let_go`).
+        """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         due = due_batches(self.ledger, now_ns)
-        return self._decide_group([*due, *batches] if due else batches)
+        return self._decide_group([*due, *batches] if due else batches, lets_go=lets_go)
 
-    def _decide_group(self, batches: Sequence[CheckedBatch]) -> Decision:
+    def _decide_group(self, batches: Sequence[CheckedBatch], *, lets_go: bool = False) -> Decision:
         ledger, context, applier = self.ledger, self._context, self._applier
         context.group_seq = ledger.seq
         self._draft.open_group(context.now_ns)
         applier.effects = []
         written = self._journal.count
         rules = self._rules
-        answers = [
-            (batch, decide_batch(batch, context, rules, applier))
-            for batch in in_order(batches, ledger, self.config.seed, context.now_ns)
-        ]
+        answers: list[Answer] = []
+        for batch in in_order(batches, ledger, self.config.seed, context.now_ns):
+            answers.append((batch, decide_batch(batch, context, rules, applier)))
+            if lets_go:
+                batch.let_go()
         if self._journal.count != written:  # else not even the time is remembered
             ledger.now_ns = context.now_ns
             if context.group_seq != self._group_seq:  # as a fold can tell: it is in the records

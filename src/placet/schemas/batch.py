@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
-from typing import Final, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -18,6 +19,9 @@ part_of: Final[Callable[[Intent], Part]] = itemgetter(
     "agent_id", "req_id", "kind", "payload", "priority"
 )
 """Take that out of an intent."""
+
+_GONE: Final = cast("Intent", MappingProxyType({}))
+"""Stands where an intent was whose batch was let go."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -107,6 +111,14 @@ class CheckedBatch:
 
     def __len__(self) -> int:
         return len(self.intents)
+
+    def let_go(self) -> None:
+        """Drop what the intents hold, when it was read for the last time; their number remains.
+
+        They are some hundred objects. Freed here they are still in the processor's caches; with
+        the others of their group, a millisecond later, it takes a twentieth of all time.
+        """
+        self.intents = (_GONE,) * len(self.intents)
 
     def tally(self, parts: Sequence[Part] | None = None) -> bool:
         """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.
