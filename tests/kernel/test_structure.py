@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
 from placet.schemas.codec import canonical, from_canonical, from_json, to_json
-from tests.kernel.builders import add, intent, kernel_of, reused, trace
+from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import Annex, Lab
 
 
@@ -358,6 +358,32 @@ def test_no_validator_makes_a_number_that_is_not_finite(spoiled):
 
     kernel = kernel_of(Mined(), agents=("alice",))
     assert kernel.decide(intent("Spoiling", {"a": 1})).codes == ("payload_invalid",)
+
+
+def test_what_was_handed_in_is_nobodys_to_change_afterwards():
+    """Fields that a payload takes without a word of them are copied as all others are."""
+
+    class Inner(TypedDict):
+        a: int
+
+    class Outer(TypedDict):
+        __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]  # read by pydantic
+
+        inner: Inner
+
+    seen: list[Any] = []
+
+    class Keeping(Domain):
+        name, version = "keeping", "1"
+        kinds = (Kind("Keep", Outer, lambda draft, intent: seen.append(intent["payload"])),)
+
+    kernel = kernel_of(Keeping(), agents=("alice",))
+    payload: Any = {"inner": {"a": 1, "more": [1]}, "more": [[1]]}
+    batch = checked(kernel, [intent("Keep", payload)])
+    payload["inner"]["more"].append(2)
+    payload["more"][0].append(2)
+    assert kernel.decide(batch).admitted
+    assert seen == [{"inner": {"a": 1, "more": [1]}, "more": [[1]]}]
 
 
 # However it comes

@@ -41,7 +41,7 @@ _PLAIN: Final = frozenset(
 _SHARED_MAX: Final = 32
 
 _ENDLESS: Final = frozenset({"any", "definition-ref"})
-"""What makes plain values of plain values, but of any depth and size."""
+"""What makes plain values of plain values, but of any depth and size, and may not copy them."""
 
 _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
 """Keys of a schema that hold data, or what is done outside Python mode."""
@@ -131,6 +131,8 @@ def _parts_of(schema: object) -> set[str]:
         is_node = isinstance(schema.get("type"), str)  # else it maps names to nodes
         if is_node:
             found.add(schema["type"])
+            if schema.get("extra_behavior") == "allow":  # fields of which nothing else is said
+                found.add("any")
         for name, part in schema.items():
             if not is_node or name not in _NOT_SCHEMAS:
                 found |= _parts_of(part)
