@@ -159,8 +159,8 @@ def put_twice(draft: Draft) -> None:
         (
             remade,
             [
-                ("shelf.books/a/title", "replace", "A", "Z"),
                 ("shelf.books/a/pages", "remove", 1, None),
+                ("shelf.books/a/title", "replace", "A", "Z"),
                 ("shelf.books/a/year", "add", None, 2),
             ],
         ),
@@ -172,8 +172,8 @@ def put_twice(draft: Draft) -> None:
         (
             lambda draft: draft.delete("shelf.books", "a"),
             [
-                ("shelf.books/a/title", "remove", "A", None),
                 ("shelf.books/a/pages", "remove", 1, None),
+                ("shelf.books/a/title", "remove", "A", None),
             ],
         ),
     ],

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.codec import Json, canonical, freeze
+from placet.schemas.codec import Json, canonical, freeze, joined
 from placet.schemas.record import Changes, EntityChange, Record
 from placet.schemas.view import Change
 
@@ -139,7 +139,7 @@ class Published:
             rows.tombstones.pop(change.entity, None)
             return ref
         row.seq, row.by, row.foreign_seq = change.seq, change.by, change.foreign_seq
-        row.replace(fields if change.is_whole else {**row.fields, **fields})
+        row.replace(fields if change.is_whole else joined(row.fields, fields))
         return ref
 
 

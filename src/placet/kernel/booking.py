@@ -9,7 +9,7 @@ from placet.kernel.answered import PastRefusal
 from placet.kernel.gate import quota
 from placet.kernel.ledger import Agent, Ledger, Mark, Pending, Policy
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import from_canonical
+from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.limits import Limits
 from placet.schemas.record import (
@@ -96,7 +96,9 @@ def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None
         _remember_scattered(ledger, batch, record.now_ns, first_seq)
     if record.effects:
         for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
-            ledger.add_effect(seq, k, Pending(kind, payload, agent_id))
+            is_emitted = type(payload) is FrozenDict  # else it was read back
+            held = payload if is_emitted else freeze(payload)
+            ledger.add_effect(seq, k, Pending(kind, held, agent_id))
 
 
 def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from placet.kernel.draw import draw_below, draw_unit
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.codec import Json, freeze, is_flat
+from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Notice
@@ -149,20 +149,12 @@ class Draft:
         if not is_frozen:
             value = freeze(value)
         fields = row.fields
+        old = fields.get(field, ABSENT)
         by = row.by
-        self._undo.append(
-            (
-                collection,
-                entity,
-                field,
-                fields.get(field, ABSENT),
-                row,
-                row.seq,
-                by,
-                row.foreign_seq,
-            )
-        )
+        self._undo.append((collection, entity, field, old, row, row.seq, by, row.foreign_seq))
         fields[field] = value
+        if old is ABSENT:
+            sort_last(fields)
         if by != self.agent_id:
             row.foreign_seq = row.seq
             row.by = self.agent_id
@@ -250,7 +242,7 @@ class Draft:
         """
         if self.normalized is None:
             self.normalized = {}
-        self.normalized[self._position] = freeze(dict(payload))
+        self.normalized[self._position] = freeze(dict(payload), list)  # read by nobody here
 
     def answer(self, value: Json) -> None:
         """Tell the submitter something: the `output` of the intent's result. The log keeps it.
@@ -260,7 +252,7 @@ class Draft:
         """
         if self.answers is None:
             self.answers = {}
-        self.answers[self._position] = freeze(value)
+        self.answers[self._position] = freeze(value, list)
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
         """Let the intent pass, and say what was changed on the way in.

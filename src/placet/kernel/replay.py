@@ -13,7 +13,7 @@ from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger, Policy
 from placet.kernel.state import Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import freeze, from_canonical
+from placet.schemas.codec import freeze, from_canonical, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import SCHEMA_VERSION
@@ -304,6 +304,6 @@ def _fold_entity(state: State, change: EntityChange) -> None:
         row = rows.entities[change.entity] = Entity(fields, *stamp)
     else:
         assert row is not None, f"{change.collection}/{change.entity} is changed but not there"
-        row.fields.update(fields)
+        row.fields = joined(row.fields, fields)
         row.seq, row.by, row.foreign_seq = stamp
     state.mark_dirty(change.collection, change.entity, row)

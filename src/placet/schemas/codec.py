@@ -7,7 +7,7 @@ same value gives the same bytes on every machine (`docs/decisions/0003`).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -53,10 +53,18 @@ class FrozenDict(dict[str, Json]):
         return FrozenDict, (dict(self),)
 
 
-def freeze(value: Json) -> Json:
+KeysOf: TypeAlias = Callable[[Mapping[str, Json]], Iterable[str]]
+
+
+def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
     """Copy a plain value into one that nobody can change: arrays to tuples, objects to FrozenDict.
 
-    Cost is O(size of the value).
+    Cost is O(size of the value), and a sort for each object.
+
+    Args:
+        value: A plain value.
+        keys_of: Gives an object's keys in the order in which they shall stand. Sorted is how they
+            are read back from a log, so that a rule sees the same before and after a restart.
 
     Raises:
         TypeError: The value is not plain (a set, an object, a non-string key).
@@ -72,12 +80,12 @@ def freeze(value: Json) -> Json:
     if kind is tuple and is_flat(value):
         return value
     if kind is tuple or kind is list:
-        return tuple([freeze(item) for item in value])
+        return tuple([freeze(item, keys_of) for item in value])
     if isinstance(value, Mapping):
         for key in value:
             if type(key) is not str:
                 raise TypeError(f"an object's keys must be str, got {key!r}")
-        return FrozenDict({key: freeze(item) for key, item in value.items()})
+        return FrozenDict({key: freeze(value[key], keys_of) for key in keys_of(value)})
     raise TypeError(f"a state value must be plain JSON, got {kind.__name__}: {value!r}")
 
 
@@ -101,6 +109,22 @@ def is_flat(value: tuple[Json, ...]) -> bool:
         elif kind is not int and kind is not str:
             return False
     return True
+
+
+def sort_last(fields: dict[str, Json]) -> None:
+    """Bring the field that was put last to its place, where all before it are in sorted order."""
+    names = reversed(fields)
+    name = next(names)
+    if name < next(names, name):
+        ordered = sorted(fields.items())
+        fields.clear()
+        fields.update(ordered)
+
+
+def joined(fields: dict[str, Json], put: Mapping[str, Json]) -> dict[str, Json]:
+    """Give fields with some put, in sorted order if they were."""
+    both = {**fields, **put}
+    return both if len(both) == len(fields) else dict(sorted(both.items()))
 
 
 def thaw(value: Json) -> Json:

@@ -13,6 +13,7 @@ from placet.domains.design import (
     StateManager,
 )
 from placet.domains.design import effects as running
+from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phase_states import FINISHED
 from placet.domains.design.vocabulary import RUN_EFFECT
 from placet.errors import ValidationError
@@ -288,3 +289,18 @@ def test_an_export_is_kept_and_read(manager, format_, holds):
         assert "## hull: completed" in kept["content"]
         assert "not_assessable" in kept["content"]
     assert Desk(manager).execute(Action(ActionType.EXPORT, format=format_)).success
+
+
+def test_an_export_for_people_is_in_the_order_of_the_whitelist_and_of_dependence(manager):
+    """What an effect holds has its keys sorted, so that a restart writes the same."""
+    Conductor(manager).run_default_pipeline()
+    for format_ in ("csv", "markdown"):
+        assert Desk(manager).execute(Action(ActionType.EXPORT, format=format_)).success
+    csv, markdown = (
+        manager.tree.get("design.exports", format_, "content") for format_ in ("csv", "markdown")
+    )
+    paths = [line.partition(",")[0] for line in csv.splitlines()[1:]]
+    assert paths == [path for path in REFINABLE_SCHEMA if path in paths]
+    assert len(paths) == len(VESSEL)
+    headings = [line for line in markdown.splitlines() if line.startswith("## ")]
+    assert headings == [f"## {name}: completed" for name in ALL]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
+from placet.domains.design.phases import PHASES
 from placet.domains.design.vocabulary import EXPORTS
 from placet.kernel.draft import Draft
 from placet.schemas.codec import Json, thaw, to_json
@@ -34,7 +35,9 @@ def _as_markdown(design: Mapping[str, Json]) -> str:
     ]
     for path, value, unit in _rows(design):
         lines.append(f"| {path} | {_cell(value)} | {unit} | {'yes' if path in locked else ''} |")
-    for name, kept in design.get("phases", {}).items():
+    phases = design.get("phases", {})
+    for name in filter(phases.__contains__, PHASES):
+        kept = phases[name]
         lines += ["", f"## {name}: {kept['status']}", ""]
         if kept.get("method"):
             lines += [f"Method: {kept['method']}", ""]
@@ -70,14 +73,19 @@ def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
 
 
 def _rows(design: Mapping[str, Json]) -> list[tuple[str, Json, str]]:
-    rows: list[tuple[str, Json, str]] = []
-    for section, values in design.items():
-        if section in {"phases", "assumptions"} or not isinstance(values, Mapping):
-            continue
-        for name, value in values.items():
-            field = REFINABLE_SCHEMA.get(f"{section}.{name}")
-            rows.append((f"{section}.{name}", value, field.kernel_unit if field else ""))
-    return rows
+    """List path, value and unit: in the order of the whitelist, then what is a design's own."""
+    found = {
+        f"{section}.{name}": value
+        for section, values in design.items()
+        if section not in {"phases", "assumptions"} and isinstance(values, Mapping)
+        for name, value in values.items()
+    }
+    rows = [
+        (path, found.pop(path), field.kernel_unit)
+        for path, field in REFINABLE_SCHEMA.items()
+        if path in found
+    ]
+    return rows + [(path, value, "") for path, value in found.items()]
 
 
 def _cell(value: Json) -> str:

@@ -109,7 +109,7 @@ class DesignState:
         Raises:
             ValueError: A number is not finite.
         """
-        return to_json(freeze(self.as_dict())).decode()
+        return to_json(freeze(self.as_dict(), list)).decode()
 
     @classmethod
     def from_json(

@@ -43,6 +43,9 @@ _SHARED_MAX: Final = 32
 _ENDLESS: Final = frozenset({"any", "definition-ref"})
 """What makes plain values of plain values, but of any depth and size, and may not copy them."""
 
+_ORDERED: Final = frozenset({"dict"})
+"""What keeps the order in which keys came, which is gone once they are encoded."""
+
 _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
 """Keys of a schema that hold data, or what is done outside Python mode."""
 
@@ -111,7 +114,7 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
 
     if parts - _PLAIN - _ENDLESS:
         return Annotated[Any, PlainValidator(as_json)]
-    if parts & _ENDLESS:
+    if parts & (_ENDLESS | _ORDERED):
         payload = Annotated[payload, BeforeValidator(bounded)]
     elif is_typeddict(payload):
         return payload

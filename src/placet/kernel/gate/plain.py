@@ -35,6 +35,8 @@ class TooLarge(NotPlain):
 def to_plain(value: object, depth_max: int, bytes_max: int) -> Json:
     """Copy a value into plain lists and dicts. O(its size), and at most O(bytes_max).
 
+    The keys of objects come to stand in their sorted order, as when they are read back from a log.
+
     Args:
         value: Anything at all.
         depth_max: How many arrays and objects may be nested in each other.
@@ -102,7 +104,7 @@ class _Copier:
             except NotPlain as error:
                 error.at = pointer([name]) + error.at
                 raise
-        return copied
+        return copied if len(copied) < 2 else dict(sorted(copied.items()))  # noqa: PLR2004  # one is
 
     def _text(self, value: str) -> str:
         text = str.__str__(value)  # a subclass may have a __str__ of its own
