@@ -139,6 +139,31 @@ def test_the_same_content_is_the_same_to_a_rule_in_whatever_order_it_came(kind):
     assert seen(dict) == seen(turned)
 
 
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [(5, 5.0), (0.1 + 0.2, 0.3), (1 / 3, 0.333333333), (None, None), (9.2e9, 9.2e9)],
+)
+@pytest.mark.parametrize("later", [None, 0.2])
+def test_a_rule_may_go_by_until_when_an_intent_is_valid(given, seen, later):
+    def until(draft: Draft, intent: Intent) -> None:
+        draft.create(SEEN, "until", {"seconds": intent.get("valid_until"), "of": sorted(intent)})
+
+    class Punctual(Domain):
+        name, version = "ledger", "1"
+        kinds = (Kind("Look", Given, until),)
+
+    log: list[bytes] = []
+    kernel = kernel_of(Punctual(), agents=("alice",), sink=log)
+    more = intent("Look", {"what": {}}, "r1", valid_until=given)
+    assert kernel.decide({"intents": [more], "sim_time": later}).admitted
+    kernel.step(0.2)
+    assert kernel.tree.get(SEEN, "until", "seconds") == seen
+    again = Redecider([Punctual()])
+    for data in log:
+        again.apply(data)
+    assert again.state.digest().hex() == kernel.digest()
+
+
 def test_effects_are_read_back_as_they_were_emitted():
     log: list[bytes] = []
     kernel = kernel_of(Noticing(), agents=("alice",), sink=log)

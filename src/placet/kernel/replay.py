@@ -271,6 +271,8 @@ def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     batch.due_of = record.due_of
     batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
     batch.dry_run = False
+    if record.valid_until_ns is not None:
+        batch.show_until()
     batch.tally()
     return batch
 

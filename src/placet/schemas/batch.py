@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import Json
 from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
+from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
@@ -119,6 +120,18 @@ class CheckedBatch:
         the others of their group, a millisecond later, it takes a twentieth of all time.
         """
         self.intents = (_GONE,) * len(self.intents)
+
+    def show_until(self) -> None:
+        """Write into the intents until when they are valid, in the seconds that a record can tell.
+
+        It has nanoseconds, and what is None is as if it were left out: so rules see the same of a
+        batch that was handed in and of one that was read back.
+        """
+        for intent, until_ns in zip(self.intents, self.valid_until_ns or (), strict=True):
+            if until_ns is not None:
+                intent["valid_until"] = until_ns / SECOND_NS
+            elif "valid_until" in intent:
+                del intent["valid_until"]
 
     def tally(self, parts: Sequence[Part] | None = None) -> bool:
         """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.

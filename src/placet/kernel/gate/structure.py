@@ -177,6 +177,7 @@ class Structure:
         batch.due_of = batch.valid_until_ns = None
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
+            batch.show_until()
         if not batch.tally(taken):
             return self._diagnosis.duplicates(intents)
         if options:
