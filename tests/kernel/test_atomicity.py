@@ -6,12 +6,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from placet.kernel.replay import fold_changes
+from placet.kernel.replay import fold_changes, folded
+from placet.kernel.snapshot import world_digest
 from placet.kernel.state import State
 from placet.kernel.transaction import Transaction
 from placet.schemas.refusal import REMEMBERED_STAGES, Stage
-from tests.kernel.builders import add, intent, reused, trace
-from tests.kernel.domains import COUNTS, FAULTS
+from tests.kernel.builders import add, intent, kernel_of, reused, trace
+from tests.kernel.domains import COUNTS, FAULTS, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
@@ -229,6 +230,47 @@ def test_undo_gives_back_exactly_what_there_was(before, kept, undone):
         assert folded.dump() == state.dump()
         assert folded.digest() == state.digest()
         assert folded.tracked_from == state.tracked_from
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_who_is_interrupted_within_a_rule_keeps_nothing_of_its_batch(stop):
+    """And all of the batches before it: the world is what its log says, and goes on."""
+
+    class Stopping:
+        is_armed = True
+
+        def validate_intent(self, intent, world_state):
+            if self.is_armed and intent["req_id"] == "half":
+                raise stop
+            return True
+
+    class Late(Lab):
+        def on_tick(self, draft, sim_time):
+            super().on_tick(draft, sim_time)
+            if validator.is_armed:
+                raise stop
+
+    validator, log = Stopping(), list[bytes]()
+    kernel = kernel_of(Late(), sink=log, validator=validator, limits={"checkpoint_groups": 2})
+    whole = [add("first"), add("second")]
+    half = [intent("Put", {"thing": "a", "field": "x", "value": 1}, "put"), add("half")]
+    half = [dict(one, agent_id="bob", priority=0) for one in half]  # after alice's
+    for interrupted in (
+        lambda: kernel.decide_group([half, whole], 5.0),
+        lambda: kernel.tick(6.0),
+    ):
+        with pytest.raises(stop):
+            interrupted()
+        past = folded(log)
+        assert past.state.dump() == kernel.tree.dump()
+        assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
+        assert past.groups == kernel._groups
+    assert kernel.tree.get(COUNTS, "alice", "count") == 2
+    validator.is_armed = False
+    assert kernel.decide(half).admitted
+    kernel.tick(6.0)
+    past = folded(log)
+    assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
 
 
 def test_a_rule_is_handed_a_draft_that_its_type_cannot_undo():

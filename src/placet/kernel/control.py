@@ -257,9 +257,9 @@ class Control:
             changes = draft.changes()
             record = record_of(changes)
             data = _encoded(what, record)
-        except Exception as error:
+        except BaseException as error:
             draft.undo()
-            if not is_contained:
+            if not is_contained or not isinstance(error, Exception):
                 raise
             self._rules.on_fault(what, error)
             record = record_of(NO_CHANGES)

@@ -32,7 +32,10 @@ class Decision(NamedTuple):
 def decide_batch(
     batch: CheckedBatch, context: GateContext, rules: DomainRules, applier: Applier
 ) -> Verdict:
-    """Decide one batch at the present state. Never raises for anything in the batch."""
+    """Decide one batch at the present state. Never raises for anything in the batch.
+
+    What is no `Exception`, such as `KeyboardInterrupt`, is raised, and nothing of the batch stays.
+    """
     try:
         if batch.due_of is None:
             answer = (  # the first that has one; a loop over them would cost as much as two of them
@@ -52,7 +55,11 @@ def decide_batch(
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
             return applier.schedule(batch)
         context.draft.open_batch()
-        refusals = rules.check(batch, context)
+        try:
+            refusals = rules.check(batch, context)
+        except BaseException:  # no fault of a rule's, such as Ctrl-C: it goes on to the caller
+            context.draft.undo()
+            raise
         if refusals is not None:
             context.draft.undo()
             return applier.refuse(batch, refusals)

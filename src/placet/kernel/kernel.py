@@ -241,18 +241,21 @@ class Kernel(KeepsOutbox, Amends):
         written = self._journal.count
         rules = self._rules
         answers: list[Answer] = []
-        for batch in in_order(batches, ledger, self.config.seed, context.now_ns):
-            answers.append((batch, decide_batch(batch, context, rules, applier)))
-            if lets_go:
-                batch.let_go()
-        if self._journal.count != written:  # else not even the time is remembered
-            ledger.now_ns = context.now_ns
-            if context.group_seq != self._group_seq:  # as a fold can tell: it is in the records
-                self._group_seq = context.group_seq
-                self._groups += 1
-            if self._groups >= self.config.limits.checkpoint_groups:
-                self._groups = 0
-                self._control.checkpoint()
+        try:
+            for batch in in_order(batches, ledger, self.config.seed, context.now_ns):
+                answers.append((batch, decide_batch(batch, context, rules, applier)))
+                if lets_go:
+                    batch.let_go()
+        finally:  # whoever interrupts a group leaves the batches before as they are in the log
+            is_written = self._journal.count != written
+            if is_written:  # else not even the time is remembered
+                ledger.now_ns = context.now_ns
+                if context.group_seq != self._group_seq:  # as a fold can tell: from the records
+                    self._group_seq = context.group_seq
+                    self._groups += 1
+        if is_written and self._groups >= self.config.limits.checkpoint_groups:
+            self._groups = 0
+            self._control.checkpoint()
         return Decision(answers, applier.effects)
 
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
