@@ -134,6 +134,8 @@ class Shelf(Domain):
 
     def on_open(self, draft: Draft) -> None:
         draft.create("shelf.books", "a", {"title": "A", "pages": 1})
+        draft.create("shelf.books", "empty")
+        draft.create("shelf.books", "sized", {"size": [1, 0.0]})
 
 
 def remade(draft: Draft) -> None:
@@ -143,6 +145,13 @@ def remade(draft: Draft) -> None:
 
 def made_and_unmade(draft: Draft) -> None:
     draft.create("shelf.books", "b", {"title": "B"})
+    draft.delete("shelf.books", "b")
+
+
+def remade_empty(draft: Draft) -> None:
+    draft.delete("shelf.books", "empty")
+    draft.create("shelf.books", "empty")
+    draft.create("shelf.books", "b")
     draft.delete("shelf.books", "b")
 
 
@@ -165,6 +174,19 @@ def put_twice(draft: Draft) -> None:
             ],
         ),
         (made_and_unmade, []),
+        (
+            lambda draft: draft.create("shelf.books", "c"),
+            [("shelf.books/c", "add", None, None)],
+        ),
+        (
+            lambda draft: draft.delete("shelf.books", "empty"),
+            [("shelf.books/empty", "remove", None, None)],
+        ),
+        (remade_empty, []),
+        (
+            lambda draft: draft.put("shelf.books", "sized", "size", [True, -0.0]),
+            [("shelf.books/sized/size", "replace", (1, 0.0), (True, -0.0))],
+        ),
         (
             lambda draft: draft.create("shelf.books", "c", {"title": "C"}),
             [("shelf.books/c/title", "add", None, "C")],

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from placet.kernel.domain import Ref
 from placet.kernel.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, canonical
 from placet.schemas.record import Changes, CollectionChange, EntityChange
 from placet.schemas.verdict import FieldChange
 
@@ -159,6 +159,9 @@ class Transaction(Draft):
         for key, fields in old.items():
             row = self.state.collections[key[0]].entities.get(key[1])
             after = {} if row is None else row.fields
+            is_there, was_there = row is not None, key not in born
+            if not fields and not after and is_there != was_there:
+                found.append(FieldChange(*key, None, "add" if is_there else "remove", None, None))
             for name in dict.fromkeys([*fields, *after]) if key in remade else fields:
                 change = _compared(fields.get(name, ABSENT), after.get(name, ABSENT))
                 if change is not None:
@@ -210,9 +213,12 @@ class Transaction(Draft):
 def _compared(
     old: Json, new: Json
 ) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
-    """Say what became of a field; None where nothing did."""
+    """Say what became of a field; None where nothing did.
+
+    To Python 1, 1.0 and True are equal, and 0.0 and -0.0, which the digest tells apart.
+    """
     if old is ABSENT:
         return None if new is ABSENT else ("add", None, new)
     if new is ABSENT:
         return "remove", old, None
-    return None if old == new and type(old) is type(new) else ("replace", old, new)
+    return None if canonical(old) == canonical(new) else ("replace", old, new)

@@ -26,6 +26,9 @@ def _may_see(kernel: Kernel, agent_id: str, change: Change) -> bool:
     collection, _, rest = change.path.partition("/")  # the id of an entity may hold a slash
     entity, _, field = rest.rpartition("/")
     ref, tree, registry = Ref(collection, entity or rest), kernel.tree, kernel.registry
+    is_whole = change.old is None and change.new is None  # perhaps an entity without fields
+    if is_whole and not registry.may_see(tree, agent_id, Ref(collection, rest)):
+        return False
     return registry.may_see(tree, agent_id, ref) and field not in registry.hidden_fields(
         tree, agent_id, ref
     )

@@ -1,0 +1,39 @@
+"""Of what a plan would change, its agent is told what it may see."""
+
+import pytest
+
+from placet.agents.doors.seen import _may_see
+from placet.agents.record import Change
+from placet.kernel import Domain, Kernel, Kind
+from placet.schemas.verdict import FieldChange
+
+NOTES = "notes.all"
+
+
+class Notes(Domain):
+    """A note is its owner's own, `OWNER/NAME`; that there is an owner, all may know."""
+
+    name, version = "notes", "1"
+    kinds = (Kind("notes.Write", dict[str, int], lambda draft, intent: None),)
+
+    def may_see(self, state, agent_id, ref):
+        owner, slash, _ = (ref.entity or "/").partition("/")
+        return not slash or owner == agent_id
+
+    def hidden_fields(self, state, agent_id, ref):
+        return ("price",)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_seen"),
+    [
+        (FieldChange(NOTES, "ann/tea", "text", "add", None, "x"), True),
+        (FieldChange(NOTES, "bob/tea", "text", "add", None, "x"), False),
+        (FieldChange(NOTES, "ann/tea", "price", "add", None, 2), False),
+        (FieldChange(NOTES, "ann/tea", None, "add", None, None), True),
+        (FieldChange(NOTES, "bob/tea", None, "remove", None, None), False),
+        (FieldChange(NOTES, "bob", None, "add", None, None), True),
+    ],
+)
+def test_an_agent_is_told_of_what_it_may_see(change, is_seen):
+    assert _may_see(Kernel(Notes()), "ann", Change.of(change)) == is_seen
