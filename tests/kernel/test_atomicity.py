@@ -6,13 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from placet.kernel import Domain, Kind, refuse
 from placet.kernel.replay import fold_changes, folded
 from placet.kernel.snapshot import world_digest
 from placet.kernel.state import State
 from placet.kernel.transaction import Transaction
 from placet.schemas.refusal import REMEMBERED_STAGES, Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
-from tests.kernel.domains import COUNTS, FAULTS, Lab
+from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
 
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
@@ -230,6 +231,66 @@ def test_undo_gives_back_exactly_what_there_was(before, kept, undone):
         assert folded.dump() == state.dump()
         assert folded.digest() == state.digest()
         assert folded.tracked_from == state.tracked_from
+
+
+MEDDLING = {
+    "clears it": lambda intent: intent.clear(),
+    "is another agent": lambda intent: intent.update(agent_id="alice"),
+    "is of another name": lambda intent: intent.update(req_id="other"),
+    "is of another kind": lambda intent: intent.update(kind="nothing"),
+}
+
+
+@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=list(MEDDLING))
+@pytest.mark.parametrize("where", ["rule", "reads", "validator"])
+@pytest.mark.parametrize("how", ["passes", "raises", "refuses", "emits", "emits undeclared"])
+def test_who_proposed_what_is_not_a_rules_to_write(meddle, where, how):
+    def end(draft):
+        if how == "raises":
+            raise ValueError
+        if how.startswith("emits"):
+            draft.emit(MAIL if how == "emits" else "other", {})
+        return refuse("no", "it does not please") if how == "refuses" else None
+
+    def rule(draft, intent):
+        if where == "rule":
+            meddle(intent)
+        return end(draft)
+
+    def reads(intent):
+        if where == "reads":
+            meddle(intent)
+        return [(COUNTS, "alice")]
+
+    class Meddling(Domain):
+        name, version = "meddling", "1"
+        kinds = (
+            Kind("Do", dict[str, int], rule, reads, effects=(MAIL,)),
+            Kind("Rest", dict[str, int], lambda draft, intent: None),
+        )
+
+    class Asked:
+        def validate_intent(self, intent, world_state):
+            if where == "validator" and intent["kind"] == "Do":
+                meddle(intent)
+            return True
+
+    log: list[bytes] = []
+    kernel = kernel_of(Meddling(), sink=log, validator=Asked())
+    kernel.change_executor("other", 1)
+    batch = [
+        intent("Rest", {}, "rest", priority=0),
+        intent("Do", {}, "do", agent_id="bob"),
+        intent("Rest", {}, "do", agent_id="alice"),
+    ]
+    verdict = kernel.decide(batch)
+    assert verdict.admitted == (how in {"passes", "emits"}) or where == "validator"
+    for found in verdict.refusals:
+        assert (found.index, found.req_id, found.details["agent_id"]) == (1, "do", "bob")
+    past = folded(log)
+    assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
+    again = kernel.decide(batch)
+    assert (again.replayed, again.codes, again.seq) == (True, verdict.codes, verdict.seq)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])

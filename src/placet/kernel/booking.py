@@ -4,6 +4,8 @@ Live, a record is made and then booked; in a replay it is read and then booked. 
 replay are the books there were.
 """
 
+from collections.abc import Sequence
+
 from placet.kernel import answered
 from placet.kernel.answered import PastRefusal
 from placet.kernel.gate import quota
@@ -105,11 +107,15 @@ def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     """Remember a final refusal."""
     if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
+    agent_ids, req_ids = batch.agent_ids(), batch.req_ids
     refusals = [
-        _past_refusal(batch, index, stage, code) for index, stage, code, _ in record.refusals
+        PastRefusal(None, None, None, stage, code)
+        if index is None
+        else PastRefusal(index, agent_ids[index], req_ids[index], stage, code)
+        for index, stage, code, _ in record.refusals
     ]
-    for agent, positions in _by_agent(ledger, batch):
-        asked = [(batch.intents[p]["req_id"], batch.contexts[p]) for p in positions]
+    for agent, positions in _by_agent(ledger, agent_ids):
+        asked = [(req_ids[p], batch.contexts[p]) for p in positions]
         answer = answered.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
         ledger.remember(agent, answer)
 
@@ -119,8 +125,8 @@ def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> No
     ledger.seq = record.seq
     quota.charge(batch, ledger, record.now_ns)
     ledger.add_scheduled(record)
-    for agent, positions in _by_agent(ledger, batch):
-        ids = [batch.intents[position]["req_id"] for position in positions]
+    for agent, positions in _by_agent(ledger, batch.agent_ids()):
+        ids = [batch.req_ids[position] for position in positions]
         answer = answered.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
         ledger.remember(agent, answer)
 
@@ -137,28 +143,21 @@ def book_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
 
 def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
     """Remember an admitted batch of several agents, or whose order is not the submitter's."""
-    intents, order = batch.intents, batch.order
-    offset_of = {position: offset for offset, position in enumerate(order or range(len(intents)))}
-    seqs = range(first_seq, first_seq + len(intents))
-    for agent, positions in _by_agent(ledger, batch):
-        ids = [intents[position]["req_id"] for position in positions]
+    req_ids, order = batch.req_ids, batch.order
+    offset_of = {position: offset for offset, position in enumerate(order or range(len(req_ids)))}
+    seqs = range(first_seq, first_seq + len(req_ids))
+    for agent, positions in _by_agent(ledger, batch.agent_ids()):
+        ids = [req_ids[position] for position in positions]
         offsets = [offset_of[position] for position in positions]
         answer = answered.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
         ledger.remember(agent, answer)
 
 
-def _past_refusal(batch: CheckedBatch, index: int | None, stage: str, code: str) -> PastRefusal:
-    if index is None:
-        return PastRefusal(None, None, None, stage, code)
-    intent = batch.intents[index]
-    return PastRefusal(index, intent["agent_id"], intent["req_id"], stage, code)
-
-
-def _by_agent(ledger: Ledger, batch: CheckedBatch) -> list[tuple[Agent, list[int]]]:
+def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, list[int]]]:
     """Group the positions of a batch by agent; a due batch may name one that has left."""
     positions: dict[str, list[int]] = {}
-    for position, intent in enumerate(batch.intents):
-        positions.setdefault(intent["agent_id"], []).append(position)
+    for position, agent_id in enumerate(agent_ids):
+        positions.setdefault(agent_id, []).append(position)
     return [
         (ledger.agents[agent_id], found)
         for agent_id, found in positions.items()

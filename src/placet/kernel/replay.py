@@ -12,11 +12,10 @@ from placet.kernel import booking
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger, Policy
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.batch import CheckedBatch
-from placet.schemas.codec import freeze, from_canonical, joined
+from placet.schemas.batch import CheckedBatch, intents_of
+from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
-from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.record import (
     FORMAT_VERSION,
     Admitted,
@@ -248,20 +247,7 @@ def seqs_of(record: Record) -> int:
 def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     """Rebuild the checked batch that a record was made of."""
     batch = CheckedBatch()
-    batch.intents = [
-        {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": agent_id,
-            "req_id": req_id,
-            "context_seq": context_seq,
-            "priority": priority,
-            "schema_version": SCHEMA_VERSION,
-        }
-        for (agent_id, req_id, kind, payload, priority), context_seq in zip(
-            from_canonical(record.encoded), record.contexts, strict=True
-        )
-    ]
+    batch.intents = intents_of(record.encoded, record.contexts)
     batch.encoded = record.encoded
     batch.fingerprint = record.fingerprint
     batch.submitter = record.submitter

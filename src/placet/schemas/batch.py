@@ -7,9 +7,9 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, from_canonical
 from placet.schemas.identity import Span, only_sequence, sequence_form
-from placet.schemas.intent import Intent
+from placet.schemas.intent import SCHEMA_VERSION, Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Notice
 
@@ -121,6 +121,20 @@ class CheckedBatch:
         """
         self.intents = (_GONE,) * len(self.intents)
 
+    def agent_ids(self) -> list[str]:
+        """Name the agent of each intent, by what is encoded. O(batch)."""
+        if len(self.agents) == 1:
+            return [self.agents[0]] * len(self.req_ids)
+        return [agent_id for agent_id, *_ in from_canonical(self.encoded)]
+
+    def retake(self) -> None:
+        """Take the intents as they are encoded, from whoever was handed them and wrote into them.
+
+        A rule is handed a plain dict. What it makes of that is its own, but who proposed what is
+        not: refusals and books go by it.
+        """
+        self.intents = intents_of(self.encoded, self.contexts)
+
     def show_until(self) -> None:
         """Write into the intents until when they are valid, in the seconds that a record can tell.
 
@@ -182,6 +196,24 @@ class CheckedBatch:
         pairs = _counted(zip(agents, kinds, strict=True))
         self.counts = tuple([(agent, kind, n) for (agent, kind), n in pairs.items()])
         return len(set(zip(agents, req_ids, strict=True))) == count
+
+
+def intents_of(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
+    """Build intents of what is encoded of them. O(batch)."""
+    return [
+        {
+            "kind": kind,
+            "payload": payload,
+            "agent_id": agent_id,
+            "req_id": req_id,
+            "context_seq": context_seq,
+            "priority": priority,
+            "schema_version": SCHEMA_VERSION,
+        }
+        for (agent_id, req_id, kind, payload, priority), context_seq in zip(
+            from_canonical(encoded), contexts, strict=True
+        )
+    ]
 
 
 def _counted(things: Iterable[T]) -> dict[T, int]:

@@ -67,12 +67,13 @@ class DomainRules:
                     if reading and intent["kind"] in reading:
                         _require_unchanged(mark, draft.begin(position, seq, intent["agent_id"]))
                     continue
-                found = _refusal(batch, position, answer, context)
+                found = _refusal(_retaken(batch, refusals), position, answer, context)
             except ToolUnregistered as error:
-                found = _tool_unregistered(batch, position, str(error))
+                found = _tool_unregistered(_retaken(batch, refusals), position, str(error))
             except Exception as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
-                self.on_fault(f"rule {intent['kind']}", error)
-                found = rule_error(batch, position, f"rule of {intent['kind']}", error)
+                kind = _retaken(batch, refusals).intents[position]["kind"]
+                self.on_fault(f"rule {kind}", error)
+                found = rule_error(batch, position, f"rule of {kind}", error)
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(found)
@@ -118,6 +119,7 @@ class DomainRules:
         What a kind does not declare, the stage before has not measured: its outbox could only grow.
         """
         kinds = context.registry.kinds
+        batch.retake()
         positions = range(len(batch)) if batch.order is None else batch.order
         for seq, effect, _, _ in context.draft.effects:
             position = positions[seq - context.ledger.seq - 1]
@@ -154,6 +156,13 @@ class DomainRules:
                 self.on_fault(where, error)
                 refusals.append(rule_error(None, None, where, error))
         return refusals or None
+
+
+def _retaken(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
+    """Take the intents back before the first refusal names one; rules go on with their own."""
+    if refusals is None:
+        batch.retake()
+    return batch
 
 
 def _require_unchanged(before: Mark, after: Mark) -> None:

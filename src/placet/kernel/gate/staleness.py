@@ -197,4 +197,4 @@ def reads_of(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
     """Name what an intent depends on, as its kind declares it."""
     if kind.reads_own is not None:
         return ((kind.reads_own, intent["agent_id"]),)
-    return () if kind.reads is None else kind.reads(intent)
+    return () if kind.reads is None else kind.reads({**intent})  # its own to write into
