@@ -167,6 +167,24 @@ def test_time_that_goes_back_earns_nothing():
     assert kernel.decide(add("b"), 11.0).admitted
 
 
+@given(interval_ns=st.floats(1, FULL_BURST_NS_MAX))
+@example(1e9)
+@example(36 * 86_400 * 1e9)
+@example(129 * 86_400 * 1e9)
+def test_a_quota_as_users_write_it_is_read_back_as_it_was(interval_ns):
+    """What registers an agent again, as a log is decided again, has it from the record."""
+    known = Quota.of({"rate": SECOND_NS / interval_ns, "burst": 1})
+    assert Quota.of(known.spec()) == known
+
+
+@given(interval_ns=st.integers(1, FULL_BURST_NS_MAX))
+@example(2**53 + 1)
+@example(FULL_BURST_NS_MAX - 1)
+def test_an_interval_that_no_rate_gives_is_told_by_the_next_shorter(interval_ns):
+    told = Quota.of(Quota(interval_ns, 1).spec()).interval_ns
+    assert told <= interval_ns <= told + interval_ns // 2**50
+
+
 @given(rate=st.floats(1e-9, 1e9), burst=st.integers(1, 1000))
 def test_the_interval_is_never_shorter_than_the_rate_allows(rate, burst):
     if burst / rate > FULL_BURST_NS_MAX / SECOND_NS * 0.99:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf, nextafter
 from typing import Final, NamedTuple
 
 from typing_extensions import TypedDict
@@ -38,10 +38,18 @@ class Quota(NamedTuple):
         return SECOND_NS / self.interval_ns
 
     def spec(self) -> QuotaSpec:
-        """Give it as users write it: what is read back as just these integers."""
+        """Give it as users write it: what `of` makes just these integers of, if it ever made them.
+
+        Longer than a month, an interval has no more than a few rates, so it is looked for among the
+        floats next to it.
+        """
         interval_ns = self.interval_ns
         # The rate is rounded up to an interval, so it is taken from within the last nanosecond.
         rate = float(SECOND_NS) if interval_ns == 1 else SECOND_NS / (interval_ns - 0.5)
+        while ceil(SECOND_NS / rate) < interval_ns:
+            rate = nextafter(rate, 0.0)
+        while ceil(SECOND_NS / rate) > interval_ns:
+            rate = nextafter(rate, inf)
         return {"rate": rate, "burst": self.burst}
 
     @classmethod
