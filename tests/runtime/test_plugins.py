@@ -126,6 +126,17 @@ def test_a_domain_without_settings_in_the_log_is_not_guessed():
     assert isinstance(again, Lab)
 
 
+def test_a_log_that_names_what_is_to_be_called_is_not_obeyed(tmp_path):
+    """A log, or a pack, may come from a stranger: to verify it must not run what it says."""
+    door, here = "builtins:open", tmp_path / "opened"
+    rules = rules_of_world(World())._replace(
+        domains=[(door, "1")], settings={door: {"file": str(here), "mode": "w"}}
+    )
+    with pytest.raises(DomainNotRemade, match="'builtins:open', and a domain's name is an ident"):
+        remake(rules)
+    assert not here.exists()
+
+
 def test_each_domain_of_a_log_is_made_and_no_other_is_taken():
     both = rules_of_world(World(max_step=2), Annex())
     world, annex = remake(both, ["tests.kernel.domains:Annex"])

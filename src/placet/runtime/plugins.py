@@ -111,6 +111,13 @@ def _given(spec: str, rules: Rules) -> Domain:
 
 
 def _remade(name: str, rules: Rules) -> Domain:
+    # A log may be a stranger's. A name in it chooses among what is installed here; `module:Class`
+    # would import what it likes, and call that with what it likes.
+    if not name.isidentifier():
+        raise DomainNotRemade(
+            f"the log names a domain {name!r}, and a domain's name is an identifier: no world has "
+            "written it"
+        )
     settings = rules.settings.get(name)
     if settings is None:
         raise DomainNotRemade(
