@@ -15,11 +15,13 @@ from placet.actors.ports import EventLog
 from placet.domains.world import World
 from placet.kernel import Kernel
 from placet.kernel.snapshot import dump, world_digest
+from placet.runtime.history import forking
 from placet.runtime.history.bisection import bisect
 from placet.runtime.history.diffing import diff
 from placet.runtime.history.forking import Branch, fork
 from placet.runtime.history.log_reader import fold
 from placet.runtime.history.redecision import redecide
+from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import from_canonical
 from placet.schemas.errors import AgentError, StoreError, ValidationError
@@ -324,6 +326,24 @@ def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
     assert redecide(child, DOMAINS).verification.is_ok
     with pytest.raises(StoreError, match="was compacted up to"):
         fork(log, str(tmp_path / "early.db"), at=3)
+
+
+def test_a_fork_is_not_made_without_the_snapshot_that_it_begins_from(tmp_path, monkeypatch):
+    """Between its records and its snapshots, the parent's writer may compact again."""
+    records = a_lab()
+    log = write_log(tmp_path / "parent.db", records)
+    place = snapshot_at(log, records, 6)
+    cut_at(log, 5)
+    there = sorted(tmp_path.iterdir())
+
+    def gone(parent: EventLog) -> object:
+        (tmp_path / "parent.db.snapshots" / place.name).unlink()
+        return snapshots_of(parent)
+
+    monkeypatch.setattr(forking, "snapshots_of", gone)  # asked when the records are copied
+    with pytest.raises(StoreError, match="was compacted while it was read; fork again"):
+        fork(log, str(tmp_path / "child.db"))
+    assert sorted(tmp_path.iterdir()) == there
 
 
 # what is otherwise

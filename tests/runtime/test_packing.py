@@ -10,7 +10,7 @@ from placet.runtime.history.diffing import diff
 from placet.runtime.history.explaining import explain
 from placet.runtime.history.log_reader import fold
 from placet.runtime.history.packing import Check, check, pack
-from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.runtime.stores.event_log_pack import PackEventLog, pack_at
 from placet.schemas.errors import StoreError
 from placet.schemas.pack import PACK_MAGIC, decode_pack, encode_pack
@@ -96,6 +96,23 @@ def test_a_compacted_log_is_packed_from_where_it_begins(tmp_path):
         (tmp_path / "w.db.snapshots" / place.name).unlink()
     with pytest.raises(StoreError, match="no snapshot can be trusted"):
         pack(log, tmp_path / "none.pack")
+
+
+def test_a_snapshot_that_goes_while_a_log_is_packed_makes_way_for_another(tmp_path, monkeypatch):
+    records = a_life()
+    log = write_log(tmp_path / "w.db", records)
+    middle = len(records) // 2
+    kept = [snapshot_at(log, records, at) for at in (middle, len(records))]
+    cut_at(log, middle - 1)
+    lists = [[Place(10**6, 10**6), *kept]]  # of a moment ago
+    listed = SnapshotFiles.places
+
+    def places(self: SnapshotFiles) -> list[Place]:
+        return lists.pop() if lists else listed(self)
+
+    monkeypatch.setattr(SnapshotFiles, "places", places)
+    pack(log, tmp_path / "w.pack")
+    assert checked(tmp_path / "w.pack").is_ok
 
 
 def test_no_byte_of_a_pack_can_be_changed_unseen(tmp_path):

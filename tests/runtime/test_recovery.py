@@ -1,6 +1,7 @@
 """A world is brought back from the newest snapshot that can be trusted, and the log after it."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from placet.runtime.history.log_reader import config_from, config_of, fold, reco
 from placet.runtime.snapshots.files import Place, SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.taking import take_snapshot
+from placet.runtime.stores import log_layout_sqlite
 from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
@@ -212,6 +215,55 @@ def test_a_snapshot_before_the_cut_is_not_used(log):
     assert early.name in verify(log).warnings[0]
     with pytest.raises(StoreError, match="begins at record 9, after it"):
         recover(log, to_seq=6)
+
+
+# compacted by another, while it is read
+
+
+def compacts_at(log: SqliteEventLog, at_reading: int) -> None:
+    """Let a writer take two snapshots and cut the log before record 25, as a reading begins."""
+    genuine = log.read
+
+    def read(from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        if from_record == at_reading and not log.start().record:
+            for at in (26, 30):
+                snapshot_at(log, RECORDS, at)
+            cut_at(log, 25)
+        return genuine(from_record)
+
+    log.read = read  # type: ignore[method-assign]  # a writer at its worst moment
+
+
+def test_a_tail_that_is_cut_off_after_its_snapshot_was_read_is_read_from_a_newer_one(log):
+    snapshot_at(log, RECORDS, 10)
+    compacts_at(log, 10)
+    recovered = recover(log)
+    assert recovered.snapshot is not None
+    assert recovered.snapshot.records == 30
+    assert facts(recovered.past) == WHOLE
+
+
+def test_verify_takes_no_log_that_is_cut_meanwhile_for_a_damaged_one(log):
+    snapshot_at(log, RECORDS, 10)
+    compacts_at(log, 0)
+    with pytest.raises(StoreError, match="it was compacted meanwhile and begins at record 25 now"):
+        verify(log)
+    assert verify(log).is_ok
+
+
+def test_verify_says_that_a_log_was_cut_before_its_reader(log, monkeypatch):
+    monkeypatch.setattr(log_layout_sqlite, "PAGE_BYTES", 1)  # a group to a page
+    genuine = log.read
+
+    def read(place: int = 0) -> Iterator[tuple[int, bytes]]:
+        for ordinal, data in genuine(place):
+            yield ordinal, data
+            if ordinal == 3:
+                cut_at(log, 20)
+
+    log.read = read
+    with pytest.raises(StoreError, match=r"cannot read on from record 4 .* compacted meanwhile"):
+        verify(log)
 
 
 # verify

@@ -19,7 +19,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import recorded_batch, seqs_of
 from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import decode, recover
+from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.record import (
@@ -235,7 +235,7 @@ def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> 
     group_seq = getattr(place.record, "group_seq", place.record.seq)
     past = Redecider(domains, past=recover(log, to_seq=group_seq - 1).past)
     past.is_folding = True
-    for at, data in log.read(past.journal.count):
+    for at, data in read_on(log, past.journal.count):
         if at == ordinal or getattr(decode(data, at), "group_seq", None) == group_seq:
             past.is_folding = False
         try:

@@ -16,7 +16,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider
 from placet.kernel.replay import Divergence
 from placet.runtime.plugins import remake
-from placet.runtime.snapshots.recovery import decode, recover
+from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import UNKNOWN, Explanation
@@ -146,7 +146,7 @@ def _stand_before(
     past = Redecider(domains, validator=validator, past=recovered)
     past.is_folding = True
     group: list[_Found] = []
-    for ordinal, data in log.read(past.journal.count):
+    for ordinal, data in read_on(log, past.journal.count):
         if ordinal >= found.ordinal:
             break
         before = decode(data, ordinal)

@@ -28,7 +28,7 @@ from placet.runtime.history.second_life import SecondLife, registry_of
 from placet.runtime.history.what_if import WhatIf
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
-from placet.runtime.snapshots.recovery import decode, recover, trusted
+from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.runtime.stores.file_operations import Disk
@@ -172,7 +172,7 @@ def _second_life(
 def _live(life: SecondLife, log: EventLog, record: int, draft: "_Draft") -> None:
     """Let the parent's later records happen in the fork, and keep what comes of them."""
     there = recover(log).past
-    for ordinal, data in log.read(record):
+    for ordinal, data in read_on(log, record):
         if not life.live(ordinal, data):
             break
         if len(life.records) >= _GROUP_RECORDS:
@@ -308,9 +308,7 @@ class _Draft:
         if waiting:
             self.append(seq, waiting)
         if prev != chain or self._count != records:
-            raise StoreError(
-                f"{log.url} was compacted while it was read; fork again", store=log.url
-            )
+            raise _compacted_meanwhile(log)
 
     def append(self, seq: int, records: Sequence[bytes]) -> None:
         """Append records that lead to a seq, as one group."""
@@ -327,8 +325,11 @@ class _Draft:
         files = snapshots_of(log)
         if files is None:
             return
+        kept = trusted_snapshots(log, files, to_seq=seq, skipped=[])
+        if not kept and self._log.start().record:  # they went since we read them
+            raise _compacted_meanwhile(log)
         try:
-            for _, snapshot in trusted(log, files, to_seq=seq, skipped=[]):
+            for _, snapshot in kept:
                 self._files.write(snapshot)
         except OSError as error:
             raise StoreError(
@@ -341,7 +342,9 @@ def _first(log: EventLog, start: int, end: int) -> Iterator[bytes]:
         if expected >= end:
             return
         if ordinal != expected:
-            raise StoreError(
-                f"{log.url} was compacted while it was read; fork again", store=log.url
-            )
+            raise _compacted_meanwhile(log)
         yield data
+
+
+def _compacted_meanwhile(log: EventLog) -> StoreError:
+    return StoreError(f"{log.url} was compacted while it was read; fork again", store=log.url)

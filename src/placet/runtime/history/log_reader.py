@@ -13,7 +13,8 @@ from placet.kernel import snapshot as snapshots
 from placet.kernel.difference import OtherDecision
 from placet.kernel.replay import Divergence, Replayer
 from placet.runtime.snapshots.files import Place, snapshots_of
-from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
+from placet.runtime.stores.event_log_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError
@@ -82,7 +83,8 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
         taken_up: What goes on from the beginning; a `Redecider` checks more than a fold does.
 
     Raises:
-        StoreError: There is no log to check, or no snapshot that a compacted one begins from.
+        StoreError: There is no log to check, or no snapshot that a compacted one begins from; or
+            it was compacted beyond what is checked, which says nothing against it.
     """
     log.count()  # what is no log at all is an error, and not a log that does not hold
     warnings: list[str] = []
@@ -97,10 +99,14 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
             if ordinal < past.journal.count:
                 prev = _follow(ordinal, data, prev)
                 continue
+            if ordinal > past.journal.count:
+                raise overtaken(log.url, past.journal.count, log.start())
             past.apply(data)
             if past.journal.count in expected:
                 _check_snapshot(past, expected[past.journal.count])
                 matched += 1
+    except OvertakenError:
+        raise
     except StoreError as error:
         record = error.record if isinstance(error, Divergence) else past.journal.count
         divergence = {"record": record, "seq": past.ledger.seq, "why": str(error)}
@@ -191,13 +197,7 @@ def config_from(past: Replayer) -> KernelConfig | None:
 def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[Place, Snapshot]]:
     """Read the snapshots that can be trusted, newest first."""
     files = snapshots_of(log)
-    while files is not None:
-        warnings.clear()
-        try:
-            return list(trusted(log, files, skipped=warnings))
-        except FileNotFoundError:  # it was replaced by a newer one
-            continue
-    return []
+    return [] if files is None else trusted_snapshots(log, files, skipped=warnings)
 
 
 def _oldest(

@@ -19,7 +19,7 @@ from placet.runtime.history.forking import stand_at
 from placet.runtime.history.redecision import Redecision, redecide
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
 from placet.runtime.stores.event_log_pack import PackEventLog
 from placet.runtime.stores.file_operations import Disk
 from placet.schemas.codec import Json
@@ -164,10 +164,10 @@ def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot 
 def _oldest(log: EventLog, start: LogStart) -> Snapshot:
     files = snapshots_of(log)
     skipped: list[str] = []
-    found = [] if files is None else [one for _, one in trusted(log, files, skipped=skipped)]
+    found = [] if files is None else trusted_snapshots(log, files, skipped=skipped)
     if not found:
         raise no_beginning(log, start, skipped)
-    return found[-1]
+    return found[-1][1]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -16,6 +16,7 @@ from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Divergence, Replayer
 from placet.runtime.snapshots.files import Place, SnapshotStore, snapshots_of
+from placet.runtime.stores.event_log_rules import OvertakenError, overtaken
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart, Record, decode_record, record_hash
 from placet.schemas.snapshot import Snapshot
@@ -58,14 +59,35 @@ def recover(
         StoreError: The log cannot be read, does not hold together, or was compacted beyond every
             snapshot that can be trusted, or beyond `to_seq`.
     """
-    recovery = _begun(log, to_seq, files or snapshots_of(log))
-    past = recovery.past
-    for _, data in log.read(past.journal.count):
-        if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
-            break
-        past.apply(data)
-        recovery.folded += 1
-    return recovery
+    for _ in range(_LISTINGS_MAX):
+        recovery = _begun(log, to_seq, files or snapshots_of(log))
+        past = recovery.past
+        with suppress(OvertakenError):  # then there is a newer snapshot to begin from
+            for _, data in read_on(log, past.journal.count):
+                if to_seq is not None and decode(data, past.journal.count).seq > to_seq:
+                    break
+                past.apply(data)
+                recovery.folded += 1
+            return recovery
+    raise _vanishing(log)
+
+
+def read_on(log: EventLog, record: int) -> Iterator[tuple[int, bytes]]:
+    """Read a log from the very record at which a fold stands.
+
+    A log begins a reading where it begins itself: what another has compacted away since the fold
+    was begun would be missing without a word, and the chain look broken.
+
+    Raises:
+        OvertakenError: It was compacted beyond the record.
+        StoreError: It cannot be read.
+    """
+    is_first = True
+    for ordinal, data in log.read(record):
+        if is_first and ordinal > record:
+            raise overtaken(log.url, record, log.start())
+        is_first = False
+        yield ordinal, data
 
 
 def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
@@ -121,6 +143,21 @@ def trusted(
             skipped.append(f"snapshot {place.name} in {files.where} is not used: {why}")
 
 
+def trusted_snapshots(
+    log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
+) -> list[tuple[Place, Snapshot]]:
+    """Give all that `trusted` gives, at once; where one goes meanwhile, those of another list.
+
+    Raises:
+        StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.
+    """
+    for _ in range(_LISTINGS_MAX):
+        skipped.clear()
+        with suppress(FileNotFoundError):  # somebody else removed it: another list
+            return list(trusted(log, files, to_seq=to_seq, skipped=skipped))
+    raise _vanishing(log)
+
+
 def trusted_places(log: EventLog, files: SnapshotStore, count: int | None = None) -> list[Place]:
     """List the newest snapshots that are whole and stand on this log, newest first.
 
@@ -133,7 +170,7 @@ def trusted_places(log: EventLog, files: SnapshotStore, count: int | None = None
         StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.
     """
     for _ in range(_LISTINGS_MAX):
-        with suppress(FileNotFoundError):  # somebody else removed it: another list
+        with suppress(FileNotFoundError):  # likewise; one at a time, for a snapshot may be large
             return [place for place, _ in islice(trusted(log, files, skipped=[]), count)]
     raise _vanishing(log)
 

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from placet.actors.ports import EventLog
 from placet.kernel.replay import Replayer
-from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.recovery import Recovery, read_on, recover
 from placet.runtime.stores.event_log_rules import NoWorldError
 from placet.runtime.stores.event_log_url import fence_of
 from placet.schemas.errors import StoreError
@@ -78,7 +78,7 @@ class Standby:
             self.recovery = self._begun()
             return self.recovery
         assert self.recovery is not None, "it has a past"
-        for _, data in self.log.read(past.journal.count):
+        for _, data in read_on(self.log, past.journal.count):
             past.apply(data)
             self.recovery.folded += 1
         self.recovery.start = self.log.start()

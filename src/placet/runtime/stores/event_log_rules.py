@@ -12,6 +12,10 @@ class NoWorldError(StoreError):
     """The store can be reached, and nobody has begun a world of this name in it."""
 
 
+class OvertakenError(StoreError):
+    """A log was compacted beyond the record that its reader wants next. The log is sound."""
+
+
 def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
     """Check that a handle may still append.
 
@@ -68,9 +72,9 @@ def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> Non
         )
 
 
-def overtaken(store: str, record: int, start: LogStart) -> StoreError:
+def overtaken(store: str, record: int, start: LogStart) -> OvertakenError:
     """Make the error for a reader whose next record was compacted away under it."""
-    return StoreError(
+    return OvertakenError(
         f"cannot read on from record {record} of {store}: it was compacted meanwhile and begins "
         f"at record {start.record} now, after seq {start.seq}; read again from there",
         store=store,
