@@ -1,20 +1,38 @@
 """One file for a whole log: what is packed is what is checked, and nothing in it can be changed."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from placet.runtime.history.bisection import bisect
 from placet.runtime.history.diffing import diff
-from placet.runtime.history.explaining import explain
-from placet.runtime.history.log_reader import fold
+from placet.runtime.history.explaining import explain, explain_seq
+from placet.runtime.history.log_reader import config_of, fold, records_between
 from placet.runtime.history.packing import Check, check, pack
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.runtime.stores.event_log_pack import PackEventLog, pack_at
+from placet.schemas.codec import canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.pack import PACK_MAGIC, decode_pack, encode_pack
-from placet.schemas.record import LogGroup, decode_record, encode_record, record_hash
+from placet.schemas.record import (
+    Admitted,
+    Changes,
+    Configured,
+    Header,
+    LogGroup,
+    Settled,
+    decode_record,
+    encode_record,
+    intents_of,
+    record_as_dict,
+    record_hash,
+)
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.lives import live, long_life
 from tests.runtime.branches import DOMAINS, log_of
@@ -213,6 +231,97 @@ def test_a_pack_answers_what_a_store_answers_and_nobody_writes_it(tmp_path):
         snapshots.write(snapshots.read(place))
     with pytest.raises(OSError, match="nobody writes a pack"):
         snapshots.keep([])
+
+
+# what a stranger has written, with a sound chain and a sound checksum
+
+DEEP = b"\x91" * 20_000 + b"\xc0"
+"""A value inside of a value, further than anybody reads."""
+
+
+def with_batch(encoded: bytes, **fields: Any) -> Callable[[Any], bytes]:
+    return lambda record: encode_record(replace(record, encoded=encoded, **fields))
+
+
+FORGERIES: dict[str, tuple[type, Callable[[Any], bytes]]] = {
+    "no record": (Admitted, lambda _: canonical(["nothing"])),
+    "no batch": (Admitted, with_batch(canonical([True]))),
+    "a req_id that is none": (Admitted, with_batch(canonical([["alice", [1], "Add", {}, 0]]))),
+    "fewer intents than contexts": (Admitted, with_batch(canonical([]))),
+    "a deep payload": (
+        Admitted,
+        with_batch(b"\x91\x95\xa1a\xa1r\xa1k\x81\xa1p" + DEEP + b"\x00"),
+    ),
+    "a deep record": (
+        Settled,
+        lambda r: encode_record(replace(r, output="deep")).replace(b"\xa4deep", DEEP),
+    ),
+    "a batch of no schedule": (Admitted, lambda r: encode_record(replace(r, due_of=-1))),
+    "a policy that is none": (
+        Configured,
+        lambda record: encode_record(replace(record, staleness_threshold=-1)),
+    ),
+    "another beginning": (Header, lambda r: encode_record(replace(r, changes=Changes()))),
+}
+
+
+def forge(records: list[bytes], kind: type, alter: Callable[[Any], bytes]) -> Any:
+    """Alter the last record of a kind, hash all after it anew, and give what it was."""
+    place = max(i for i, data in enumerate(records) if isinstance(decode_record(data), kind))
+    was: Any = decode_record(records[place])
+    records[place] = alter(was)
+    for later in range(place + 1, len(records)):
+        record: Any = decode_record(records[later])
+        records[later] = encode_record(replace(record, prev=record_hash(records[later - 1])))
+    return was
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_is_no_log_is_an_error_in_every_reader(name, tmp_path):
+    log = a_life()
+    good = packed(log, tmp_path / "good.pack")
+    was = forge(log, *FORGERIES[name])
+    path = tmp_path / "forged.pack"
+    path.write_bytes((tmp_path / "good.pack").read_bytes())
+    forged(path, records=log)
+    pack_ = PackEventLog(path)
+    intents = intents_of(was) if isinstance(was, Admitted) else [{"agent_id": "a", "req_id": "r"}]
+    asked = intents[0]["agent_id"], intents[0]["req_id"]
+    readers: list[Callable[[], object]] = [
+        lambda: fold(pack_),
+        lambda: config_of(pack_),
+        lambda: [record_as_dict(record) for _, record in records_between(pack_)],
+        lambda: explain(pack_, *asked, DOMAINS),
+        lambda: explain_seq(pack_, was.seq, DOMAINS),
+        lambda: diff(pack_, good),
+        lambda: bisect(pack_, good, DOMAINS),
+    ]
+    for read in readers:
+        with suppress(StoreError):  # and no other
+            read()
+    with suppress(StoreError):
+        assert not checked(path).is_ok
+
+
+def test_a_pack_that_is_nested_too_deeply_is_none(tmp_path):
+    path = tmp_path / "w.pack"
+    packed(a_life(3), path)
+    body = path.read_bytes()[len(PACK_MAGIC) + 16 :]
+    bent = body.replace(b"\xa5world\xa5world", b"\xa5world" + DEEP)
+    assert bent != body
+    path.write_bytes(PACK_MAGIC + blake2b(bent, digest_size=16).digest() + bent)
+    with pytest.raises(StoreError, match="nested too deeply"):
+        PackEventLog(path).count()
+
+
+def test_a_pack_whose_snapshot_is_none_is_an_error(tmp_path):
+    path = tmp_path / "w.pack"
+    log = a_life()
+    packed(log, path, from_seq=decode_record(log[-1]).seq)
+    forged(path, snapshots=[b"nothing"])
+    for read in (checked, lambda path: fold(PackEventLog(path))):
+        with pytest.raises(StoreError, match="a snapshot in the pack is none"):
+            read(path)
 
 
 def test_a_pack_is_known_by_its_first_bytes(tmp_path):

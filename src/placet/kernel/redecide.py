@@ -143,6 +143,8 @@ class Redecider(Replayer):
     @property
     def registry(self) -> Registry | None:
         """What decides here; None where the rules of this part of the log are not at hand."""
+        if self.header is None:  # it is the header that came out otherwise
+            return self._registry
         rehearsal = self._ready()
         return None if rehearsal is None else rehearsal.registry
 

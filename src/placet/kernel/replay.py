@@ -5,6 +5,7 @@ and costs what was changed.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from placet.kernel import booking
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger, Policy
 from placet.kernel.state import Entity, Stamp, State
-from placet.schemas.batch import CheckedBatch, intents_of
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
@@ -42,6 +43,20 @@ from placet.schemas.record import (
     record_hash,
     record_type,
 )
+from placet.schemas.record_intents import intents_of
+
+MISFITS: Final = (
+    AssertionError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What records and snapshots of a known form may end in that fit no world: a hash and a checksum
+say that they are as they were written, not who wrote them."""
 
 
 class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports by this name
@@ -117,7 +132,7 @@ class Replayer:
             if isinstance(record, Forked):
                 self.header = branched(self.header, record)
                 self.header_data = encode_record(self.header)
-        except (KeyError, TypeError, ValueError, IndexError, AssertionError) as error:
+        except MISFITS as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
         if record.seq != expected:
             raise self._divergence(f"its seq is {record.seq}, expected {expected}")

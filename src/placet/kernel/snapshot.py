@@ -5,20 +5,16 @@ process of its own (`docs/decisions/0008`).
 """
 
 from hashlib import blake2b
-from typing import Final
 
 from placet.kernel import booking
 from placet.kernel.ledger import Ledger, Mark, Pending
-from placet.kernel.replay import Replayer
+from placet.kernel.replay import MISFITS, Replayer
 from placet.kernel.state import DIGEST_BYTES, State
 from placet.kernel.window import Window
 from placet.schemas.codec import Json, canonical, freeze, from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.record import Configured, Header, Scheduled, decode_record, encode_record
 from placet.schemas.snapshot import SNAPSHOT_VERSION, Snapshot
-
-_LOAD_ERRORS: Final = (AssertionError, KeyError, IndexError, TypeError, ValueError)
-"""What bytes that are no world may end in: a checksum says who wrote them, not that they fit."""
 
 
 def take(past: Replayer) -> Snapshot:
@@ -50,7 +46,7 @@ def resume(snapshot: Snapshot) -> Replayer:
     past = Replayer()
     try:
         _resume(past, snapshot)
-    except _LOAD_ERRORS as error:
+    except MISFITS as error:
         raise ValueError(f"it is no world of a known form: {error!r}") from error
     ledger = past.ledger
     told = (snapshot.seq, snapshot.now_ns, snapshot.state_digest)

@@ -9,8 +9,9 @@ from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json, from_canonical
 from placet.schemas.identity import Span, only_sequence, sequence_form
-from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
+from placet.schemas.record_intents import intents_of
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
@@ -196,24 +197,6 @@ class CheckedBatch:
         pairs = _counted(zip(agents, kinds, strict=True))
         self.counts = tuple([(agent, kind, n) for (agent, kind), n in pairs.items()])
         return len(set(zip(agents, req_ids, strict=True))) == count
-
-
-def intents_of(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
-    """Build intents of what is encoded of them. O(batch)."""
-    return [
-        {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": agent_id,
-            "req_id": req_id,
-            "context_seq": context_seq,
-            "priority": priority,
-            "schema_version": SCHEMA_VERSION,
-        }
-        for (agent_id, req_id, kind, payload, priority), context_seq in zip(
-            from_canonical(encoded), contexts, strict=True
-        )
-    ]
 
 
 def _counted(things: Iterable[T]) -> dict[T, int]:

@@ -59,7 +59,10 @@ def decode_pack(data: bytes) -> Pack:
         raise ValueError("it does not begin as a pack does")
     if data[len(PACK_MAGIC) : start] != _checksum(body):
         raise ValueError("it fails its checksum: a byte of it was changed, or it was cut")
-    pack = _DECODE(body)
+    try:
+        pack = _DECODE(body)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply to be read") from error
     if pack.version != PACK_VERSION:
         raise ValueError(
             f"pack version {pack.version!r} is unknown, expected {PACK_VERSION}; "

@@ -16,10 +16,12 @@ from placet.schemas.change import Changes as Changes  # noqa: PLC0414
 from placet.schemas.change import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.change import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.change import Entry
-from placet.schemas.codec import Json, from_canonical
+from placet.schemas.codec import Json
 from placet.schemas.effect import EffectMark
+from placet.schemas.errors import StoreError
 from placet.schemas.record_branch import Amended as Amended  # noqa: PLC0414
 from placet.schemas.record_branch import Forked as Forked  # noqa: PLC0414
+from placet.schemas.record_intents import intents_in
 
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16
@@ -256,7 +258,10 @@ def decode_record(data: bytes) -> Record:
     Raises:
         ValueError: The bytes are not a record of a known format.
     """
-    return _DECODER.decode(data)
+    try:
+        return _DECODER.decode(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply to be read") from error
 
 
 _HASH: Final = blake2b(digest_size=HASH_BYTES)
@@ -325,24 +330,20 @@ class LogStart(NamedTuple):
 
 
 def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
-    """Rebuild the intents of a batch from its record, in the submitted order."""
+    """Rebuild the intents of a batch from its record, in the submitted order.
+
+    Raises:
+        StoreError: There are none in it: the record is of a known form, and no gate has written it.
+    """
     until = record.valid_until_ns or [None] * len(record.contexts)
-    intents = []
-    for (agent_id, req_id, kind, payload, priority), context_seq, until_ns in zip(
-        from_canonical(record.encoded), record.contexts, until, strict=True
-    ):
-        intent = {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": agent_id,
-            "req_id": req_id,
-            "context_seq": context_seq,
-            "priority": priority,
-        }
-        if until_ns is not None:
-            intent["valid_until"] = until_ns / 1e9
-        intents.append(intent)
-    return intents
+    try:
+        return intents_in(record.encoded, record.contexts, until)
+    except ValueError as error:
+        raise StoreError(
+            f"the log is damaged: the batch {record.batch_id!r} of seq {record.seq} holds no "
+            f"intents ({error}); `placet verify` says how far the log can be trusted",
+            seq=record.seq,
+        ) from error
 
 
 def record_as_dict(record: Record) -> dict[str, Json]:

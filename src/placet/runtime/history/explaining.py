@@ -14,13 +14,13 @@ from placet.kernel.domain import Domain
 from placet.kernel.explain import explain_batch, explain_other
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.redecide import Maker, Redecider
-from placet.kernel.replay import Divergence
+from placet.kernel.replay import MISFITS, Divergence
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.explanation import UNKNOWN, Explanation
-from placet.schemas.record import Admitted, Record, Refused, Scheduled, intents_of
+from placet.schemas.record import Admitted, Record, Refused, Scheduled, intents_of, record_type
 from placet.schemas.refusal import RefusalCode
 
 _EARLIER_MAX = 16
@@ -162,9 +162,14 @@ def _stand_before(
 
 def _told(past: Redecider, found: _Found) -> Explanation:
     record = found.record
-    if isinstance(record, Admitted | Refused | Scheduled):
-        return explain_batch(past, record, found.position)
-    return explain_other(past, record)
+    try:
+        if isinstance(record, Admitted | Refused | Scheduled):
+            return explain_batch(past, record, found.position)
+        return explain_other(past, record)
+    except MISFITS as error:
+        raise Divergence(
+            found.ordinal, past.ledger.seq, f"{record_type(record)} does not fit: {error!r}"
+        ) from error
 
 
 def _conflict(explained: Explanation, group: Sequence[_Found]) -> dict[str, Json] | None:

@@ -19,7 +19,7 @@ from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.record import Admitted, Configured, LogStart, Record, record_hash
+from placet.schemas.record import Admitted, Configured, Header, LogStart, Record, record_hash
 from placet.schemas.snapshot import Snapshot
 
 _WHOLE: Final = LogStart()
@@ -175,13 +175,27 @@ def config_of(log: EventLog) -> KernelConfig | None:
 
 
 def config_from(past: Replayer) -> KernelConfig | None:
-    """Read by what configuration a world goes on; None if it has not begun."""
+    """Read by what configuration a world goes on; None if it has not begun.
+
+    Raises:
+        StoreError: What the log holds is no configuration.
+    """
     header = past.header
     if header is None:
         return None
     configured = None if past.configured_data is None else decode(past.configured_data, 1)
     if not isinstance(configured, Configured):
         return KernelConfig(world=header.world, seed=header.seed)
+    try:
+        return _config(header, configured)
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"the log's own configuration is none: {error}; `placet verify` says how far the log "
+            "can be trusted"
+        ) from error
+
+
+def _config(header: Header, configured: Configured) -> KernelConfig:
     quota, permissions = configured.world_quota, configured.default_permissions
     return KernelConfig(
         world=header.world,

@@ -19,7 +19,11 @@ class PackedSnapshots:
         self._log = log
 
     def places(self) -> list[Place]:
-        """List the snapshots there are, newest first."""
+        """List the snapshots there are, newest first.
+
+        Raises:
+            OSError: One of them is none.
+        """
         return sorted(self._found(), reverse=True)
 
     def read(self, place: Place) -> Snapshot:
@@ -43,5 +47,8 @@ class PackedSnapshots:
         raise OSError(f"{len(list(places))} of them: nobody writes a pack")
 
     def _found(self) -> dict[Place, Snapshot]:
-        snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
+        try:
+            snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
+        except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
+            raise OSError(f"a snapshot in the pack is none: {error}") from error
         return {Place(one.records, one.seq): one for one in snapshots}

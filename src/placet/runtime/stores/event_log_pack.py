@@ -47,7 +47,23 @@ class PackEventLog:
 
     @cached_property
     def _seqs(self) -> list[int]:
-        return [decode_record(data).seq for data in self.pack.records]
+        first = self.pack.first_record
+        return [self._seq(ordinal, data) for ordinal, data in enumerate(self.pack.records, first)]
+
+    def _seq(self, ordinal: int, data: bytes) -> int:
+        """Read of one record at which seq it ends.
+
+        Raises:
+            StoreError: It is none: whoever wrote the pack gave it a sound checksum all the same.
+        """
+        try:
+            return decode_record(data).seq
+        except ValueError as error:
+            raise StoreError(
+                f"{self._path} is no log from record {ordinal} on: no record of a known format: "
+                f"{error}",
+                store=self.url,
+            ) from error
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
         """Give `(ordinal, record)` from an ordinal on."""
