@@ -1,6 +1,7 @@
 """`placet log`, `replay`, `verify`, `kinds`, `bench`, and what they share."""
 
 import json
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
-from tests.runtime.command_line import move, run_process
+from tests.runtime.command_line import as_lines, move, run_process
 
 
 def memory_log(config=None):
@@ -477,3 +478,22 @@ def test_help_loads_neither_rich_nor_the_benchmarks(tmp_path):
         [sys.executable, "-c", listing], capture_output=True, text=True, check=True
     )
     assert {"rich", "placet.bench", "structlog"} & set(done.stderr.split()) == set()
+
+
+@pytest.mark.slow
+def test_what_stdout_cannot_write_is_escaped_and_ends_nothing(tmp_path):
+    """Agents are named in any language, files by any bytes, and a pipe has any encoding."""
+    file, pack = os.fsdecode(b"\xff.db"), os.fsdecode(b"\xfe.pack")
+    given = as_lines({"register": "\u65e5\u672c", "position": [0, 0]})
+    assert run_process("gate", "--store", file, folder=tmp_path, stdin=given).code == 0
+    told = run_process("log", file, folder=tmp_path, PYTHONIOENCODING="latin-1")
+    assert (told.code, told.err) == (0, "")
+    assert "registered \\u65e5\\u672c" in told.out
+    for more in ([], ["--json"]):
+        told = run_process("pack", file, pack, *more, folder=tmp_path, PYTHONIOENCODING="utf-8")
+        assert (told.code, told.err) == (0, "")
+        assert "udcfe.pack" in told.out
+        (tmp_path / pack).unlink()
+    asked = run_process("explain", file, "a", os.fsdecode(b"\xff"), folder=tmp_path)
+    assert asked.code == 2
+    assert "AGENT and REQ_ID are UTF-8" in asked.err

@@ -1,8 +1,11 @@
 """A name leads to the store that it says, or to a message that says which names there are."""
 
+import os
+from urllib.parse import quote
+
 import pytest
 
-from placet.runtime.stores.event_log_url import KNOWN_STORES, open_event_log
+from placet.runtime.stores.event_log_url import KNOWN_STORES, file_of, open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
 from placet.schemas.record import LogGroup
@@ -29,6 +32,18 @@ def test_a_name_leads_to_its_file(tmp_path, monkeypatch, name, file, durability)
     log.open()
     log.close()
     assert (tmp_path / file).is_file()
+
+
+@pytest.mark.parametrize("name", [b"\xff.db", "caf\u00e9 ?#%41.db".encode()])
+def test_any_name_that_the_system_has_leads_there_and_back(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    for url in (str(path), f"sqlite:///{quote(bytes(path))}"):
+        log = open_event_log(url)
+        log.open()
+        log.close()
+        assert file_of(log) == path
+        assert open_event_log(log.url).url == log.url
+    assert [bytes(entry.relative_to(tmp_path)) for entry in tmp_path.iterdir()] == [name]
 
 
 def test_four_slashes_and_a_plain_path_are_absolute(tmp_path):

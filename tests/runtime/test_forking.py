@@ -180,6 +180,14 @@ def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
     assert (header.world, header.branch) == (made.world, ("world", made.seq))
 
 
+@pytest.mark.parametrize("name", ["a?b.db", "a%20b.db", "a#b.db"])
+def test_a_fork_says_where_it_is_so_that_it_can_be_opened(name, tmp_path):
+    log = a_lab()
+    made = fork(log_of(log), str(tmp_path / name))
+    assert (tmp_path / name).is_file()
+    assert len(records_in(made.store)) == len(log) + 1
+
+
 def test_two_forks_of_one_place_have_names_of_their_own(tmp_path):
     log = a_lab()
     names = {branched(log, tmp_path, name=f"{n}.db").world for n in range(3)}

@@ -331,6 +331,10 @@ def test_a_pack_is_known_by_its_first_bytes(tmp_path):
     found = pack_at(f"pack:///{path}")
     assert found is not None
     assert found.url.startswith("pack:///")
+    odd = path.rename(tmp_path / "a%41 ?.pack")
+    for name in (str(odd), PackEventLog(odd).url):
+        assert pack_at(name) is not None
+    odd.rename(path)
     for text in (str(tmp_path), str(tmp_path / "none"), "a\0b", str(Path(__file__))):
         assert pack_at(text) is None
     with pytest.raises(StoreError, match="it is there already"):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -51,6 +52,9 @@ def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and give its exit code; no error leaves as a traceback."""
     if sys.stdout is None:  # it was closed before we began: `>&-`
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        # A name that the terminal's encoding has not is escaped, as on stderr, and ends nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

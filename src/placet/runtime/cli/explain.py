@@ -12,6 +12,7 @@ from placet.runtime.cli.terminal import (
     AsJson,
     StoreArgument,
     counted,
+    is_text,
     printable,
     say,
     say_json,
@@ -61,6 +62,8 @@ def explain(
     """
     if (agent_id is None or req_id is None) == (seq is None):
         raise typer.BadParameter("give AGENT and REQ_ID, or --seq N")
+    if not all(is_text(one) for one in (agent_id, req_id) if one is not None):
+        raise typer.BadParameter("AGENT and REQ_ID are UTF-8, as everything in a log")
     from placet.runtime.history.explaining import explain as explain_request  # noqa: PLC0415  # and pydantic
     from placet.runtime.history.explaining import explain_seq  # noqa: PLC0415  # above
 

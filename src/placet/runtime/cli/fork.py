@@ -20,6 +20,7 @@ from placet.runtime.cli.terminal import (
     table,
 )
 from placet.runtime.plugins import remake
+from placet.runtime.stores.address_file import unquoted
 from placet.schemas.codec import Json, from_json
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _assignment(text: str) -> tuple[str, Json]:
 
 
 def _lines(store: str, made: "Fork") -> list[str]:
-    path = made.store.removeprefix("sqlite:///")
+    path = unquoted(made.store.removeprefix("sqlite:///"))
     lines = [
         f"{path} is world {made.world}: {store} up to seq {made.seq}, and on from there",
         *table(

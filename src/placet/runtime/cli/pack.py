@@ -11,6 +11,7 @@ from placet.runtime.cli.terminal import (
     CommandError,
     StoreArgument,
     counted,
+    is_text,
     number,
     say,
     say_json,
@@ -41,7 +42,14 @@ def pack(
 
     done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
     if as_json:
-        say_json({"file": file, "bytes": done.size_bytes, "about": done.about})
+        name = file if is_text(file) else ascii(file)[1:-1]
+        say_json(
+            {
+                "file": name,
+                "bytes": done.size_bytes,
+                "about": done.about,
+            }
+        )
         return
     about = done.about
     say(

@@ -3,11 +3,11 @@
 from itertools import chain, count
 from pathlib import Path
 from re import sub
-from urllib.parse import quote
 
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.snapshots.files import files_beside
+from placet.runtime.stores.address_file import quoted
 from placet.runtime.stores.event_log_pack import pack_at
 from placet.runtime.stores.event_log_rules import NoWorldError
 from placet.runtime.stores.event_log_url import file_of, is_lasting, open_event_log
@@ -24,7 +24,7 @@ def log_to_read(store: str) -> EventLog:
     if packed is not None:
         return packed
     # What is no URL is meant as a path, whatever its ending: the log says if it is not there.
-    log = open_event_log(store if "://" in store else f"sqlite:///{quote(store)}")
+    log = open_event_log(store if "://" in store else f"sqlite:///{quoted(store)}")
     path = file_of(log)
     if path is not None and path.is_dir():
         raise CommandError(f"cannot read {store}: it is a directory; give the path of a log in it")

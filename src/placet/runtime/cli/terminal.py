@@ -81,6 +81,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def is_text(argument: str) -> bool:
+    """Tell whether an argument was UTF-8; what was not stands in it as lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in argument)
+
+
 def counted(count: int, one: str, more: str | None = None) -> str:
     """Write a count with its noun: 1 tick, 300 ticks."""
     return f"{number(count)} {one if count == 1 else more or one + 's'}"

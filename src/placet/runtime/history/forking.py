@@ -29,6 +29,7 @@ from placet.runtime.history.what_if import WhatIf
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
+from placet.runtime.stores.address_file import quoted
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.runtime.stores.file_operations import Disk
@@ -139,7 +140,7 @@ def fork(
             _live(life, log, record, draft)
         draft.keep(log, seq)
     return Fork(
-        store=f"sqlite:///{path}",
+        store=f"sqlite:///{quoted(path)}",
         world=world,
         parent=parent,
         seq=seq,

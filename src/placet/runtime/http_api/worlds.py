@@ -14,6 +14,7 @@ from anyio import Path
 
 from placet.runtime.facade import Orchestrator
 from placet.runtime.http_api.problems import Problem
+from placet.runtime.stores.address_file import quoted
 from placet.runtime.stores.address_postgres import SCHEMES
 from placet.runtime.stores.event_log_url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits
@@ -115,7 +116,7 @@ class Worlds:
             # As a URL, with its `?synchronous=`; the name is quoted for the file and once more.
             _, _, query = store.partition("?")
             path = PurePosixPath(str(self._folder), quote(name, safe="") + _ENDING)
-            store = f"sqlite:///{quote(str(path))}" + (f"?{query}" if query else "")
+            store = f"sqlite:///{quoted(path)}" + (f"?{query}" if query else "")
         return Orchestrator(self.make(name), replace(self.first.config, world=name, store=store))
 
     @property

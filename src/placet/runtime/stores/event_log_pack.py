@@ -7,12 +7,14 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
-from urllib.parse import quote
+from typing import Final, NoReturn
 
+from placet.runtime.stores.address_file import quoted, unquoted
 from placet.schemas.errors import StoreError
 from placet.schemas.pack import PACK_MAGIC, Pack, decode_pack
 from placet.schemas.record import LogGroup, LogStart, decode_record
+
+_URL: Final = "pack:///"
 
 
 class PackEventLog:
@@ -30,7 +32,7 @@ class PackEventLog:
     def __init__(self, path: Path) -> None:
         self.durability = "pack"
         self.is_blocking = True
-        self.url = f"pack:///{quote(str(path))}"
+        self.url = f"{_URL}{quoted(path)}"
         self._path = path
 
     @cached_property
@@ -124,7 +126,7 @@ class PackEventLog:
 
 def pack_at(store: str) -> PackEventLog | None:
     """Give the packed log that a path or a `pack:///` URL names; None if it is no pack."""
-    path = Path(store.removeprefix("pack:///"))
+    path = Path(unquoted(store.removeprefix(_URL)) if store.startswith(_URL) else store)
     try:
         with path.open("rb") as file:
             is_pack = file.read(len(PACK_MAGIC)) == PACK_MAGIC

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
-from urllib.parse import quote
 
 from placet.runtime.stores import log_layout_sqlite as layout
+from placet.runtime.stores.address_file import quoted
 from placet.runtime.stores.event_log_rules import (
     require_epoch,
     require_follows,
@@ -48,7 +48,7 @@ class SqliteEventLog:
         level = synchronous.lower()
         self.durability = level
         self.is_blocking = True
-        self.url = f"sqlite:///{quote(str(path))}"
+        self.url = f"sqlite:///{quoted(path)}"
         if level not in SYNCHRONOUS_LEVELS:
             raise StoreError(
                 f"cannot use {self.url}: synchronous must be one of "

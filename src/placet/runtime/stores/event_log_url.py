@@ -6,9 +6,10 @@ taking its fence.
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from placet.actors.ports import EventLog
+from placet.runtime.stores.address_file import unquoted
 from placet.runtime.stores.address_postgres import SCHEMES, PostgresAddress, address_of, shown_url
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.errors import StoreError
@@ -104,7 +105,7 @@ def _open_sqlite(url: str, rest: str) -> "SqliteEventLog":
     synchronous = options.pop("synchronous", "full")
     if options:
         raise _unknown(url, f"the only option is synchronous, got {', '.join(sorted(options))}")
-    return _sqlite_at(url, unquote(path[1:]), synchronous)
+    return _sqlite_at(url, unquoted(path[1:]), synchronous)
 
 
 def _open_postgres(url: str) -> EventLog:
@@ -139,7 +140,7 @@ def file_of(log: EventLog) -> Path | None:
     """Say in which file a log is; None if it is in none."""
     if not log.url.startswith(_FILE_URL):
         return None
-    return Path(unquote(log.url.removeprefix(_FILE_URL).partition("?")[0]))
+    return Path(unquoted(log.url.removeprefix(_FILE_URL).partition("?")[0]))
 
 
 def is_lasting(log: EventLog) -> bool:
