@@ -97,7 +97,7 @@ class EventLogContract:
         append(log, epoch, b"d", b"e")
         assert next(log.read(1)) == (1, b"b")
         assert list(log.read(4)) == [(4, b"e")]
-        assert list(log.read(5)) == list(log.read(99)) == []
+        assert list(log.read(5)) == list(log.read(99)) == list(log.read(10**30)) == []
 
     def test_a_seq_leads_to_the_group_that_reached_it(self, log):
         epoch = log.open()
@@ -106,6 +106,7 @@ class EventLogContract:
         log.append(LogGroup(3, 5, 5, [b"a refusal takes no seq"]), epoch)
         log.append(LogGroup(4, 5, 6, [b"one"]), epoch)
         assert [log.find_seq(seq) for seq in range(8)] == [0, 1, 1, 1, 1, 1, 4, 5]
+        assert log.find_seq(10**30) == log.count()  # what a person types is bounded by nothing
 
     def test_the_records_of_a_group_are_copied(self, log):
         epoch = log.open()

@@ -250,6 +250,8 @@ def test_text_stays_text_where_text_was(tmp_path):
         ("seed=many", "seed: input should be a valid integer, got 'many'"),
         ("ticks=1.5", "ticks: input should be a valid integer, got 1.5"),
         ("tick_s=0", "tick_s: input should be greater than 0, got 0"),
+        ("tick_s=1e-10", "tick_s: must be 1e-09 s at least"),
+        ("tick_s=1e300", r"all 3 ticks 4\.6e\+09 s at most, got 1e\+300"),
         ("agents.folk.count=true", "agents.folk.count: input should be a valid integer, got True"),
         ("agents.folk.cuont=1", "agents.folk.cuont: there is no such key; did you mean 'count'"),
         ("agents.folk.policy=tonwsfolk", "agents.folk.policy: .* did you mean 'townsfolk'"),

@@ -23,6 +23,10 @@ from placet.schemas.codec import Json
 _KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
+_TICK_S_MIN: Final = 1e-9
+_LASTS_S_MAX: Final = 4.6e9
+"""A kernel takes no later time: 2**62 nanoseconds, 146 years."""
+
 _Domain = TypeVar("_Domain")
 
 
@@ -186,6 +190,7 @@ def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
 
 
 def _checked(source: str, scenario: Scenario) -> Scenario:
+    _check_time(source, scenario)
     for name, group in scenario.agents.items():
         try:
             find_policy(group.policy)
@@ -195,6 +200,18 @@ def _checked(source: str, scenario: Scenario) -> Scenario:
     for name, things in scenario.objects.items():
         _check_area(source, f"objects.{name}.area", things.area)
     return scenario
+
+
+def _check_time(source: str, scenario: Scenario) -> None:
+    """Simulated time is counted in nanoseconds, up to a bound: a run must neither stand nor end."""
+    lasts_s = max(scenario.ticks, 1) * scenario.tick_s
+    if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
+        raise ScenarioError(
+            source,
+            "tick_s",
+            f"must be {_TICK_S_MIN:g} s at least, and all {scenario.ticks} ticks {_LASTS_S_MAX:g} "
+            f"s at most, got {scenario.tick_s!r}",
+        )
 
 
 def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:

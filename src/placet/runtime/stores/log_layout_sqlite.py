@@ -20,6 +20,9 @@ LAYOUT_VERSION: Final = 2
 APPLICATION_ID: Final = int.from_bytes(b"plac", "big")
 """In the file's header, so that we never write into somebody else's database."""
 
+INTEGER_MAX: Final = 2**63 - 1
+"""The largest number that a column holds: what is asked for beyond it is beyond every log."""
+
 PAGE_BYTES: Final = 1 << 20
 PAGE_GROUPS: Final = 256
 
@@ -205,7 +208,7 @@ def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
 
     Of a record that was compacted away, and of an empty log, it is 0.
     """
-    found: int | None = connection.execute(_HOLDS_RECORD, (record,)).fetchone()[0]
+    found: int | None = connection.execute(_HOLDS_RECORD, (min(record, INTEGER_MAX),)).fetchone()[0]
     return found or 0
 
 
@@ -215,7 +218,7 @@ def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int |
     Raises:
         StoreError: The index and the table contradict each other.
     """
-    row: tuple[int] | None = connection.execute(_REACHED_SEQ, (seq,)).fetchone()
+    row: tuple[int] | None = connection.execute(_REACHED_SEQ, (min(seq, INTEGER_MAX),)).fetchone()
     if row is None:
         require_end(connection, store)
         return None
