@@ -22,6 +22,7 @@ from placet.runtime.history.forking import Branch, fork
 from placet.runtime.history.log_reader import fold
 from placet.runtime.history.redecision import redecide
 from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores import log_layout_sqlite
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import from_canonical
 from placet.schemas.errors import AgentError, StoreError, ValidationError
@@ -310,6 +311,13 @@ def test_a_fork_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(StoreError, match="chain is broken"):
         fork(broken, str(tmp_path / "child.db"))
     assert sorted(tmp_path.iterdir()) == there
+
+
+def test_a_fork_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_layout_sqlite, "_SCHEMA", ("a disk that is full",))
+    with pytest.raises(StoreError, match=r"cannot open .*unfinished"):
+        fork(log_of(a_lab()), str(tmp_path / "child.db"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def stored_as_it_is(path: Path, records: list[bytes]) -> EventLog:

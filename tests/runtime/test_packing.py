@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOSPC
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from placet.runtime.history.log_reader import config_of, fold, records_between
 from placet.runtime.history.packing import Check, check, pack
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.runtime.stores.event_log_pack import PackEventLog, pack_at
+from placet.runtime.stores.file_operations import Disk
 from placet.schemas.codec import canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.pack import PACK_MAGIC, decode_pack, encode_pack
@@ -322,6 +324,17 @@ def test_a_pack_whose_snapshot_is_none_is_an_error(tmp_path):
     for read in (checked, lambda path: fold(PackEventLog(path))):
         with pytest.raises(StoreError, match="a snapshot in the pack is none"):
             read(path)
+
+
+def test_a_pack_that_finds_no_room_leaves_nothing(tmp_path, monkeypatch):
+    def full(_: Disk, path: Path, data: bytes) -> None:
+        path.write_bytes(data[:100])
+        raise OSError(ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(Disk, "write_new", full)
+    with pytest.raises(StoreError, match=r"cannot pack into .* no space left"):
+        packed(a_life(3), tmp_path / "w.pack")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pack_is_known_by_its_first_bytes(tmp_path):

@@ -272,7 +272,11 @@ class _Draft:
         self._epoch = self._count = self._seq = 0
 
     def __enter__(self) -> "_Draft":
-        self._epoch = self._log.open()
+        try:
+            self._epoch = self._log.open()
+        except BaseException:
+            self._remove()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -282,6 +286,9 @@ class _Draft:
             disk.replace(self._draft, self._path)
             disk.sync_dir(self._path.absolute().parent)
             return
+        self._remove()
+
+    def _remove(self) -> None:
         for path in (
             *self._files.folder.glob("*"),
             *self._draft.parent.glob(f"{self._draft.name}*"),

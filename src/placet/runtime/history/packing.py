@@ -6,6 +6,7 @@ comparing.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -186,4 +187,6 @@ def _write(path: Path, data: bytes) -> None:
         disk.replace(draft, path)
         disk.sync_dir(path.absolute().parent)
     except OSError as error:
+        with suppress(OSError):  # the first error is the one that matters
+            draft.unlink(missing_ok=True)  # on a full disk it holds what room there was
         raise StoreError(f"cannot pack into {path}: {error}") from error
