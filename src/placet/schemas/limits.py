@@ -89,6 +89,8 @@ _YOUNGER: Final = frozenset({"names_gone_max"})
 class HttpLimits:
     """The bounds of the HTTP door. None decides about a batch, so none is in the log."""
 
+    head_bytes_max: int = 64 * 1024
+    head_seconds_max: int = 30
     body_bytes_max: int = 4 * 1024 * 1024
     body_seconds_max: int = 30
     page_items_max: int = 1_000

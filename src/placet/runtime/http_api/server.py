@@ -9,12 +9,14 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
 
+from placet.runtime.http_api.connection import BoundedConnection
 from placet.runtime.serve_config import ServeConfig
 from placet.schemas.errors import PlacetError
 
@@ -148,7 +150,7 @@ async def run_server(
         config = uvicorn.Config(
             app,
             lifespan="off",
-            http="httptools",
+            http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
             ws="websockets-sansio",
             ws_max_size=_MESSAGE_BYTES_MAX,
             log_config=None,

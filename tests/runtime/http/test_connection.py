@@ -1,0 +1,168 @@
+"""A connection is bounded before anybody has shown a token: in bytes, and in time."""
+
+import asyncio
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from placet.runtime.http_api.connection import BoundedConnection
+from placet.schemas.limits import HttpLimits
+from tests.actors.virtual_time import in_virtual_time
+
+BYTES_MAX, SECONDS_MAX = 1_000, 10
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Wire(asyncio.Transport):
+    """Keeps what a client is sent."""
+
+    def __init__(self):
+        super().__init__()
+        self.sent = b""
+        self.is_closed = False
+
+    def write(self, data):
+        self.sent += bytes(data)
+
+    def writelines(self, list_of_data):
+        self.sent += b"".join(list_of_data)
+
+    def close(self):
+        self.is_closed = True
+
+    def is_closing(self):
+        return self.is_closed
+
+    def pause_reading(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+
+class Application:
+    """Answers with the headers that it was asked by, once it may."""
+
+    def __init__(self):
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await self.may_answer.wait()
+        body = b",".join(name for name, _ in scope["headers"])
+        length = (b"content-length", str(len(body)).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": body})
+
+
+def connected(application=None):
+    """Give a connection and its wire."""
+    config = uvicorn.Config(application or Application(), lifespan="off", timeout_keep_alive=5)
+    config.load()
+    limits = HttpLimits(head_bytes_max=BYTES_MAX, head_seconds_max=4, body_seconds_max=6)
+    connection = BoundedConnection(
+        limits=limits, config=config, server_state=ServerState(), app_state={}
+    )
+    wire = Wire()
+    connection.connection_made(wire)
+    return connection, wire
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@in_virtual_time
+async def test_a_head_is_bounded():
+    connection, wire = connected()
+    connection.data_received(GET)
+    for _ in range(20):
+        connection.data_received(b"x-more: " + b"a" * 90 + b"\r\n")
+        if wire.is_closed:
+            break
+    assert wire.is_closed
+    assert wire.sent.startswith(b"HTTP/1.1 431 ")
+
+
+@in_virtual_time
+async def test_a_header_and_a_path_without_an_end_are_bounded():
+    for begun in (GET + b"x-more: ", b"GET /"):
+        connection, wire = connected()
+        connection.data_received(begun)
+        for _ in range(3):
+            assert not wire.is_closed
+            connection.data_received(b"a" * 400)
+        assert wire.is_closed
+
+
+@in_virtual_time
+async def test_a_trailer_is_bounded_and_is_no_header():
+    connection, wire = connected()
+    connection.data_received(CHUNKED + b"2\r\nhi\r\n0\r\nauthorization: x\r\n\r\n")
+    await settle()
+    assert wire.sent.endswith(b"host,transfer-encoding")
+    connection.data_received(CHUNKED + b"0\r\n")
+    for _ in range(3):
+        connection.data_received(b"x: " + b"a" * 400 + b"\r\n")
+    assert wire.is_closed
+    assert b" 431 " not in wire.sent  # that request has begun to be answered
+
+
+@in_virtual_time
+async def test_a_body_is_not_held_for_a_head():
+    connection, wire = connected()
+    whole = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n\r\n" + b"a" * 5_000
+    for at in range(0, len(whole), 100):
+        connection.data_received(whole[at : at + 100])
+    connection.data_received(whole + GET)
+    connection.data_received(b"\r\n")
+    await settle()
+    assert wire.sent.count(b"200 OK") == 3
+    assert not wire.is_closed
+
+
+@in_virtual_time
+async def test_who_does_not_say_what_it_asks_for_is_let_go():
+    for sent in (b"", GET, CHUNKED + b"2\r\n"):
+        connection, wire = connected()
+        if sent:
+            connection.data_received(sent)
+        await asyncio.sleep(SECONDS_MAX - 1)
+        assert not wire.is_closed
+        await asyncio.sleep(2)
+        assert wire.is_closed
+        connection.connection_lost(None)
+
+
+@in_virtual_time
+async def test_a_second_request_is_held_to_the_same_time():
+    connection, wire = connected()
+    connection.data_received(GET + b"\r\n")
+    await settle()
+    assert b"200 OK" in wire.sent
+    connection.data_received(b"GET")
+    await asyncio.sleep(SECONDS_MAX - 1)
+    assert not wire.is_closed
+    await asyncio.sleep(2)
+    assert wire.is_closed
+
+
+@pytest.mark.parametrize("begun", [GET, CHUNKED + b"2\r\n"])
+@in_virtual_time
+async def test_an_answer_may_take_its_time_whatever_came_after_its_request(begun):
+    application = Application()
+    application.may_answer.clear()
+    connection, wire = connected(application)
+    connection.data_received(GET + b"\r\n" + begun)
+    await asyncio.sleep(SECONDS_MAX * 5)
+    assert not wire.is_closed
+    application.may_answer.set()
+    await settle()
+    assert b"200 OK" in wire.sent
+    await asyncio.sleep(SECONDS_MAX + 1)
+    assert wire.is_closed
