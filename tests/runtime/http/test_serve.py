@@ -186,6 +186,8 @@ def test_tokens_are_made_for_agents_and_operators(placet):
     assert placet("token", "new", "--operator", "--agent", "a").code == 2
     assert placet("token", "new", "--agent", "operator").code == 1
     assert placet("token", "new", "--agent", "a\n").code == 1
+    nameless = placet("token", "new", "--agent", "")  # as a script with an empty variable says it
+    assert (nameless.code, nameless.out) == (1, "")
 
 
 def test_the_socket_says_its_protocol_so_that_small_answers_are_not_held_back():

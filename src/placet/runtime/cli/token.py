@@ -40,7 +40,7 @@ def new(
     if agent in RESERVED_IDS:
         raise CommandError(f"{agent!r} cannot be the name of an agent; --operator is the operator")
     made = new_token()
-    known = KnownToken(agent or OPERATOR, hash_of(made))
+    known = KnownToken(OPERATOR if agent is None else agent, hash_of(made))
     Credentials([known])  # refuses what is no name
     if as_json:
         say_json({"token": made, "submitter": known.submitter, "sha256": known.sha256})
