@@ -2,10 +2,13 @@
 
 import contextlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import httpx
 import mcp_types as types
 import pytest
@@ -15,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from placet.agents import Session
+from placet.agents.doors import mcp_stdin
 from placet.agents.doors.mcp_server import McpDoor
 from placet.domains.world import World
 from tests.agents.till import Till
@@ -51,6 +55,16 @@ async def connected(
             yield client, session, asked
 
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
 YES = types.ElicitResult(action="accept", content={"confirm": True})
 NO = types.ElicitResult(action="accept", content={"confirm": False})
 DECLINED = types.ElicitResult(action="decline")
@@ -270,6 +284,45 @@ async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
         phases = await client.call_tool("design__run_phases", {})
         assert phases.structured_content["outcome"] == "applied"
     assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
+
+
+@pytest.mark.slow
+def test_over_stdio_an_interrupt_ends_it_though_the_client_says_nothing(tmp_path):
+    with Process("mcp", "--domain", "design", "--store", "ferry.db", folder=tmp_path) as process:
+        process.tell(HELLO)
+        assert json.loads(process.out.readline())["id"] == 1
+        process.send_signal(2)
+        assert process.wait() == 130
+
+
+@pytest.mark.slow
+def test_over_stdio_what_is_said_may_come_from_a_file(tmp_path):
+    (tmp_path / "said").write_bytes(b"\xff\n" + json.dumps(HELLO).encode())
+    with (tmp_path / "said").open("rb") as said:
+        command = [*PLACET, "mcp", "--domain", "design"]
+        done = subprocess.run(command, stdin=said, capture_output=True, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout.splitlines()[-1])["id"] == 1
+
+
+async def test_lines_of_stdin_come_in_any_pieces(monkeypatch):
+    reading, writing = os.pipe()
+    monkeypatch.setattr(mcp_stdin, "_STDIN", reading)
+    heard = []
+    with mcp_stdin.lines_of_stdin() as lines:
+        assert os.read(reading, 1) == b""  # others find nothing there
+
+        async def listen():
+            heard.extend([line async for line in lines])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            for piece in (b"on", b"e\ntw", b"o\n\nthr\xc3", b"\xa9e"):
+                os.write(writing, piece)
+                await anyio.wait_all_tasks_blocked()
+            os.close(writing)
+    assert heard == ["one", "two", "", "thr\u00e9e"]
+    assert os.read(reading, 1) == b""  # it is given back, at its end
+    os.close(reading)
 
 
 @pytest.mark.slow

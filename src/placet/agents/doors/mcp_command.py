@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import anyio
 import typer
 
+from placet.agents.doors.mcp_stdin import lines_of_stdin
 from placet.agents.doors.opened import ModeOption, check_words, domains_for
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
@@ -107,9 +108,15 @@ async def _over_stdio(asked: _Asked) -> None:
 
     from placet.agents.doors.mcp_server import McpDoor  # noqa: PLC0415  # the extra
 
-    async with _opened(asked) as session, stdio_server() as (reading, writing):
-        server = McpDoor(session, asked.person).server()
-        await server.run(reading, writing, server.create_initialization_options())
+    # Windows waits for no pipe; there the SDK's own reader is used, which ends when a line comes.
+    claimed = nullcontext() if sys.platform == "win32" else lines_of_stdin()
+    async with _opened(asked) as session:
+        with claimed as lines:
+            # Of what it is given as stdin it asks lines, and nothing else.
+            stdio = stdio_server(lines)  # type: ignore[arg-type]
+            async with stdio as (reading, writing):
+                server = McpDoor(session, asked.person).server()
+                await server.run(reading, writing, server.create_initialization_options())
 
 
 async def _over_http(asked: _Asked, serve: ServeConfig) -> None:

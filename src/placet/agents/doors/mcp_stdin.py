@@ -1,0 +1,49 @@
+"""What an MCP client says over stdin, line by line, which may be waited for and left.
+
+The SDK's own reader waits in a thread that nothing can wake, so that Ctrl-C would end nothing until
+the client said another line. As there, nobody else reads stdin meanwhile: to others it is at its
+end.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+
+_STDIN: Final = 0
+_READ_BYTES: Final = 64 * 1024
+
+
+@contextmanager
+def lines_of_stdin() -> Iterator[AsyncGenerator[str, None]]:
+    """Give the lines that come, until the client closes its end; not on Windows."""
+    claimed, nothing = os.dup(_STDIN), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    try:
+        yield _lines(claimed)
+    finally:
+        os.dup2(claimed, _STDIN)
+        os.close(claimed)
+
+
+async def _lines(descriptor: int) -> AsyncGenerator[str, None]:
+    parts: list[bytes] = []
+    while chunk := await _read(descriptor):
+        *ended, begun = chunk.split(b"\n")
+        for line in ended:
+            yield b"".join([*parts, line]).decode("utf-8", "replace")
+            parts = []
+        parts.append(begun)
+    if any(parts):
+        yield b"".join(parts).decode("utf-8", "replace")
+
+
+async def _read(descriptor: int) -> bytes:
+    try:
+        await anyio.wait_readable(descriptor)
+    except PermissionError:  # it is a file, which nobody waits for
+        await anyio.lowlevel.checkpoint()
+    return os.read(descriptor, _READ_BYTES)
