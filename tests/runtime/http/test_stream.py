@@ -126,7 +126,30 @@ async def test_observing_ends_where_the_agent_does():
     ):
         await socket.message()
         await served.world.remove_agent("alice")
-        assert (await socket.answer())["type"] == "websocket.close"
+        closed = await socket.answer()
+    assert (closed["type"], closed["reason"]) == ("websocket.close", "the agent is gone")
+
+
+async def test_observing_ends_where_the_world_does():
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.close()
+        closed = await socket.answer()
+    assert (closed["type"], closed["reason"]) == ("websocket.close", "the world is closed")
+
+
+@pytest.mark.parametrize("place", ["since", "from_record"])
+async def test_who_was_in_another_log_is_not_left_waiting(place):
+    async with serving() as served:
+        end = served.world.seq if place == "since" else served.world.records
+        async with Socket(served.app, f"{STREAM}?{place}={end + 1}", "operator") as socket:
+            assert (await socket.message())["type"] == "snapshot"
+        async with Socket(served.app, f"{STREAM}?{place}={end}", "operator") as socket:
+            await served.submit(add("r"))
+            assert (await socket.message())["type"] == "batch"
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,8 @@ class _Stream:
         async with aclosing(observations):
             async for observation in observations:
                 await self._within(self._socket.send_text(observation.encoded.decode()))
+        await self._world.is_registered(self._sight.agent_id)  # raises where the world has ended
+        raise AgentError(f"there is no agent {self._sight.agent_id!r} any more")
 
     async def follow(self, since: int | None, from_record: int | None) -> None:
         """Send what happens, each event of it; to a client that is lost, a snapshot instead."""
@@ -143,11 +145,16 @@ class _Stream:
             record = await self._send_snapshot()
 
     async def _is_lost(self, since: int | None, from_record: int | None) -> bool:
-        """Tell whether a client cannot go on where it says it was: nowhere, too far, or gone."""
+        """Tell whether a client cannot go on where it says it was: nowhere, too far, or gone.
+
+        A place that the log has not reached is of another log, such as that of a world in memory
+        before the server was started again: its client would be told nothing, perhaps for ever.
+        """
         start = await self._world.log_start()
+        seq, records = await self._world.read(lambda kernel: (kernel.seq, kernel.record_count))
         if from_record is not None:
-            return from_record < start.record
-        return since is None or since < start.seq or self._is_behind(since)
+            return not start.record <= from_record <= records
+        return since is None or not start.seq <= since <= seq or self._is_behind(since)
 
     async def _send_page(self, page: Sequence[Event]) -> None:
         for one in await self._world.read(lambda kernel: self._sight.events(kernel, page)):
