@@ -157,6 +157,19 @@ async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
         assert (await again.say("/till.put amount=1")).outcome == "applied"
 
 
+async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session() -> None:
+    asked: list[Context] = []
+    async with opened() as world:
+        session = await Session.open(world=world, adapter=asked.append)
+        await world.remove_agent(session.agent_id)
+        await world.register_agent(session.agent_id)
+        assert not await session.has_agent()
+        for message in ("/till.put amount=1", "empty it"):
+            with pytest.raises(SessionError, match="was removed; open the session again"):
+                await session.say(message)
+        assert asked == []
+
+
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
     human = Human()
     async with opened() as world:

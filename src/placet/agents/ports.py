@@ -39,6 +39,10 @@ class Handle(Protocol):
     def agent_id(self) -> str:
         """Whose it is."""
 
+    @property
+    def incarnation(self) -> int:
+        """How often its name was registered by then."""
+
     def intent(self, kind: str, /, **payload: Json) -> Intent:
         """Make an intent of a payload."""
 
@@ -89,8 +93,8 @@ class World(Protocol):
     ) -> dict[str, dict[str, Json]]:
         """Copy entities of a collection that are there."""
 
-    async def is_registered(self, agent_id: str) -> bool:
-        """Tell whether there is an agent of this name."""
+    async def is_registered(self, agent_id: str, incarnation: int | None = None) -> bool:
+        """Tell whether there is an agent of this name, or this very one of its name."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Name the kinds that an agent may use; None is all."""

@@ -198,6 +198,10 @@ class Session(Resolving):
         """In whose name the adapter proposes."""
         return self._agent.agent_id
 
+    async def has_agent(self) -> bool:
+        """Tell whether the agent that it was opened for is there; the next of its name is not."""
+        return await self.world.is_registered(self.agent_id, self._agent.incarnation)
+
     # the conversation
 
     async def say(
@@ -310,7 +314,7 @@ class Session(Resolving):
     async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
         """Begin a turn; whatever happens in it, it ends."""
         self._require_open()
-        if not await self.world.is_registered(self.agent_id):
+        if not await self.has_agent():
             why = f"agent {self.agent_id!r} was removed; open the session again"
             raise SessionError(why, code=RefusalCode.AGENT_UNKNOWN, route=way)
         self._is_stopped = False

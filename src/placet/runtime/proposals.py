@@ -80,13 +80,22 @@ class AnswersProposers:
 
         return await self._open.actor.command(kinds)
 
-    async def is_registered(self, agent_id: str) -> bool:
+    async def is_registered(self, agent_id: str, incarnation: int | None = None) -> bool:
         """Tell whether there is an agent of this name.
+
+        Args:
+            agent_id: Its name.
+            incarnation: Of its handle: the next of its name is then another.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._open.actor.command(lambda kernel: agent_id in kernel.ledger.agents)
+
+        def look(kernel: Kernel) -> bool:
+            agent = kernel.ledger.agents.get(agent_id)
+            return agent is not None and incarnation in {None, agent.incarnation}
+
+        return await self._open.actor.command(look)
 
     async def entities(
         self, collection: str, names: Sequence[str] | None = None

@@ -152,6 +152,23 @@ async def test_the_owner_of_the_proposer_does_not_decide():
         assert (await talk.decide(hold, {"decision": "approve"}, "operator")).status_code == 200
 
 
+async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing():
+    async with talking() as talk:
+        await talk.say("/till.put amount=1")
+        await talk.served.world.remove_agent("alice")
+        assert (await talk.served.get(MAIN, token="alice")).status_code == 403
+        await talk.served.register("alice", owner="carol")
+        for token in ("alice", "carol"):
+            assert (await talk.served.get(MAIN, token=token)).status_code == 403
+            assert (await talk.say("/till.put amount=1", token)).status_code == 403
+        assert (await talk.served.get(MAIN, token="bob")).status_code == 200
+        assert (await talk.say("/till.put amount=1")).json()["stop"] == "agent_unknown"
+        assert await talk.total() == 1
+        await talk.served.ask("DELETE", MAIN)
+        await talk.served.post("sessions", {"agent": "alice"})
+        assert (await talk.served.get(MAIN, token="carol")).status_code == 200
+
+
 async def test_a_hold_is_denied_or_replaced():
     async with talking() as talk:
         denied = await talk.decide(await talk.held(), {"decision": "deny"})

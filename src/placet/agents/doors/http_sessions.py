@@ -252,7 +252,11 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
     sessions: dict[Key, _Opened] = request.app.state.sessions
     opened = sessions.get((world, session))
     is_known = opened is not None and (
-        who.submitter in opened.people or await _speaks_for(asked, who, opened.session.agent_id)
+        who.submitter in opened.people
+        or (
+            await _speaks_for(asked, who, opened.session.agent_id)
+            and await opened.session.has_agent()
+        )
     )
     if not who.is_operator and not is_known:
         raise Problem(
