@@ -18,6 +18,7 @@ from placet.agents.modes import Ruling
 from placet.domains.session import Sessions
 from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
+from placet.runtime.http_api.verdict_status import status_table
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import RefusalCode
 from tests.actors.virtual_time import in_virtual_time
@@ -203,6 +204,13 @@ def test_every_code_of_the_session_is_documented() -> None:
 def test_every_code_is_documented() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8")))
     assert {code.value for code in TABLE} - named == set()
+
+
+@pytest.mark.parametrize(("code", "status"), [row[1:] for row in status_table()[2:]])
+def test_a_turn_has_the_status_of_the_verdict_that_ended_it(code: str, status: int) -> None:
+    # A planner chooses a kind as one looks for a page, and a tool is another's to bring.
+    ours = {RefusalCode.KIND_UNKNOWN.value: 404, RefusalCode.TOOL_UNREGISTERED.value: 424}
+    assert facts_of(code).http == ours.get(code, status)
 
 
 @pytest.mark.parametrize(

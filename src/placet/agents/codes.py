@@ -111,7 +111,7 @@ TABLE: Final[dict[Code, CodeFacts]] = {
     ),
     Code.PAYLOAD_MISSING: CodeFacts("registry", True, 422, "A required value was missing."),
     Code.PAYLOAD_INVALID: CodeFacts("registry", True, 422, "A value was not of the right form."),
-    Code.PAYLOAD_TOO_LARGE: CodeFacts("registry", True, 422, "A value was too large."),
+    Code.PAYLOAD_TOO_LARGE: CodeFacts("registry", True, 413, "A value was too large."),
     Code.CONFIRMATION_REQUIRED: CodeFacts("gate", False, 202, "This waits for your confirmation."),
     Code.APPROVAL_REQUIRED: CodeFacts("gate", False, 202, "This waits for somebody's approval."),
     Code.DENIED: CodeFacts("gate", False, 403, "This was not approved."),
@@ -163,6 +163,16 @@ _HTTP_OF_STAGE: Final = {
     GateStage.BACKPRESSURE: 503,
     GateStage.DOMAIN: 422,
 }
+_HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
+    RefusalCode.ATTEMPTS_EXCEEDED: 429,
+    RefusalCode.UNAUTHORIZED: 403,
+    RefusalCode.BATCH_TOO_LARGE: 413,
+    RefusalCode.AGENT_UNKNOWN: 404,
+    RefusalCode.BATCH_EXCEEDS_BURST: 422,
+    RefusalCode.CONFLICT: 409,
+    RefusalCode.RULE_ERROR: 500,
+}
+"""Those that are not their stage's; the same as of a verdict, whose table is the HTTP door's."""
 
 
 def facts_of(code: str) -> CodeFacts:
@@ -179,4 +189,5 @@ def facts_of(code: str) -> CodeFacts:
         return TABLE[Code.INTERNAL]
     stage = STAGE_OF[known]
     is_repairable = known in _REPAIRABLE_AT_GATE or stage is GateStage.STRUCTURE
-    return CodeFacts("gate", is_repairable, _HTTP_OF_STAGE[stage], "The gate refused it.")
+    http = _HTTP_OF_CODE.get(known, _HTTP_OF_STAGE[stage])
+    return CodeFacts("gate", is_repairable, http, "The gate refused it.")

@@ -273,6 +273,10 @@ async def test_answers_are_what_the_document_says():
         check("Turn", (await talk.decide(hold, {"decision": "deny"})).json())
         paths = document["paths"]
         prefix = "/api/v1/worlds/{world}/sessions"
+        denied = await talk.decide(hold, {"decision": "deny"})  # it is denied already
+        declared = paths[f"{prefix}/{{session}}/holds/{{hold}}"]["post"]["responses"]["403"]
+        assert (denied.status_code, "application/json" in declared["content"]) == (403, True)
+        check("Turn", denied.json())
         for path, name in (
             (prefix, "SessionOpening"),
             (f"{prefix}/{{session}}/messages", "SessionMessage"),

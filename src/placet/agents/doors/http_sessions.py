@@ -76,7 +76,7 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
     """Declare a turn: its status is that of the code which ended it."""
     declared = answers(200, "Turn", *_TURN_STATUSES)
     turn = declared[200]["content"]
-    for status in (202, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503, 504):
+    for status in (202, 403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503, 504):
         problem = declared.get(status, {}).get("content", {})
         declared[status] = {"description": "a turn, or a problem", "content": {**problem, **turn}}
     declared[202]["content"] = turn
