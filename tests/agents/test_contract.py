@@ -99,6 +99,8 @@ def test_a_kind_that_is_not_granted_does_not_exist() -> None:
     _, [issue] = parse(plan(), domain=speaker)
     assert issue.code == "kind_unknown"
     assert issue.message.endswith("Choose from: Speak")
+    _, [issue] = parse(plan(), domain=Catalogue(World(), permitted=()))
+    assert issue.message.endswith("Choose from: nothing; no kind is permitted")
 
 
 def test_what_needs_a_tool_that_nobody_has_is_said_before_the_gate() -> None:

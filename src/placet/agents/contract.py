@@ -246,7 +246,8 @@ def _check_action(
 ) -> list[Issue]:
     kind = catalogue.kinds.get(action.kind)
     if kind is None:
-        message = f"{shown(action.kind)} does not exist. Choose from: {catalogue.choices()}"
+        choices = catalogue.choices() or "nothing; no kind is permitted"
+        message = f"{shown(action.kind)} does not exist. Choose from: {choices}"
         near = catalogue.nearest(action.kind)
         return [Issue(code=Code.KIND_UNKNOWN, message=message, at=f"{at}/kind", suggestions=near)]
     tool = catalogue.missing_tool(kind)

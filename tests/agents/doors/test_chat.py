@@ -133,9 +133,9 @@ def test_who_proposed_does_not_approve(placet):
 
 def test_an_approval_of_nothing_fails(placet):
     outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
-    none, nothing = (turn["message"] for turn in turns(outcome))
-    assert none.startswith("there is no hold '(none)'")
-    assert nothing.startswith("there is no hold 'nothing'")
+    none, nothing = turns(outcome)
+    assert none == {"error": "nothing waits for a person"}
+    assert nothing["message"].startswith("there is no hold 'nothing'")
     assert outcome.code == 1
 
 
@@ -205,6 +205,15 @@ def test_its_own_words_are_answered_one_value_a_line(placet):
 def test_kinds_of_the_session_are_not_offered(placet):
     (told,) = turns(placet.told("/kinds", to=DESIGN))
     assert not [kind for kind in told["kinds"] if kind.startswith("session.")]
+
+
+def test_what_was_held_is_told_from_what_waits(placet):
+    lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/holds")
+    shown = placet.told(*lines, to=("chat", "--domain", "design", "--mode", "interactive")).out
+    was, waits = [line for line in shown.partition("> /holds")[2].splitlines() if "agent" in line]
+    assert "(approved by " in was
+    assert was.endswith("; agent proposed:")
+    assert waits.endswith("(open) needs a person's word; agent proposes:")
 
 
 def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):

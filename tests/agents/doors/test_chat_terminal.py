@@ -113,7 +113,7 @@ def test_a_hold_is_refused_on_a_no_and_left_on_a_later(chat):
     chat.say("l", HELD)
     chat.say("/holds")
     shown = chat.until(PROMPT)
-    assert "(denied)" in shown
+    assert "(denied by ann)" in shown
     assert "(open)" in shown
 
 

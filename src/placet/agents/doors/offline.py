@@ -40,7 +40,7 @@ class Offline:
                 return _read_of_design(context)
         text = (
             "no domain here reads free sentences, and no model is asked; name a kind with its "
-            "values (`/help` lists them), or talk through --agent MODEL"
+            "values (`/kind key=value`), or let a model propose"
         )
         return _stop(context, Stop(code="unsupported_goal", message=text))
 

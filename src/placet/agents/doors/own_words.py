@@ -70,9 +70,9 @@ class OwnWords:
         return decision, hold_id.strip() or self._newest()
 
     def _newest(self) -> str:
-        """Name the hold that was made last and is open; else what nothing is called."""
+        """Name the hold that was made last and is open; else nothing."""
         holds = self._portal.call(self._session.holds)
-        return next((hold.id for hold in reversed(holds) if hold.state == "open"), "(none)")
+        return next((hold.id for hold in reversed(holds) if hold.state == "open"), "")
 
     def _help(self, _rest: str) -> bool:
         commands = [one.pattern for one in self._catalogue().commands]

@@ -103,12 +103,17 @@ class Page:
         """Show what waits for a person."""
         who = f"the approval of {hold.role!r}" if hold.role else "a person's word"
         self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
-        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
+        self._commands(hold)
 
     def holds(self, holds: Sequence[Hold]) -> None:
         """Show the holds of the conversation."""
         for hold in holds:
-            self.held(hold)
+            if hold.state == "open":
+                self.held(hold)
+            else:
+                by = f" by {hold.by}" if hold.by else ""
+                self._line(f"  {hold.id} ({hold.state}{by}); {hold.proposer} proposed:", "dim")
+                self._commands(hold)
         if not holds:
             self._line("  nothing waits, and nothing did")
 
@@ -124,6 +129,9 @@ class Page:
             self._tree(value)
         else:
             self._list(f"  {_short(one)}" for one in value)
+
+    def _commands(self, hold: Hold) -> None:
+        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
 
     def _tree(self, value: Mapping[str, Json]) -> None:
         """Show a line for each name; what is empty everywhere is left out."""

@@ -100,6 +100,10 @@ class Talk:
         resolution = self._words.resolution(text)
         if resolution is not None:
             decision, hold_id = resolution
+            if not hold_id:
+                self._screen.value("error", "nothing waits for a person")
+                self.has_failed = True
+                return
             self._say(self._resolving(hold_id, decision), is_denial=decision == "deny")
         elif self._words.knows(text):
             self.has_failed |= not self._words.answer(text)

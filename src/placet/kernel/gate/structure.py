@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
-from math import isfinite
 from operator import itemgetter
 from struct import Struct
 from types import MappingProxyType
@@ -53,6 +52,7 @@ A fingerprint is the hash of the set of parts; layout version 1 is their sorted 
 
 _UINT64: Final = Struct(">Q").unpack
 
+_NANOSECONDS: Final = 2**63
 _OPTIONS: Final = frozenset({"intents", "sim_time", "dry_run", "valid_for_s"})
 _NO_OPTIONS: Final[Mapping[str, Json]] = MappingProxyType({})
 
@@ -243,14 +243,14 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
             message = f"dry_run must be true or false, got {shown(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
         elif name in {"sim_time", "valid_for_s"} and value is not None and not _is_time(value):
-            message = f"{name} must be a finite number of seconds >= 0, got {shown(value)}"
+            message = f"{name} must be 0 to {_NANOSECONDS // SECOND_NS} seconds, got {shown(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
     return refusals
 
 
 def _is_time(value: Json) -> bool:
-    """A number of seconds that fits 63 bits of nanoseconds."""
-    return type(value) in {int, float} and 0 <= value < 2**63 / SECOND_NS and isfinite(value)
+    """Tell whether it is a number of seconds that fits 63 bits of nanoseconds."""
+    return type(value) in {int, float} and 0 <= value < _NANOSECONDS / SECOND_NS
 
 
 def _read_options(batch: CheckedBatch, options: Mapping[str, Json]) -> None:
