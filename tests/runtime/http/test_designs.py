@@ -422,7 +422,8 @@ async def test_designs_are_made_by_the_operator_and_apart():
         taken = await served.post(DESIGNS, {"design_id": "a"})
         assert (taken.status_code, taken.json()["detail"]) == (409, "there is a design 'a' already")
         assert (await served.post(DESIGNS, {"design_id": "c"})).status_code == 503
-        for bad in ({}, {"design_id": ""}, {"design_id": "a/b"}, {"design_id": "a", "role": "x"}):
+        named = [{"design_id": name} for name in ("", "a/b", ".", "..")]
+        for bad in ({}, *named, {"design_id": "a", "role": "x"}):
             assert (await served.post(DESIGNS, bad)).status_code == 422
         for path in ("", "/phases", "/events", "/audit"):
             absent = await served.get(f"{DESIGNS}/no{path}")
@@ -470,6 +471,21 @@ async def test_designs_are_there_again_after_a_restart(tmp_path):
         assert listed[0] == {"design_id": "a%20b", "design_version": 1}
         answer = await served.post(f"{url}/actions", plan(LOA))
         assert answer.json()["success"]
+
+
+async def test_a_name_that_no_file_can_have_is_refused_and_one_that_just_can_is_kept(tmp_path):
+    names = ["a" * 128, "\u00fc" * 33]
+    async with designing(store=f"sqlite:///{tmp_path}/ships.db") as served:
+        for name in names:
+            assert (await served.post(DESIGNS, {"design_id": name})).status_code == 201
+        refused = await served.post(DESIGNS, {"design_id": "\u00fc" * 34})
+        assert (refused.status_code, refused.json()["code"]) == (422, "request_invalid")
+        assert str(tmp_path) not in refused.text
+    async with designing(store=f"sqlite:///{tmp_path}/ships.db") as served:
+        listed = (await served.get(DESIGNS)).json()["designs"]
+        assert [one["design_id"] for one in listed] == [names[0], "world", names[1]]
+    async with designing() as served:
+        assert (await served.post(DESIGNS, {"design_id": "\u00fc" * 34})).status_code == 201
 
 
 async def test_other_domains_have_no_designs():

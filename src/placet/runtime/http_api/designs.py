@@ -95,8 +95,11 @@ async def create(request: Request) -> Response:
     door.operator(request)
     given = await door.document(request, fields=frozenset({"design_id"}))
     name = identity(given.get("design_id"), "design_id")
-    if "/" in name:
-        raise Problem("request_invalid", "a design_id is a part of a path: it has no '/'")
+    if "/" in name or name in {".", ".."}:
+        raise Problem(
+            "request_invalid",
+            "a design_id is a part of a path: it has no '/', and is no '.' or '..'",
+        )
     return _json(await (await door.worlds.create(name)).read(_shown), 201)
 
 

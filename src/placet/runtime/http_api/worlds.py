@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from placet.kernel.domain import Domain
 
 _ENDING: Final = ".db"
+_FILE_CHARS_MAX: Final = 200
+"""Of a name as it is quoted for its file: what a file's name may have, less what is put behind."""
 
 
 class Worlds:
@@ -75,7 +77,7 @@ class Worlds:
         """Make a world beside the first.
 
         Raises:
-            Problem: There is one of that name, or there are too many.
+            Problem: There is one of that name, there are too many, or no file can have the name.
         """
         async with self._making:
             if name in self._open:
@@ -88,6 +90,7 @@ class Worlds:
                 where = "beside one that is in a file or in memory, not on a server"
                 raise Problem("unavailable", f"worlds are made {where}")
             if self._folder is not None:
+                _check_file(name, self.what)
                 await self._folder.mkdir(parents=True, exist_ok=True)
             return await self._enter(self._beside(name))
 
@@ -115,7 +118,7 @@ class Worlds:
         if self._folder is not None:
             # As a URL, with its `?synchronous=`; the name is quoted for the file and once more.
             _, _, query = store.partition("?")
-            path = PurePosixPath(str(self._folder), quote(name, safe="") + _ENDING)
+            path = PurePosixPath(str(self._folder), _stem(name) + _ENDING)
             store = f"sqlite:///{quoted(path)}" + (f"?{query}" if query else "")
         return Orchestrator(self.make(name), replace(self.first.config, world=name, store=store))
 
@@ -123,3 +126,17 @@ class Worlds:
     def _folder(self) -> Path | None:
         path = file_of(open_event_log(self.first.config.store))
         return None if path is None else Path(path.with_suffix(""))
+
+
+def _stem(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _check_file(name: str, what: str) -> None:
+    count = len(_stem(name))
+    if count > _FILE_CHARS_MAX:
+        raise Problem(
+            "request_invalid",
+            f"the name of a {what} has at most {_FILE_CHARS_MAX} characters where it is kept in a "
+            f"file, got {count}; letters beyond a to z count six and more",
+        )
