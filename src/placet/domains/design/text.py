@@ -181,7 +181,9 @@ class _Reader:
         tokens = tokens_of(text)
         for token in tokens:
             if token.word in _NEGATIONS or token.word.endswith("n't"):
-                raise UnclearError(f"{token.text!r} denies something; say what should be done")
+                raise UnclearError(
+                    f"{token.text!r} denies something, or takes it back; say what should be done"
+                )
         clauses = _clauses(tokens)
         if not clauses:
             raise UnclearError("nothing was said")
