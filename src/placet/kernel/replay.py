@@ -43,7 +43,7 @@ from placet.schemas.record import (
     record_hash,
     record_type,
 )
-from placet.schemas.record_intents import intents_of
+from placet.schemas.record_intents import checked_intents
 
 MISFITS: Final = (
     AssertionError,
@@ -262,7 +262,7 @@ def seqs_of(record: Record) -> int:
 def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     """Rebuild the checked batch that a record was made of."""
     batch = CheckedBatch()
-    batch.intents = intents_of(record.encoded, record.contexts)
+    batch.intents = checked_intents(record.encoded, record.contexts)
     batch.encoded = record.encoded
     batch.fingerprint = record.fingerprint
     batch.submitter = record.submitter

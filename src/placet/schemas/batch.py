@@ -11,7 +11,7 @@ from placet.schemas.codec import Json, from_canonical
 from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record_intents import intents_of
+from placet.schemas.record_intents import checked_intents
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
@@ -134,7 +134,7 @@ class CheckedBatch:
         A rule is handed a plain dict. What it makes of that is its own, but who proposed what is
         not: refusals and books go by it.
         """
-        self.intents = intents_of(self.encoded, self.contexts)
+        self.intents = checked_intents(self.encoded, self.contexts)
 
     def show_until(self) -> None:
         """Write into the intents until when they are valid, in the seconds that a record can tell.

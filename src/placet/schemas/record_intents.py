@@ -30,7 +30,7 @@ def batch_in(encoded: bytes) -> list[Proposed]:
         raise ValueError("it is nested too deeply to be read") from error
 
 
-def intents_of(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
+def checked_intents(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
     """Rebuild the intents of a batch as a gate has them, but for until when they are valid.
 
     Raises:
