@@ -181,6 +181,18 @@ def test_a_run_that_is_killed_is_gone_on_with_by_its_store(mortals, moments, res
     assert report["digest"] == whole_digest(f"{mortals}/whole.db")[0].hex()
 
 
+def test_what_a_log_names_is_imported_to_go_on_with_it_and_not_to_look_at_it(mortals):
+    run_process("run", "mortal.toml", "--store", "m.db", folder=mortals)
+    (mortals / "mortals.py").write_text("raise SystemExit('imported')")
+    begun = run_process("run", "town", "--store", "m.db", folder=mortals)
+    assert (begun.code, "holds a world already" in begun.err) == (1, True)
+    assert run_process("verify", "m.db", folder=mortals).code == 0
+    (mortals / "mortals.py").unlink()
+    resumed = run_process("run", "--resume", "m.db", folder=mortals)
+    assert resumed.code == 1
+    assert "m.db: agents.walker.policy: policy 'mortals:Walker' cannot be imported" in resumed.err
+
+
 def stopped_town(placet) -> None:
     """Leave a run that somebody stopped after its second tick."""
     asked = iter([False] * 3)

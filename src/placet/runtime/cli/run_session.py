@@ -16,7 +16,7 @@ from placet.runtime.facade import Orchestrator
 from placet.runtime.history.log_reader import Verification
 from placet.runtime.history.log_reader import verify as verify_log
 from placet.runtime.scenarios import Scenario, load
-from placet.runtime.scenarios.loading import split_override
+from placet.runtime.scenarios.loading import require_policies, split_override
 from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.scenarios.scenario import ScenarioError
@@ -53,10 +53,11 @@ def begun(
 
 
 def resumed(store: str) -> tuple[Scenario, str]:
-    """Find the run that a store holds.
+    """Find the run that a store holds, and the policies that it names.
 
     Raises:
         CommandError: It holds none.
+        ScenarioError: It is of another release, or a policy of it is not here.
     """
     log = log_to_read(store)
     found = begun_run(log)
@@ -66,6 +67,7 @@ def resumed(store: str) -> tuple[Scenario, str]:
             "What `placet gate` wrote goes on with `placet gate --store`, what a program wrote "
             "with that program"
         )
+    require_policies(store, found.scenario)
     return found.scenario, store if file_of(log) is None else log.url
 
 

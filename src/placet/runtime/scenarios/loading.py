@@ -58,6 +58,7 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
         loaded = _scenario().validate_python(raw)
     except ValidationError as error:
         raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
+    require_policies(source, loaded)
     return _checked(source, loaded)
 
 
@@ -70,10 +71,10 @@ def as_text(scenario: Scenario) -> str:
 
 
 def from_text(source: str, text: str) -> Scenario:
-    """Read what `as_text` wrote.
+    """Read what `as_text` wrote, and import nothing of what it names.
 
     Raises:
-        ScenarioError: It is no scenario of this release, or a policy of it is not here.
+        ScenarioError: It is no scenario of this release.
     """
     try:
         scenario = _scenario().validate_json(text)
@@ -189,13 +190,22 @@ def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
     return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
 
 
-def _checked(source: str, scenario: Scenario) -> Scenario:
-    _check_time(source, scenario)
+def require_policies(source: str, scenario: Scenario) -> None:
+    """See that the policies of a scenario are here. One's own are imported.
+
+    Raises:
+        ScenarioError: One is not.
+    """
     for name, group in scenario.agents.items():
         try:
             find_policy(group.policy)
         except LookupError as error:
             raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
+
+
+def _checked(source: str, scenario: Scenario) -> Scenario:
+    _check_time(source, scenario)
+    for name, group in scenario.agents.items():
         _check_area(source, f"agents.{name}.area", group.area)
     for name, things in scenario.objects.items():
         _check_area(source, f"objects.{name}.area", things.area)

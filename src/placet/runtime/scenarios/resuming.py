@@ -31,9 +31,11 @@ class BegunRun:
 def begun_run(log: EventLog) -> BegunRun | None:
     """Find the run that a log is of; None if no run wrote it. O(state + the log's tail).
 
+    Nothing that its scenario names is imported: who only looks runs no code of a log's choice.
+
     Raises:
         StoreError: The log cannot be read.
-        ScenarioError: Its scenario is none of this release, or a policy of it is not here.
+        ScenarioError: Its scenario is none of this release.
     """
     past = recover(log).past
     text = None if past.header is None else past.header.origin.get(ORIGIN)
