@@ -264,6 +264,21 @@ class Orchestrator(
         """How many records the log has durably; the next one will have this ordinal."""
         return self._open.committer.durable_records
 
+    @property
+    def store_scheme(self) -> str:
+        """What keeps the log, such as `sqlite`; where it does is not told."""
+        return self._open.log.url.partition(":")[0]
+
+    @property
+    def durability(self) -> str:
+        """How far what is answered is kept: `memory off normal local full`."""
+        return self._open.log.durability
+
+    @property
+    def is_paused(self) -> bool:
+        """No batches are decided until `resume`."""
+        return self._open.actor.is_paused
+
     async def state(self, path: str = "") -> Json:
         """Copy the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 

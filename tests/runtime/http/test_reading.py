@@ -198,6 +198,30 @@ async def test_a_world_tells_its_seq_and_time():
         assert (await served.get("/api/v1/worlds")).json()["worlds"] == [after]
 
 
+async def test_a_world_says_its_domains_its_store_and_whether_it_is_paused():
+    async with serving(World()) as served:
+        told = (await served.get("/api/v1/worlds", token="alice")).json()
+        assert told["submitter"] == "alice"
+        [world] = told["worlds"]
+        assert (world["domains"], world["store"], world["durability"], world["paused"]) == (
+            ["world"],
+            "memory",
+            "memory",
+            False,
+        )
+        await served.world.pause()
+        assert (await served.get("/api/v1/worlds/world")).json()["paused"]
+        await served.world.resume()
+        assert not (await served.get("/api/v1/worlds/world")).json()["paused"]
+
+
+async def test_a_store_is_named_and_where_it_is_is_not(tmp_path):
+    async with serving(store=f"sqlite:///{tmp_path}/town.db") as served:
+        told = (await served.get("/api/v1/worlds/world", token="alice")).text
+    assert '"store":"sqlite"' in told
+    assert str(tmp_path) not in told
+
+
 @pytest.mark.parametrize("dt", [-1, "1", None, True, 1e300])
 async def test_an_unsound_step_is_a_problem(dt):
     async with serving(clock="stepped") as served:

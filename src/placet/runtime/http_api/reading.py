@@ -34,15 +34,16 @@ async def kinds(request: Request) -> Response:
 
 @router.get("/worlds", summary="List worlds", responses=answers(200, "Worlds", 401))
 async def worlds(request: Request) -> Response:
-    """List the worlds of this server."""
+    """List the worlds of this server, and say for whom the token speaks."""
     door = door_of(request)
-    door.principal(request)
-    return _json({"worlds": [_described(name, world) for name, world in door.worlds.all()]})
+    who = door.principal(request)
+    described = [_described(name, world) for name, world in door.worlds.all()]
+    return _json({"worlds": described, "submitter": who.submitter})
 
 
 @router.get("/worlds/{world}", summary="Look at a world", responses=answers(200, "World", 401, 404))
 async def world(world: str, request: Request) -> Response:
-    """Give a world's seq, time and store."""
+    """Give a world's seq and time, its domains and how its store keeps it."""
     door = door_of(request)
     door.principal(request)
     return _json(_described(world, door.world(world)))
@@ -182,6 +183,10 @@ def _described(name: str, world: Orchestrator) -> dict[str, Json]:
         "records": world.records,
         "sim_time": world.sim_time,
         "clock": world.config.clock,
+        "paused": world.is_paused,
+        "domains": [one.name for one in world.domains],
+        "store": world.store_scheme,
+        "durability": world.durability,
     }
 
 

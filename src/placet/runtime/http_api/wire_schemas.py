@@ -51,12 +51,17 @@ _AGENT: Final = {
     "priority_max": {"type": "integer", "minimum": 0, "maximum": 100},
     "suspended": _BOOLEAN,
 }
+_DURABILITY: Final = {"enum": ["none", "memory", "off", "normal", "local", "full"]}
 _WORLD: Final = {
     "world": _TEXT,
     "seq": _SEQ,
     "records": _SEQ,
     "sim_time": _NUMBER,
     "clock": {"enum": ["realtime", "stepped", "next_event"]},
+    "paused": _BOOLEAN,
+    "domains": _array(_TEXT),
+    "store": _TEXT,
+    "durability": _DURABILITY,
 }
 
 SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
@@ -87,7 +92,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
             "refusals": _array(_ref("Refusal")),
             "current_seq": _SEQ,
             "sim_time": _NUMBER,
-            "durability": {"enum": ["none", "memory", "off", "normal", "local", "full"]},
+            "durability": _DURABILITY,
         }
     ),
     "Result": _object(
@@ -149,7 +154,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
     "Permissions": _object({"permissions": _KINDS}),
     "Step": _object({"dt": {"type": "number", "minimum": 0}}),
     "World": _object(_WORLD),
-    "Worlds": _object({"worlds": _array(_object(_WORLD))}),
+    "Worlds": _object({"worlds": _array(_object(_WORLD)), "submitter": _TEXT}),
     "State": _object({"seq": _SEQ, "sim_time": _NUMBER, "path": _TEXT, "value": _ANYTHING}),
     "Event": _object(
         {"seq": _SEQ, "record": _SEQ, "type": _TEXT, "sim_time": _NUMBER}, is_open=True
