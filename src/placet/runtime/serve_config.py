@@ -25,6 +25,7 @@ class ServeConfig:
         operator_sha256: Hash of a token of the operator, where a file is too much.
         cors_origins: Web pages of these origins may call; none by default.
         metrics_open: Whoever reaches the server may read its metrics; else the operator alone.
+        dashboard: Serve the page for people at `/`; it holds no data.
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
         drain_seconds: After SIGTERM, how long to go on while `/readyz` says no.
         limits: All bounds of the HTTP door.
@@ -36,6 +37,7 @@ class ServeConfig:
     operator_sha256: str | None = None
     cors_origins: Sequence[str] = ()
     metrics_open: bool = False
+    dashboard: bool = True
     sessions: bool = False
     drain_seconds: float = 0.0
     limits: HttpLimits = field(default_factory=HttpLimits)

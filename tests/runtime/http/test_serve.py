@@ -145,9 +145,26 @@ def test_without_tokens_one_is_printed_and_with_tokens_none(tmp_path):
         assert server.client.get("/api/v1/worlds", headers=headers).status_code == 200
         assert server.post("agents", {"agent_id": "ann"}).status_code == 401
     with Process("serve", "--port", "0", folder=tmp_path) as plain:
-        lines = [plain.err.readline().decode() for _ in range(2)]
+        lines = [plain.err.readline().decode() for _ in range(3)]
     assert "world 'world' of world at http://127.0.0.1:" in lines[0]
     assert "the operator's token" in lines[1]
+    token = lines[1].split()[-1]
+    assert (
+        lines[2]
+        == f"placet serve: dashboard at {lines[0].split()[-3].rstrip(',')}/#token={token}\n"
+    )
+
+
+def test_the_page_is_told_with_the_token_that_was_made_and_not_with_one_that_was_given(tmp_path):
+    with running(tmp_path) as server:
+        url, token = server.told["url"], server.told["operator_token"]
+        assert server.told["dashboard"] == f"{url}/#token={token}"
+        assert httpx.get(f"{url}/").status_code == 200
+    given = f"serve.operator_sha256={hash_of('t')}"
+    with running(tmp_path, "--set", given, token="t") as server:
+        assert server.told["dashboard"] == f"{server.told['url']}/"
+    with running(tmp_path, "--set", "serve.dashboard=false") as server:
+        assert server.told["dashboard"] is None
 
 
 def test_an_open_address_without_tokens_does_not_start(placet):

@@ -51,9 +51,10 @@ def serve(  # noqa: PLR0917  # the command line has no positions
 ) -> int:
     """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
 
-    Without tokens it listens on this machine only, and prints one for the operator. SIGTERM and
-    SIGINT end it: what is in flight is answered, and the world is closed. A standby listens once it
-    has taken over; it needs a store that can tell whether a writer lives: postgresql://.
+    It prints where its dashboard is, a page for people. Without tokens it listens on this machine
+    only, and prints one for the operator. SIGTERM and SIGINT end it: what is in flight is answered,
+    and the world is closed. A standby listens once it has taken over; it needs a store that can
+    tell whether a writer lives: postgresql://.
     """
     settings = read_settings(
         file,
@@ -123,11 +124,20 @@ def _credentials(serve: ServeConfig) -> Credentials | None:
 
 def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> None:
     world, store = settings.world.world, shown_url(settings.world.store)
+    page = _page(url, token) if settings.serve.dashboard else None
     if as_json:
-        say_json({"url": url, "world": world, "store": store, "operator_token": token})
+        told = {"url": url, "world": world, "store": store, "operator_token": token}
+        say_json({**told, "dashboard": page})
         sys.stdout.flush()
         return
     sys.stderr.write(f"placet serve: world {world!r} of {settings.domain} at {url}, in {store}\n")
     if token is not None:
         sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
+    if page is not None:
+        sys.stderr.write(f"placet serve: dashboard at {page}\n")
     sys.stderr.flush()
+
+
+def _page(url: str, token: str | None) -> str:
+    """Say where the page is. A fragment stays in the browser: no server and no proxy reads it."""
+    return f"{url}/" if token is None else f"{url}/#token={token}"

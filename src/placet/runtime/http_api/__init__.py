@@ -8,6 +8,7 @@ batch; the verdict's JSON is that of `placet gate`, and its status comes from on
     batches.py   propose, dry-run          agents.py    register, suspend, permit
     reading.py   state, events, kinds      stream.py    events over a WebSocket
     health.py    liveness, metrics         openapi.py   what all of that looks like
+    dashboard/   the page for people, which asks all of that
 """
 
 from collections.abc import Sequence

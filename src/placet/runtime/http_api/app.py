@@ -17,7 +17,7 @@ from placet.runtime.credentials import Credentials, KnownToken, hash_of, new_tok
 from placet.runtime.described import describe
 from placet.runtime.facade import Orchestrator
 from placet.runtime.guests import ROUTES, Guest, GuestBroken, guests
-from placet.runtime.http_api import agents, batches, health, problems, reading, stream
+from placet.runtime.http_api import agents, batches, dashboard, health, problems, reading, stream
 from placet.runtime.http_api.direct import AnswerDirectly
 from placet.runtime.http_api.door import HttpDoor
 from placet.runtime.http_api.head import HeadAsGet
@@ -83,6 +83,8 @@ def build_app(
     for guest in guests(ROUTES).values():
         _add_guest(app, guest)
     app.include_router(health.router)
+    if serve.dashboard:
+        app.include_router(dashboard.router)
     _describe_by(app, domains)
     return app
 

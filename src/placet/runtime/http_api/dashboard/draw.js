@@ -1,0 +1,43 @@
+// Small helpers that make elements. Every text enters the page here, by textContent.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+/** Make an element with a text; `isolated` keeps right-to-left names from turning their line around. */
+export function made(tag, className = "", text = "", isolated = false) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (isolated) element.dir = "auto";
+  element.textContent = text;
+  return element;
+}
+
+/** Set a text if it is another: what did not change is not announced, nor laid out again. */
+export function write(id, text) {
+  const element = byId(id);
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export const show = (id, isShown) => { byId(id).hidden = !isShown; };
+
+/** Draw rates, [ms ago, value] oldest first, as a line over a span of time. */
+export function drawLine(id, rates, spanMs, label) {
+  const svg = byId(id);
+  const [width, height] = [240, 44];
+  const most = Math.max(1, ...rates.map(([, value]) => value));
+  const points = rates.map(([ago, value]) =>
+    `${(width * (1 - ago / spanMs)).toFixed(1)},${(height - 1 - (height - 3) * (value / most)).toFixed(1)}`);
+  if (!svg.firstChild) {
+    for (const name of ["area", "stroke"]) {
+      const path = document.createElementNS(SVG, "path");
+      path.setAttribute("class", name);
+      svg.append(path);
+    }
+  }
+  const line = points.length > 1 ? `M${points.join("L")}` : "";
+  const first = points.length ? points[0].split(",")[0] : 0;
+  svg.firstChild.setAttribute("d", line && `${line}L${width},${height}L${first},${height}Z`);
+  svg.lastChild.setAttribute("d", line);
+  svg.setAttribute("aria-label", label);
+}

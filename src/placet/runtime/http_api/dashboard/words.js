@@ -1,0 +1,112 @@
+// Numbers and events in words. Plain texts: what is made of them is shown as text and never parsed.
+
+// What would hide, or turn around, what stands beside it.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+/** Give a text that somebody wrote: one line, no tricks, not too long. */
+export function tame(value, charsMax = 128) {
+  const text = typeof value === "string" ? value : String(JSON.stringify(value) ?? value);
+  const short = text.length > charsMax ? `${text.slice(0, charsMax)}…` : text;
+  return short.replace(UNSEEN, "\ufffd").toWellFormed?.() ?? short.replace(UNSEEN, "\ufffd");
+}
+
+export const whole = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
+
+export function perSecond(value) {
+  return value > 0 && value < 9.95 ? value.toFixed(1) : whole(value);
+}
+
+/** Seconds as a person says them. */
+export function span(seconds) {
+  if (!Number.isFinite(seconds)) return "more";
+  if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
+  if (seconds < 1) return `${(seconds * 1000).toPrecision(seconds < 0.1 ? 2 : 3)} ms`.replace(".0 ", " ");
+  if (seconds < 120) return `${seconds.toFixed(1)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${whole(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+}
+
+export const DURABILITY = {
+  memory: "gone with the process",
+  off: "on the disk when the system writes it",
+  normal: "may lose the last moments in a power cut",
+  local: "on the server’s disk",
+  full: "on the disk before it is answered",
+};
+
+const CLOCKS = { realtime: "real time", stepped: "stepped", next_event: "to the next event" };
+export const clockOf = (name) => CLOCKS[name] ?? tame(name);
+
+// The types of events that are no batch: who did it, and what.
+const OTHERS = {
+  header: (event) => ["", `the world ${tame(event.world ?? "")} began`],
+  configured: () => ["", "limits and quotas were set"],
+  registered: (event) => [event.agent_id, "came"],
+  agent_changed: (event) => [event.agent_id, event.what === "removed" ? "was removed" : `was changed: ${tame(event.what)}`],
+  executor_changed: (event) => ["", `executor of ${tame(event.kind)} ${event.depth_max === null ? "went" : "came"}`],
+  tick: () => ["", "time went on"],
+  settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "was done" : "failed"}`],
+  effect_changed: (event) => ["", `effect of ${tame(event.effect_seq)}: ${tame(event.what)}`],
+  rules_changed: () => ["", "other rules decide from here on"],
+  forked: () => ["", "was forked from another world"],
+  amended: () => ["operator", "put something otherwise"],
+};
+const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
+const WHYS_MAX = 3;
+
+/** Say an event in a line: {kind, seq, who, what, detail, whys: [{code, message}]}; null is not told. */
+export function said(event) {
+  if (event.type === "checkpoint") return null;
+  const line = { kind: "other", seq: event.seq, who: "", what: "", detail: "", whys: [] };
+  if (Array.isArray(event.intents) && event.intents.length) return ofBatch(event, line);
+  const [who, what] = OTHERS[event.type]?.(event) ?? ["", tame(event.type)];
+  if (what === "time went on" && !(event.changes ?? []).length) return null;
+  line.who = tame(who ?? "");
+  line.what = what;
+  if (ABOUT_AGENTS.has(event.type)) line.kind = "agent";
+  if (!line.who && event.type === "batch") line.what = "somebody else’s batch";
+  if (!line.who) line.detail = changed(event);
+  return line;
+}
+
+function ofBatch(event, line) {
+  line.kind = { batch: "admitted", refused: "refused" }[event.type] ?? "other";
+  line.who = listed(event.intents.map(({ agent_id }) => tame(agent_id)), false);
+  line.what = listed(event.intents.map(({ kind }) => tame(kind, 64)), true);
+  line.detail = payload(event.intents[0]);
+  if (event.type === "scheduled") line.what += ", for later";
+  const refusals = event.refusals ?? [];
+  line.whys = refusals.slice(0, WHYS_MAX).map(([, stage, code, message]) =>
+    ({ code: `${tame(stage)}/${tame(code)}`, message: readable(tame(message ?? "", 300)) }));
+  if (refusals.length > WHYS_MAX) line.whys.push({ code: `${refusals.length - WHYS_MAX} more`, message: "" });
+  return line;
+}
+
+// Messages name numbers exactly, for programs; to the third place they are a line for people.
+const readable = (message) => message.replace(/-?\d+\.\d{4,}/g, (number) => String(Number(Number(number).toFixed(3))));
+
+/** Name what is in a list, each once; of what comes more than once, how often if that is wanted. */
+function listed(names, isCounted) {
+  const counts = new Map();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const all = [...counts].map(([name, count]) => (isCounted && count > 1 ? `${name} ×${count}` : name));
+  return all.length > 4 ? `${all.slice(0, 3).join(", ")} and ${all.length - 3} more` : all.join(", ");
+}
+
+function payload({ payload: given }) {
+  if (given === null || typeof given !== "object") return "";
+  const parts = Object.entries(given).slice(0, 6).map(([name, value]) => `${tame(name, 40)} ${tame(rounded(value), 120)}`);
+  return tame(parts.join(" · "), 220);
+}
+
+// A position to 15 places is no line for people.
+function rounded(value) {
+  if (typeof value === "number") return Number.isInteger(value) ? value : Number(value.toPrecision(4));
+  if (!Array.isArray(value)) return value;
+  return value.every(Number.isFinite) ? value.slice(0, 8).map(rounded).join(", ") : value.slice(0, 8);
+}
+
+function changed({ changes }) {
+  const entities = (changes ?? []).map(({ entity }) => tame(entity, 60));
+  return entities.length ? `${entities.slice(0, 3).join(", ")}${entities.length > 3 ? ` and ${entities.length - 3} more` : ""}` : "";
+}
