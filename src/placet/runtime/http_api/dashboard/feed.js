@@ -4,7 +4,7 @@ import { byId, made, show } from "./draw.js";
 import { said, whole } from "./words.js";
 
 const LINES_MAX = 120;
-const MARKS = { admitted: ["✓", "admitted"], refused: ["✕", "refused"], agent: ["＋", "agent"], other: ["·", ""] };
+const MARKS = { admitted: ["✓", "admitted"], refused: ["✕", "refused"], agent: ["+", "agent"], other: ["·", ""] };
 
 let isHeld = false;
 const kept = [];

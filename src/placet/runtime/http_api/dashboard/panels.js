@@ -12,7 +12,7 @@ const CODES_MAX = 12;
 export function showFacts(world, agentCount) {
   write("fact-domains", world.domains.map((one) => tame(one)).join(", "));
   const kept = DURABILITY[world.durability];
-  write("fact-store", `${tame(world.store)} · ${tame(world.durability)}`);
+  write("fact-store", [...new Set([world.store, world.durability])].map((one) => tame(one)).join(" · "));
   byId("fact-store").title = kept ?? "";
   write("fact-seq", whole(world.seq));
   write("fact-time", `${span(world.sim_time)} · ${clockOf(world.clock)}`);
