@@ -92,7 +92,7 @@ def test_a_hold_is_shown_and_applied_on_a_yes(chat, tmp_path):
     chat.say("set beam to 9 m")
     shown = chat.until(HELD)
     assert "~ design.parameters/hull.beam/value  null -> 9.0" in shown
-    assert "/design.set path=hull.beam value=9 unit=m" in shown
+    assert "/design.set path=hull.beam unit=m value=9" in shown
     chat.type("y\n")
     assert "0 design.set applied" in chat.until("changed:")
     chat.until(PROMPT)
