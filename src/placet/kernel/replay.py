@@ -262,7 +262,7 @@ def seqs_of(record: Record) -> int:
 def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     """Rebuild the checked batch that a record was made of."""
     batch = CheckedBatch()
-    batch.intents = checked_intents(record.encoded, record.contexts)
+    batch.intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
     batch.encoded = record.encoded
     batch.fingerprint = record.fingerprint
     batch.submitter = record.submitter
@@ -272,8 +272,6 @@ def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
     batch.due_of = record.due_of
     batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
     batch.dry_run = False
-    if record.valid_until_ns is not None:
-        batch.show_until()
     batch.tally()
     return batch
 

@@ -7,11 +7,10 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
-from placet.schemas.codec import Json, from_canonical
+from placet.schemas.codec import Json
 from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
-from placet.schemas.limits import SECOND_NS
-from placet.schemas.record_intents import checked_intents
+from placet.schemas.record_intents import batch_in, checked_intents
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
@@ -126,7 +125,7 @@ class CheckedBatch:
         """Name the agent of each intent, by what is encoded. O(batch)."""
         if len(self.agents) == 1:
             return [self.agents[0]] * len(self.req_ids)
-        return [agent_id for agent_id, *_ in from_canonical(self.encoded)]
+        return [agent_id for agent_id, *_ in batch_in(self.encoded)]
 
     def retake(self) -> None:
         """Take the intents as they are encoded, from whoever was handed them and wrote into them.
@@ -134,19 +133,7 @@ class CheckedBatch:
         A rule is handed a plain dict. What it makes of that is its own, but who proposed what is
         not: refusals and books go by it.
         """
-        self.intents = checked_intents(self.encoded, self.contexts)
-
-    def show_until(self) -> None:
-        """Write into the intents until when they are valid, in the seconds that a record can tell.
-
-        It has nanoseconds, and what is None is as if it were left out: so rules see the same of a
-        batch that was handed in and of one that was read back.
-        """
-        for intent, until_ns in zip(self.intents, self.valid_until_ns or (), strict=True):
-            if until_ns is not None:
-                intent["valid_until"] = until_ns / SECOND_NS
-            elif "valid_until" in intent:
-                del intent["valid_until"]
+        self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
 
     def tally(self, parts: Sequence[Part] | None = None) -> bool:
         """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.

@@ -21,7 +21,7 @@ from placet.schemas.effect import EffectMark
 from placet.schemas.errors import StoreError
 from placet.schemas.record_branch import Amended as Amended  # noqa: PLC0414
 from placet.schemas.record_branch import Forked as Forked  # noqa: PLC0414
-from placet.schemas.record_intents import intents_in
+from placet.schemas.record_intents import checked_intents
 
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16
@@ -335,15 +335,18 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
     Raises:
         StoreError: There are none in it: the record is of a known form, and no gate has written it.
     """
-    until = record.valid_until_ns or [None] * len(record.contexts)
     try:
-        return intents_in(record.encoded, record.contexts, until)
+        intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
     except ValueError as error:
         raise StoreError(
             f"the log is damaged: the batch {record.batch_id!r} of seq {record.seq} holds no "
             f"intents ({error}); `placet verify` says how far the log can be trusted",
             seq=record.seq,
         ) from error
+    return [
+        {name: value for name, value in intent.items() if name != "schema_version"}
+        for intent in intents
+    ]
 
 
 def record_as_dict(record: Record) -> dict[str, Json]:

@@ -11,6 +11,7 @@ import msgspec
 
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import SECOND_NS
 
 Proposed: TypeAlias = tuple[str, str, str, dict[str, Json], int]
 """agent_id, req_id, kind, payload, priority."""
@@ -30,13 +31,20 @@ def batch_in(encoded: bytes) -> list[Proposed]:
         raise ValueError("it is nested too deeply to be read") from error
 
 
-def checked_intents(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
-    """Rebuild the intents of a batch as a gate has them, but for until when they are valid.
+def checked_intents(
+    encoded: bytes, contexts: Sequence[int], until: Sequence[int | None] | None
+) -> list[Intent]:
+    """Rebuild the intents of a batch as a gate has them, in the submitted order.
+
+    Args:
+        encoded: The batch.
+        contexts: `context_seq` of each.
+        until: Latest time of each in nanoseconds, or None; None where no intent names one.
 
     Raises:
         ValueError: The bytes are no batch, or one of as many intents.
     """
-    return [
+    intents: list[Intent] = [
         {
             "kind": kind,
             "payload": payload,
@@ -50,34 +58,19 @@ def checked_intents(encoded: bytes, contexts: Sequence[int]) -> list[Intent]:
             batch_in(encoded), contexts, strict=True
         )
     ]
-
-
-def intents_in(
-    encoded: bytes, contexts: Sequence[int], until: Sequence[int | None]
-) -> list[dict[str, Json]]:
-    """Rebuild the intents of a batch for whoever reads a log, in the submitted order.
-
-    Args:
-        encoded: The batch.
-        contexts: `context_seq` of each.
-        until: Latest time of each in nanoseconds, or None.
-
-    Raises:
-        ValueError: The bytes are no batch, or one of as many intents.
-    """
-    intents = []
-    for (agent_id, req_id, kind, payload, priority), context_seq, until_ns in zip(
-        batch_in(encoded), contexts, until, strict=True
-    ):
-        intent = {
-            "kind": kind,
-            "payload": payload,
-            "agent_id": agent_id,
-            "req_id": req_id,
-            "context_seq": context_seq,
-            "priority": priority,
-        }
-        if until_ns is not None:
-            intent["valid_until"] = until_ns / 1e9
-        intents.append(intent)
+    if until is not None:
+        show_until(intents, until)
     return intents
+
+
+def show_until(intents: Sequence[Intent], until: Sequence[int | None]) -> None:
+    """Write into intents until when they are valid, in the seconds that a record can tell.
+
+    It has nanoseconds, and what is None is as if it were left out: so rules see the same of a
+    batch that was handed in and of one that was read back.
+    """
+    for intent, until_ns in zip(intents, until, strict=True):
+        if until_ns is not None:
+            intent["valid_until"] = until_ns / SECOND_NS
+        elif "valid_until" in intent:
+            del intent["valid_until"]

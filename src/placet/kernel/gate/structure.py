@@ -24,6 +24,7 @@ from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.record_intents import show_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
 _seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
@@ -177,7 +178,7 @@ class Structure:
         batch.due_of = batch.valid_until_ns = None
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
-            batch.show_until()
+            show_until(intents, batch.valid_until_ns)
         if not batch.tally(taken):
             return self._diagnosis.duplicates(intents)
         if options:

@@ -43,13 +43,7 @@ def pack(
     done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
     if as_json:
         name = file if is_text(file) else ascii(file)[1:-1]
-        say_json(
-            {
-                "file": name,
-                "bytes": done.size_bytes,
-                "about": done.about,
-            }
-        )
+        say_json({"file": name, "bytes": done.size_bytes, "about": done.about})
         return
     about = done.about
     say(
