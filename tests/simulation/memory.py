@@ -34,6 +34,7 @@ class Request:
         options: What else stands in the batch.
         posts: Numbers of the attempts, in the order in which all clients posted.
         kept: What was told of it, once an answer came that is kept.
+        kept_at: Where that was decided, as `_place` says.
         silent: Attempts that were not answered.
         is_own: It is of one agent, by its own handle, and for now.
         is_void: Its agent was removed, and with it what is known of it.
@@ -44,6 +45,7 @@ class Request:
         self.options = dict(options)
         self.posts: list[int] = []
         self.kept: Told | None = None
+        self.kept_at = (0, 0)
         self.silent = 0
         self.is_own = not options.keys() & {"sim_time", "dry_run"}
         self.is_void = False
@@ -109,13 +111,15 @@ class Memory:
         if is_kept(verdict):
             self._check_durable(request, told)
             self._check_same(request, told)
+            if request.kept is None:
+                request.kept_at = _place(verdict)
             request.kept = told
         elif self.is_forgetful and "req_id_too_old" in told.codes:
             return
-        elif request.kept is not None:
+        elif request.kept is not None and request.kept_at < _place(verdict):
             before = {r.stage.value for r in verdict.refusals} <= {"door", "agent"}
             expect(before, "G5", f"{request.keys} was {request.kept}, and then {told}")
-        else:
+        elif request.kept is None:
             reused = {"req_id_reused", "req_id_too_old"} & set(told.codes)
             expect(not reused, "G5", f"{request.keys} was new, and {told}")
 
@@ -231,3 +235,8 @@ class Memory:
 def is_kept(verdict: Verdict) -> bool:
     """Tell whether an answer is one for good."""
     return verdict.admitted or verdict.refusals[0].stage.value in {"staleness", "domain"}
+
+
+def _place(verdict: Verdict) -> tuple[int, int]:
+    """Say where an answer was decided: a client may await its second attempt before its first."""
+    return verdict.current_seq, int(verdict.batch_id[1:] or 0)
