@@ -3,6 +3,7 @@
 import pytest
 
 from placet.domains.design import StateManager
+from placet.domains.design.plans import intent_of
 from placet.errors import ValidationError
 from tests.domains.design.desk import Desk, less, lock, more, put, unlock
 
@@ -62,6 +63,17 @@ def test_a_lock_of_an_agents_is_a_commit_and_a_hold_of_the_hosts_is_none(desk):
     assert desk.manager.design_version == 2
     desk.manager.lock_parameter("hull.draft")
     assert desk.manager.design_version == 2
+
+
+@pytest.mark.parametrize("last", ["planner", "host"])
+@pytest.mark.parametrize(("locks", "raised"), [("planner", 1), ("host", 0)])
+def test_a_lock_is_its_own_agents_whoever_comes_last_in_the_batch(desk, locks, raised, last):
+    kernel, before = desk.manager.kernel, desk.manager.design_version
+    batch = [intent_of("design.noop", {}, last, "last", kernel.seq)]
+    batch.insert(0, intent_of("design.lock", {"path": "hull.beam"}, locks, "lock", kernel.seq))
+    assert kernel.decide(batch).admitted
+    assert desk.manager.design_version == before + raised
+    assert desk.manager.is_locked("hull.beam")
 
 
 def test_the_host_does_not_write_through_a_lock_either(desk):

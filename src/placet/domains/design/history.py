@@ -54,7 +54,7 @@ def finish(draft: Draft, undo_max: int) -> None:
     if is_repeated or locks:
         _strike_unchanged(draft, values, locks)
     # An operator's hold from outside a plan must not make others' plans stale.
-    if values or (locks and (is_travel or not is_operator(draft))):
+    if values or (locks and (is_travel or not _are_holds(draft, locks))):
         draft.put(ABOUT, DESIGN, "version", about["version"] + 1)
         if not is_travel:
             oldest, done, _, plans = counts
@@ -73,6 +73,12 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
         del values[path]
     for path in [path for path, old in locks.items() if old == draft.get(LOCKS, path, "lock")]:
         del locks[path]
+
+
+def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
+    """Tell whether operators alone touched these locks, whoever else has intents in the batch."""
+    rows = draft.state.collections[LOCKS].entities
+    return all(is_operator(draft, rows[path].by) for path in locks)
 
 
 def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Json]) -> None:

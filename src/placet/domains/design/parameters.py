@@ -71,7 +71,11 @@ def write(draft: Draft, path: str, value: Json) -> RuleRefusal | None:
 def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
     """Put or take off a lock; another's is its owner's, or an operator's, to touch."""
     held = lock_of(draft, path, draft.now_ns)
-    if held is not None and held["owner"] != draft.agent_id and not is_operator(draft):
+    if (
+        held is not None
+        and held["owner"] != draft.agent_id
+        and not is_operator(draft, draft.agent_id)
+    ):
         return refuse(
             "not_owner",
             f"{path} is locked by {held['owner']!r}; only its owner or an operator may change that",
@@ -83,6 +87,6 @@ def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
     return None
 
 
-def is_operator(draft: Draft) -> bool:
-    """Tell whether the agent whose intent is being applied is an operator."""
-    return bool(draft.get(ROLES, draft.agent_id, "role") == OPERATOR_ROLE)
+def is_operator(draft: Draft, agent_id: str) -> bool:
+    """Tell whether an agent is an operator."""
+    return bool(draft.get(ROLES, agent_id, "role") == OPERATOR_ROLE)

@@ -188,7 +188,7 @@ def assume(draft: Draft, intent: Intent) -> RuleRefusal | None:
         near = nearest_paths(path, ASSUMPTIONS)
         message = f"{path!r} is no assumption of any phase{_hint(near)}"
         return refuse("not_an_assumption", message, at="/path", suggestions=near)
-    if not is_operator(draft):
+    if not is_operator(draft, draft.agent_id):
         message = f"only an operator may set {path}; {draft.agent_id!r} is none"
         return refuse("operator_only", message, at="/path")
     is_word = isinstance(ASSUMPTIONS[path], str)
