@@ -34,27 +34,43 @@ class Viewer:
 
 
 class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
-    """A cut without what one agent may not see."""
+    """A cut without what one agent may not see; where that is all, the collection is not there."""
 
-    __slots__ = ("_agent_id", "_cut", "_registry", "_shown")
+    __slots__ = ("_agent_id", "_cut", "_registry", "_seen", "_shown")
 
     def __init__(self, cut: State, agent_id: str, registry: Registry) -> None:
         self._cut = cut
         self._shown = WorldState(cut)
         self._agent_id = agent_id
         self._registry = registry
+        self._seen: dict[str, _SeenEntities] = {}
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
         rows = self._shown[collection]
         if not self._registry.hiding(collection):
             return rows
-        return _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
+        seen = self._seen.get(collection)
+        if seen is not None:
+            return seen
+        if not self._sees_any(collection):
+            raise KeyError(collection)
+        seen = _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
+        self._seen[collection] = seen
+        return seen
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._shown)
+        return filter(self.__contains__, self._shown)
 
     def __len__(self) -> int:
-        return len(self._shown)
+        return sum(1 for _ in self)
+
+    def _sees_any(self, collection: str) -> bool:
+        """Tell whether anything in a collection may be seen; what it has of its own is first."""
+        entities, may_see = self._cut.collections[collection].entities, self._registry.may_see
+        own = self._agent_id
+        if own in entities and may_see(self._cut, own, Ref(collection, own)):
+            return True
+        return any(may_see(self._cut, own, Ref(collection, entity)) for entity in entities)
 
 
 class _SeenEntities(Mapping[str, Mapping[str, Json]]):

@@ -38,6 +38,14 @@ async def test_an_agent_is_not_shown_what_it_may_not_see(path):
             assert (await served.get(f"state?path={path}")).status_code == 200
 
 
+async def test_a_collection_of_which_all_is_hidden_is_not_named():
+    async with serving(Lab(things=["secret"])) as served:
+        for query, token in (("", "alice"), ("?agent=alice", "operator")):
+            shown = (await served.get(f"state{query}", token=token)).json()["value"]
+            assert list(shown) == ["lab.counts"]
+        assert "lab.things" in (await served.get("state")).json()["value"]
+
+
 async def test_an_owner_looks_with_the_eyes_of_its_agent():
     world = World()
     async with serving(world) as served:

@@ -57,7 +57,8 @@ class Sight(NamedTuple):
             for name in names
             if name in kernel.state
         }
-        return state_at(seen, path)
+        # A collection of which all is hidden is as one of which nothing is there: not named.
+        return state_at({name: rows for name, rows in seen.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
         """Give events as they are told: all of them, or what may be seen of them."""
