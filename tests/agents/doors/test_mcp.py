@@ -259,6 +259,15 @@ async def test_the_view_the_kinds_and_the_events_are_resources():
             await client.read_resource("placet://secrets")
 
 
+async def test_events_are_not_told_for_an_agent_that_was_removed():
+    async with connected() as (client, session, _):
+        await client.call_tool("till__put", {"amount": 5})
+        world: Any = session.world
+        await world.remove_agent(session.agent_id)
+        with pytest.raises(MCPError, match="there is no agent"):
+            await client.read_resource("placet://events")
+
+
 async def read(client, uri):
     (content,) = (await client.read_resource(uri)).contents
     return json.loads(content.text)

@@ -85,6 +85,21 @@ async def test_an_agent_is_told_what_it_may_see():
         assert [one["req_id"] for one in (await socket.message())["intents"]] == ["r2"]
 
 
+async def test_a_stream_ends_where_its_agent_does():
+    async with (
+        serving(Lab()) as served,
+        Socket(served.app, STREAM, "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.remove_agent("alice")
+        closed = await socket.answer()
+        assert (closed["type"], closed["reason"]) == ("websocket.close", "the agent is gone")
+        for query in ("", "?since=0", "?observe=true"):
+            async with Socket(served.app, f"{STREAM}{query}", "alice") as again:
+                denied = await again.answer()
+            assert (denied["type"], denied["reason"]) == ("websocket.close", "not_found")
+
+
 async def test_an_agent_observes():
     async with (
         serving(Lab(things=["secret"])) as served,

@@ -122,6 +122,19 @@ async def test_nobody_sees_with_the_eyes_of_one_who_is_not_there(route):
         assert (await served.get(f"{route}{query}", token="alice")).status_code == 403
 
 
+@pytest.mark.parametrize("route", ["state", "state?path=lab.counts", "events", "events?since=9999"])
+async def test_a_token_of_no_agent_that_is_there_is_shown_nothing(route):
+    async with serving() as served:
+        assert (await served.get(route, token="alice")).status_code == 200
+        await served.ask("DELETE", "agents/alice")
+        for name in ("alice", "carol"):
+            answer = await served.get(route, token=name)
+            assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+            assert f"there is no agent {name!r}" in answer.json()["detail"]
+        await served.register("dave", owner="carol")
+        assert (await served.get(route, token="carol")).status_code == 200, "she owns one"
+
+
 async def test_pages_of_other_origins_may_not_call_unless_they_are_named():
     asked = {"origin": "https://a.example", "access-control-request-method": "POST"}
     async with serving() as served:

@@ -114,10 +114,10 @@ class Resources:
             return {"events": [], "seq": since}
         try:
             found, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
+            eyes = Sight(self._session.agent_id, self._session.agent_id)
+            told = await world.read(lambda kernel: eyes.events(kernel, found))
         except Problem as problem:
             raise MCPError(types.INVALID_PARAMS, problem.detail) from None
-        eyes = Sight(self._session.agent_id, self._session.agent_id)
-        told = await world.read(lambda kernel: eyes.events(kernel, found))
         return {"events": told, "seq": found[-1].seq if found else since}
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.runtime.http_api.door import speaks_for
+from placet.runtime.http_api.problems import Problem
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
@@ -37,12 +38,26 @@ class Sight(NamedTuple):
         """Nothing is hidden."""
         return self.agent_id is None
 
+    def check(self, kernel: Kernel) -> None:
+        """Let look an agent that is there, and by its own name whoever owns one.
+
+        Raises:
+            Problem: It was removed, or never came.
+        """
+        agents, name = kernel.ledger.agents, self.agent_id
+        if name is None or name in agents:
+            return
+        if not any(agent.owner == name for agent in agents.values()):
+            raise Problem("not_found", f"there is no agent {name!r}; register it first")
+
     def state(self, kernel: Kernel, path: str) -> Json:
         """Copy what is at a path of the state, and may be seen.
 
         Raises:
             KeyError: There is nothing that may be seen.
+            Problem: There is no such agent.
         """
+        self.check(kernel)
         if self.is_whole:
             return state_at(kernel.state, path)
         collection, _, rest = path.strip("/").partition("/")
@@ -61,7 +76,12 @@ class Sight(NamedTuple):
         return state_at({name: rows for name, rows in seen.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
-        """Give events as they are told: all of them, or what may be seen of them."""
+        """Give events as they are told: all of them, or what may be seen of them.
+
+        Raises:
+            Problem: There is no such agent.
+        """
+        self.check(kernel)
         if self.is_whole:
             return [event.as_dict() for event in events]
         told: list[dict[str, Json]] = []

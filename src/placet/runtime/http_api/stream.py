@@ -58,6 +58,7 @@ async def stream(
         if agent is not None:
             await door.check_speaks_for(asked, who, agent)
         sight, latency = _sight(who, agent), late.model()
+        await asked.read(sight.check)
         if latency is not None and not observe:
             raise Problem("request_invalid", "a latency is of observations; say observe=true")
         if observe and sight.agent_id is None:
@@ -105,7 +106,7 @@ class _Stream:
             await self._close(GOING_AWAY, "the world is closed")
         except* TimeoutError:
             await self._close(TOO_SLOW, "the client takes nothing")
-        except* AgentError:
+        except* (AgentError, Problem):
             await self._close(GOING_AWAY, "the agent is gone")
         except* WebSocketDisconnect:
             pass
