@@ -169,6 +169,26 @@ async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing
         assert (await talk.served.get(MAIN, token="carol")).status_code == 200
 
 
+async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions():
+    async with talking() as talk:
+        await talk.decide(await talk.held(), {"decision": "deny"})
+        await talk.held()
+        told = ("state", "state?path=session.turns", "state?path=session.holds", "events")
+        before = [(await talk.served.get(path, token="alice")).text for path in told]
+        assert all("sum" in text or "main" in text for text in before)
+        await talk.served.world.remove_agent("alice")
+        await talk.served.register("alice")
+        for path in told:
+            assert "main" not in (await talk.served.get(path, token="alice")).text
+        await talk.served.ask("DELETE", MAIN)
+        opened = await talk.served.post("sessions", {"agent": "alice", "people": {"bob": ""}})
+        assert (opened.json()["turns"], opened.status_code) == ([], 201)
+        assert (await talk.served.get(f"{MAIN}/holds")).json() == {"holds": []}
+        assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
+        shown = (await talk.served.get("state?path=session.turns", token="alice")).json()["value"]
+        assert [one["message"] for one in shown.values()] == ["/till.put amount=1"]
+
+
 async def test_a_hold_is_denied_or_replaced():
     async with talking() as talk:
         denied = await talk.decide(await talk.held(), {"decision": "deny"})

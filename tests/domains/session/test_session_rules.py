@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
+from placet.actors.viewing import Viewer
 from placet.domains.session import CLERK, KINDS, Sessions
 from placet.kernel import Kernel, KernelConfig
+from placet.kernel.redecide import Redecider
+from placet.kernel.replay import folded
+from placet.kernel.snapshot import world_digest
 
 
 class Room:
     """A kernel with sessions alone, and the clerk's voice."""
 
     def __init__(self, **settings: Any) -> None:
-        self.kernel = Kernel(Sessions(**settings), KernelConfig())
+        self.records: list[bytes] = []
+        self.kernel = Kernel(Sessions(**settings), KernelConfig(), sink=self.records.append)
         self.kernel.register_agent(CLERK, permissions=KINDS)
         self._numbers = count(1)
 
@@ -57,8 +62,16 @@ class Room:
     def use(self, name: str, *, uses: int = 1, by: str = "ann", now: float = 0.0) -> str:
         return self.says("use", now=now, grant=name, proposer=by, uses=uses)
 
+    def end(self, number: int) -> str:
+        told: dict[str, Any] = {"outcome": "said", "stop": "said", "text": "", "results": []}
+        return self.says("end", session="s", turn=number, **told)
+
     def rows(self, collection: str) -> dict[str, Any]:
         return dict(self.kernel.state.get(f"session.{collection}", {}))
+
+    def seen_by(self, agent_id: str) -> dict[str, list[str]]:
+        state = Viewer(self.kernel).view(self.kernel, agent_id).state
+        return {name: list(rows) for name, rows in state.items()}
 
 
 @pytest.fixture
@@ -86,19 +99,11 @@ def test_the_state_keeps_so_many_turns() -> None:
 
 
 def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
-    end: dict[str, Any] = {
-        "session": "s",
-        "outcome": "said",
-        "stop": "said",
-        "text": "",
-        "results": [],
-    }
     ask: dict[str, Any] = {"session": "s", "attempt": 1, "adapter": "x", "digest": ""}
     assert room.says("ask", turn=1, **ask) == "tool_unregistered"
-    assert room.says("end", turn=1, **end) == ""
-    assert room.says("end", turn=1, **end) == "turn_unknown"
+    assert [room.end(1), room.end(1)] == ["", "turn_unknown"]
     assert room.says("ask", turn=1, **ask) == "turn_unknown"
-    assert room.says("end", turn=9, **end) == "turn_unknown"
+    assert room.end(9) == "turn_unknown"
 
 
 @pytest.mark.parametrize(
@@ -191,10 +196,48 @@ def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> Non
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
     assert [room.resolve("open"), room.use("hers"), room.use("all")] == [
-        "hold_resolved", "grant_unknown", "",
+        "hold_unknown", "grant_unknown", "",
     ]  # fmt: skip
-    states = {name: row["state"] for name, row in room.rows("holds").items()}
-    assert states == {"open": "stale", "done": "denied"}
+
+
+def test_the_next_agent_of_a_name_sees_nothing_of_the_former(room: Room) -> None:
+    room.kernel.register_agent("ann")
+    assert [room.hold("open"), room.hold("done"), room.resolve("done", "deny")] == [""] * 3
+    assert [room.end(1), room.turn(2)] == [""] * 2
+    assert list(room.seen_by("ann")) == ["session.holds", "session.sessions", "session.turns"]
+    room.kernel.change_agent("ann", "removed")
+    room.kernel.register_agent("ann")
+    assert room.seen_by("ann") == {}
+    assert [room.end(2), room.hold("late")] == ["turn_unknown"] * 2, "its turn has ended with it"
+    assert [room.turn(1), room.turn(3)] == ["turn_out_of_order", ""], "no turn's name comes twice"
+    assert room.seen_by("ann") == {"session.sessions": ["s"], "session.turns": ["s/000003"]}
+
+
+def test_another_agents_session_is_left_alone_by_a_removal(room: Room) -> None:
+    room.kernel.register_agent("bob")
+    assert room.hold("open") == ""
+    before = room.seen_by("ann")
+    room.kernel.change_agent("bob", "removed")
+    assert room.seen_by("ann") == before
+    assert room.resolve("open") == ""
+
+
+def test_what_goes_with_an_agent_is_decided_again_alike(room: Room) -> None:
+    room.kernel.register_agent("ann")
+    assert [room.hold("h"), room.grant("g"), room.turn(2)] == [""] * 3
+    room.kernel.change_agent("ann", "removed")
+    assert room.turn(3) == ""
+    again = Redecider([Sessions()])
+    for data in room.records:
+        again.apply(data)
+    digests = {world_digest(one.state, one.ledger).hex() for one in (again, folded(room.records))}
+    assert digests == {room.kernel.world_digest()}
+
+
+def test_a_plan_is_held_within_a_turn(room: Room) -> None:
+    assert [room.end(1), room.hold("h"), room.turn(2), room.hold("h")] == [
+        "", "turn_unknown", "", "",
+    ]  # fmt: skip
 
 
 def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:

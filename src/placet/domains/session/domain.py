@@ -72,13 +72,15 @@ class Sessions(Domain):
         }
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """End what waits or is permitted for an agent: the next of its name is somebody else."""
-        for hold in list(draft.ids(HOLDS)):
-            if draft.get(HOLDS, hold, "proposer") == agent_id and not _is_resolved(draft, hold):
-                draft.put(HOLDS, hold, "state", _ENDS["stale"])
-        for grant in list(draft.ids(GRANTS)):
-            if draft.get(GRANTS, grant, "proposer") == agent_id:
-                draft.delete(GRANTS, grant)
+        """Take away what is an agent's; the log has it. The next of its name is somebody else.
+
+        A session keeps its count: a late answer to a turn must not find another of its name.
+        """
+        for collection, field in ((TURNS, "agent"), (HOLDS, "proposer"), (GRANTS, "proposer")):
+            for one in _owned(draft, collection, field, agent_id):
+                draft.delete(collection, one)
+        for session in _owned(draft, SESSIONS, "agent", agent_id):
+            draft.put(SESSIONS, session, "holds", ())
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Count what a proposer's answer cost."""
@@ -93,13 +95,19 @@ class Sessions(Domain):
         draft.put(TURNS, turn, "tokens", draft.get(TURNS, turn, "tokens") + tokens_in + tokens_out)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show an agent its own sessions, turns and holds, and nobody's grants."""
+        """Show an agent its own sessions, turns and holds, and nobody's grants.
+
+        A session is shown while its latest turn is there, so not what a former agent left of it.
+        """
         if ref.entity is None:
             return True
         if ref.collection == HOLDS:
             return bool(state.get(HOLDS, ref.entity, "proposer") == agent_id)
+        turn = ref.entity
+        if ref.collection == SESSIONS:
+            turn = turn_id(ref.entity, state.get(SESSIONS, ref.entity, "turns", 0))
         if ref.collection in {SESSIONS, TURNS}:
-            return bool(state.get(ref.collection, ref.entity, "agent") == agent_id)
+            return bool(state.get(TURNS, turn, "agent") == agent_id)
         return False
 
     def _turn(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -146,6 +154,9 @@ class Sessions(Domain):
             return refuse("hold_exists", f"there is a hold {hold!r} already", at="/hold")
         if not draft.exists(SESSIONS, session):
             return refuse("session_unknown", f"there is no session {session!r}", at="/session")
+        turn = turn_id(session, draft.get(SESSIONS, session, "turns"))
+        if draft.get(TURNS, turn, "outcome") != "running":
+            return _not_running(turn, "/session")
         fields = {name: payload[name] for name in payload if name not in {"hold", "seconds"}}
         expires = draft.sim_time + payload["seconds"]
         draft.create(HOLDS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
@@ -200,7 +211,7 @@ def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
 def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
     if draft.get(TURNS, _turn_id(payload), "outcome") != "running":
-        return refuse("turn_unknown", f"turn {_turn_id(payload)} is not running", at="/turn")
+        return _not_running(_turn_id(payload), "/turn")
     names = ("session", "turn", "attempt")
     draft.emit(PROPOSE, {name: payload[name] for name in names})
     return None
@@ -210,7 +221,7 @@ def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
     turn = _turn_id(payload)
     if draft.get(TURNS, turn, "outcome") != "running":
-        return refuse("turn_unknown", f"turn {turn} is not running", at="/turn")
+        return _not_running(turn, "/turn")
     for name in ("outcome", "stop", "text", "results"):
         draft.put(TURNS, turn, name, payload[name])
     return None
@@ -274,6 +285,15 @@ def turn_id(session: str, number: int) -> str:
 
 def _turn_id(payload: Mapping[str, Json]) -> str:
     return turn_id(payload["session"], payload["turn"])
+
+
+def _not_running(turn: str, at: str) -> RuleRefusal:
+    return refuse("turn_unknown", f"turn {turn} is not running", at=at)
+
+
+def _owned(draft: Draft, collection: str, field: str, agent_id: str) -> list[str]:
+    """List what is an agent's in a collection."""
+    return [one for one in draft.ids(collection) if draft.get(collection, one, field) == agent_id]
 
 
 def _forget(draft: Draft, collection: str, entity: str) -> None:
