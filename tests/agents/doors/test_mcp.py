@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -349,6 +350,27 @@ async def test_over_http_who_shows_the_token_is_served(tmp_path):
             assert result.structured_content["outcome"] == "applied"
         process.send_signal(2)
         assert process.wait() == 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 15])
+async def test_over_http_a_signal_ends_it_with_the_log_closed(tmp_path, number):
+    command = ("mcp", "--domain", "design", "--store", "ferry.db", "--http", "127.0.0.1:0")
+    with Process(*command, folder=tmp_path) as process:
+        process.err.readline()
+        process.err.readline()
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
+
+
+@pytest.mark.slow
+def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
+    with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
+        url = httpx.URL(process.err.readline().decode().split()[-1])
+        with socket.create_connection((url.host, url.port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000)
+            assert client.recv(100).startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.parametrize(

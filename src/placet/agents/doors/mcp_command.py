@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import anyio
 import typer
@@ -20,6 +20,9 @@ from placet.runtime.credentials import Credentials, KnownToken, hash_of, new_tok
 from placet.runtime.facade import Orchestrator
 from placet.runtime.serve_config import PORT_MAX, ServeConfig
 from placet.schemas.identity import OPERATOR
+
+_SHUTDOWN_SECONDS_MAX: Final = 2
+"""Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""
 
 
 class _Asked(NamedTuple):
@@ -85,9 +88,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     if http is None:
         anyio.run(_over_stdio, asked)
         return 0
-    serve = _address(http, tokens)
-    anyio.run(_over_http, asked, serve)
-    return 0
+    number = anyio.run(_over_http, asked, _address(http, tokens))
+    return 0 if number is None else 128 + number
 
 
 @asynccontextmanager
@@ -119,28 +121,25 @@ async def _over_stdio(asked: _Asked) -> None:
                 await server.run(reading, writing, server.create_initialization_options())
 
 
-async def _over_http(asked: _Asked, serve: ServeConfig) -> None:
-    import uvicorn  # noqa: PLC0415  # the extra
-
+async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:
+    """Serve until a signal comes, and give its number."""
     from placet.agents.doors.mcp_server import McpDoor  # noqa: PLC0415  # the extra
     from placet.agents.doors.mcp_tokens import WithTokens  # noqa: PLC0415  # the extra
-    from placet.runtime.http_api.server import listen, url_of  # noqa: PLC0415  # the extra
+    from placet.runtime.http_api.server import listen, serve_until_signal, url_of  # noqa: PLC0415
 
     known, token = _credentials(serve)
     with listen(serve) as listening:
         async with _opened(asked) as session:
             app = McpDoor(session, asked.person).server().streamable_http_app(host=serve.host)
-            config = uvicorn.Config(
-                WithTokens(app, known, asked.agent),
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
-            _tell(f"{url_of(listening)}/mcp", token)
-            await uvicorn.Server(config).serve(sockets=[listening])
+            async with app.router.lifespan_context(app):
+                return await serve_until_signal(
+                    WithTokens(app, known, asked.agent),
+                    serve,
+                    listening,
+                    shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,
+                    drain=lambda: None,
+                    on_started=lambda: _tell(f"{url_of(listening)}/mcp", token),
+                )
 
 
 def _address(text: str, tokens: str | None) -> ServeConfig:

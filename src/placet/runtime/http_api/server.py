@@ -1,7 +1,8 @@
 """The process around the application: a socket, a server, and an orderly end.
 
-On SIGTERM or SIGINT `/readyz` says no; after `drain_seconds` nothing more is accepted, what is in
-flight is answered, the world is closed, and the process ends. A second signal does not wait.
+On SIGTERM or SIGINT a world's `/readyz` says no; after `drain_seconds` nothing more is accepted,
+what is in flight is answered, the world is closed, and the process ends. A second signal does not
+wait.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from placet.runtime.http_api.connection import BoundedConnection
 from placet.runtime.serve_config import ServeConfig
@@ -134,7 +136,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def run_server(
     app: FastAPI, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
 ) -> int | None:
-    """Serve until a signal comes, and give its number.
+    """Serve a world until a signal comes, and give its number.
 
     Raises:
         StoreError: The world cannot be opened.
@@ -147,22 +149,54 @@ async def run_server(
 
     # Around the server and not in its lifespan: a store that does not open is our error to tell.
     async with app.router.lifespan_context(app):
-        config = uvicorn.Config(
+        return await serve_until_signal(
             app,
-            lifespan="off",
-            http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
-            ws="websockets-sansio",
-            ws_max_size=_MESSAGE_BYTES_MAX,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=serve.limits.connections_max,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=world.config.limits.shutdown_seconds_max,
+            serve,
+            listening,
+            shutdown_seconds_max=world.config.limits.shutdown_seconds_max,
+            drain=drain,
+            on_started=on_started,
         )
-        logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
-        server = DrainingServer(config, drain, serve.drain_seconds, on_started)
-        await server.serve(sockets=[listening])
-        return server.signal_number
+
+
+async def serve_until_signal(
+    app: ASGIApp,
+    serve: ServeConfig,
+    listening: socket.socket,
+    *,
+    shutdown_seconds_max: int,
+    drain: Callable[[], None],
+    on_started: Callable[[], None],
+) -> int | None:
+    """Serve an application whose lifespan has begun, within the bounds of `serve.limits`.
+
+    Args:
+        app: Any door over HTTP.
+        serve: Its bounds, and how long it drains.
+        listening: Where it is reached.
+        shutdown_seconds_max: How long what is in flight may take to be answered.
+        drain: Called when the first signal comes.
+        on_started: Called when requests are taken.
+
+    Returns:
+        The number of the signal that ended it.
+    """
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
+        ws="websockets-sansio",
+        ws_max_size=_MESSAGE_BYTES_MAX,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=serve.limits.connections_max,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=shutdown_seconds_max,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
+    server = DrainingServer(config, drain, serve.drain_seconds, on_started)
+    await server.serve(sockets=[listening])
+    return server.signal_number
