@@ -296,13 +296,15 @@ def test_bytes_that_are_no_text_are_answered(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_pipe_ends_it_and_keeps_what_was_done(tmp_path):
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_in_a_pipe_ends_it_and_keeps_what_was_done(tmp_path, number):
     with Process(*DESIGN, "--store", "ferry.db", folder=tmp_path) as chat:
         chat.stdin.write(b"set beam to 9 m\n")
         chat.stdin.flush()
         assert json.loads(chat.out.readline())["outcome"] == "applied"
-        chat.send_signal(2)
-        assert chat.end() == (130, "", "")
+        chat.send_signal(number)
+        assert chat.end() == (128 + number, "", "")
+    assert [file.name for file in tmp_path.iterdir()] == ["ferry.db"]
     assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
 
 

@@ -65,6 +65,11 @@ class Terminal:
         self._popen.send_signal(2)
         self.type("\n")
 
+    def terminate(self) -> None:
+        """Send what a service manager sends, and a key, as with Ctrl-C."""
+        self._popen.send_signal(15)
+        self.type("\n")
+
     def end(self) -> int:
         latest = time.monotonic() + LATEST_SECONDS
         while self._read(latest - time.monotonic()):
@@ -129,6 +134,19 @@ def test_ctrl_c_at_the_prompt_ends_it(chat):
     chat.until(PROMPT)
     chat.interrupt()
     assert chat.end() == 130
+
+
+@pytest.mark.parametrize("is_in_turn", [False, True])
+def test_sigterm_ends_it_in_order_wherever_it_waits(tmp_path, is_in_turn):
+    words = ("chat", "--domain", "world", "--agent", "human", "--store", "world.db")
+    with Terminal(*words, folder=tmp_path) as chat:
+        chat.until(PROMPT)
+        if is_in_turn:
+            chat.type("move me\n")
+            chat.until("propose> ")
+        chat.terminate()
+        assert chat.end() == 143
+    assert [file.name for file in tmp_path.iterdir()] == ["world.db"]
 
 
 def test_ctrl_c_in_a_turn_stops_the_turn_alone(tmp_path):

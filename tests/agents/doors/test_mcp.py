@@ -297,12 +297,14 @@ async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
 
 
 @pytest.mark.slow
-def test_over_stdio_an_interrupt_ends_it_though_the_client_says_nothing(tmp_path):
+@pytest.mark.parametrize("number", [2, 15])
+def test_over_stdio_a_signal_ends_it_though_the_client_says_nothing(tmp_path, number):
     with Process("mcp", "--domain", "design", "--store", "ferry.db", folder=tmp_path) as process:
         process.tell(HELLO)
         assert json.loads(process.out.readline())["id"] == 1
-        process.send_signal(2)
-        assert process.wait() == 130
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
 
 
 @pytest.mark.slow

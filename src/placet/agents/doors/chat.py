@@ -19,6 +19,7 @@ from placet.agents.limits import AgentLimits
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
 from placet.runtime.cli.domains import DomainOption
+from placet.runtime.cli.signals import Terminated, terminated_as_interrupted
 from placet.runtime.cli.terminal import AsJson, CommandError, printable
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
@@ -68,7 +69,11 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     adapter = proposer(agent)
     opening = _opened(domains_for(domain, store), store, session, mode, adapter)
     who = Person(person or _login_name(), role, is_there)
-    has_failed = _talk(opening, adapter, who, as_json=as_json)
+    try:
+        with terminated_as_interrupted():
+            has_failed = _talk(opening, adapter, who, as_json=as_json)
+    except Terminated as terminated:
+        return terminated.exit_code
     return int(has_failed and not is_there)
 
 

@@ -1,5 +1,6 @@
 """`placet mcp`: a world as tools of the Model Context Protocol (extra `mcp`)."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
@@ -14,6 +15,7 @@ from placet.agents.doors.opened import ModeOption, check_words, domains_for
 from placet.agents.session import Session
 from placet.kernel.domain import Domain
 from placet.runtime.cli.domains import DomainOption
+from placet.runtime.cli.signals import StopSignals
 from placet.runtime.cli.terminal import CommandError
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
@@ -86,8 +88,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
         ) from error
     asked = _Asked(domains_for(domain, store), store, session, agent, mode, person)
     if http is None:
-        anyio.run(_over_stdio, asked)
-        return 0
+        return anyio.run(_over_stdio, asked)
     number = anyio.run(_over_http, asked, _address(http, tokens))
     return 0 if number is None else 128 + number
 
@@ -105,20 +106,25 @@ async def _opened(asked: _Asked) -> AsyncIterator[Session]:
             yield session
 
 
-async def _over_stdio(asked: _Asked) -> None:
+async def _over_stdio(asked: _Asked) -> int:
+    """Serve until the client closes its end, or a signal comes; gives the exit code."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415  # the extra
 
     from placet.agents.doors.mcp_server import McpDoor  # noqa: PLC0415  # the extra
 
     # Windows waits for no pipe; there the SDK's own reader is used, which ends when a line comes.
     claimed = nullcontext() if sys.platform == "win32" else lines_of_stdin()
-    async with _opened(asked) as session:
-        with claimed as lines:
-            # Of what it is given as stdin it asks lines, and nothing else.
-            stdio = stdio_server(lines)  # type: ignore[arg-type]
-            async with stdio as (reading, writing):
-                server = McpDoor(session, asked.person).server()
-                await server.run(reading, writing, server.create_initialization_options())
+    # A signal ends what is asked of the session, and not the session: that is closed in order.
+    asking, loop = anyio.CancelScope(), asyncio.get_running_loop()
+    with StopSignals(lambda: loop.call_soon_threadsafe(asking.cancel)) as stop:
+        async with _opened(asked) as session:
+            with asking, claimed as lines:
+                # Of what it is given as stdin it asks lines, and nothing else.
+                stdio = stdio_server(lines)  # type: ignore[arg-type]
+                async with stdio as (reading, writing):
+                    server = McpDoor(session, asked.person).server()
+                    await server.run(reading, writing, server.create_initialization_options())
+    return stop.exit_code
 
 
 async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:

@@ -20,6 +20,7 @@ from placet.agents.doors.screen import Screen
 from placet.agents.record import Hold, Turn
 from placet.agents.route import route
 from placet.agents.session import Session
+from placet.runtime.cli.signals import Terminated
 from placet.schemas.codec import Json
 
 Ask = Callable[[str], str | None]
@@ -82,7 +83,7 @@ class Talk:
         """Talk until the end of the input, or `/quit`.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C at the prompt, or in a turn where nobody is there.
+            KeyboardInterrupt: Ctrl-C at the prompt, or in a turn where nobody is there; SIGTERM.
         """
         while (line := self._ask("> ")) is not None:
             text = line.strip()
@@ -125,7 +126,7 @@ class Talk:
         """Have a turn. Ctrl-C stops it, and what had come of it by then is given; twice, it ends.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again.
+            KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again; SIGTERM.
         """
         inbox: SimpleQueue[Context | None] = SimpleQueue()
         if self._asked is not None:
@@ -135,10 +136,10 @@ class Talk:
         try:
             while (context := inbox.get()) is not None:
                 self._propose(context)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self._portal.call(self._stop)
             turn = future.result()
-            if not self._person.is_there:
+            if not self._person.is_there or isinstance(interrupt, Terminated):
                 raise
             return turn
         return future.result()

@@ -1,6 +1,8 @@
 """SIGINT and SIGTERM as a wish: what is in flight is finished, then the command ends by itself."""
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Final, Self
 
@@ -10,12 +12,16 @@ _ASKED_BY: Final = (signal.SIGINT, signal.SIGTERM)
 class StopSignals:
     """Takes note of the first signal inside its block; a second one ends the process at once.
 
+    Args:
+        on_first: Called when the first comes, to wake who waits.
+
     Attributes:
         number: The signal that came; None while none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_first: Callable[[], object] = lambda: None) -> None:
         self.number: int | None = None
+        self._on_first = on_first
         # One that was ignored from the start, as `nohup` and `&` do, stays ignored.
         self._taken = [one for one in _ASKED_BY if signal.getsignal(one) is not signal.SIG_IGN]
         self._before: dict[signal.Signals, object] = {}
@@ -51,3 +57,32 @@ class StopSignals:
         self.number = number
         for one in self._taken:
             signal.signal(one, signal.SIG_DFL)
+        self._on_first()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: taken as Ctrl-C is, save that nobody is there to go on."""
+
+    exit_code: Final = 128 + signal.SIGTERM
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Raise `Terminated` at the first SIGTERM; a second one ends the process at once.
+
+    For who waits in the main thread, where nothing but an exception reaches it.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    if before is signal.SIG_IGN:  # from the start: it stays ignored
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    raise Terminated
