@@ -16,14 +16,19 @@ export function perSecond(value) {
   return value > 0 && value < 9.95 ? value.toFixed(1) : whole(value);
 }
 
-/** Seconds as a person says them. */
+/** Seconds as a person says them. Rounded before the unit is chosen: no minute has 60 s left over. */
 export function span(seconds) {
   if (!Number.isFinite(seconds)) return "more";
-  if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${(seconds * 1000).toPrecision(seconds < 0.1 ? 2 : 3)} ms`.replace(".0 ", " ");
-  if (seconds < 120) return `${seconds.toFixed(1)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${whole(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  const micros = Math.round(seconds * 1e6);
+  if (micros < 1000) return `${micros} µs`;
+  const millis = Number((seconds * 1000).toPrecision(seconds < 0.1 ? 2 : 3));
+  if (millis < 1000) return `${millis} ms`;
+  const tenths = Math.round(seconds * 10);
+  if (tenths < 1200) return `${(tenths / 10).toFixed(1)} s`;
+  const all = Math.round(seconds);
+  if (all < 7200) return `${Math.floor(all / 60)} min ${all % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${whole(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
 export const DURABILITY = {

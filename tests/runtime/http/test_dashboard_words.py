@@ -1,0 +1,37 @@
+"""Numbers in the dashboard's words, by its own script, where there is a Node to run it."""
+
+import json
+import shutil
+import subprocess
+from importlib.resources import files
+
+import pytest
+
+from placet.runtime.http_api import dashboard
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
+
+SPANS = {
+    0: "0 µs",
+    0.0004: "400 µs",
+    0.00099996: "1 ms",
+    0.05: "50 ms",
+    0.0999: "100 ms",
+    0.9999: "1.0 s",
+    119.94: "119.9 s",
+    119.97: "2 min 0 s",
+    179.7: "3 min 0 s",
+    7199.7: "2 h 0 min",
+    9000: "2 h 30 min",
+    86399: "24 h 0 min",
+}
+
+
+def test_a_span_of_time_is_rounded_before_its_unit_is_chosen(tmp_path):
+    words = files(dashboard).joinpath("words.js").read_text("utf-8")
+    asked = f"{json.dumps(list(SPANS))}.map(span)"
+    script = tmp_path / "asked.mjs"
+    script.write_text(f"{words}\nconsole.log(JSON.stringify({asked}));", "utf-8")
+    told = subprocess.run([str(NODE), script], capture_output=True, check=True, timeout=60)
+    assert dict(zip(SPANS, json.loads(told.stdout), strict=True)) == SPANS
