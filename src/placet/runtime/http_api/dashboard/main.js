@@ -187,6 +187,7 @@ async function readMap(at) {
   write("map-ask", isLarge ? `Draw ${whole(agentCount())} agents: this reads the whole state` : "");
   show("map-ask", isLarge);
   if (isLarge) show("map-panel", true);
+  at.hasGap ||= !at.mayMeasure; // who does not see all is not told of what leaves its sight
   if (isLarge || !at.hasGap || performance.now() < at.mapAt) return;
   at.hasGap = false;
   const known = at.isMapped ? collections() : []; // first all of it: which have places?
