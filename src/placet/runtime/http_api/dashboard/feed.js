@@ -1,6 +1,6 @@
 // The latest of what happened: a list that grows at its top and is cut at its end.
 
-import { byId, made, show } from "./draw.js";
+import { byId, made, show, write } from "./draw.js";
 import { said, whole } from "./words.js";
 
 const LINES_MAX = 120;
@@ -16,14 +16,16 @@ export function startFeed() {
     byId("hold").setAttribute("aria-pressed", String(isHeld));
     if (!isHeld) add(kept.splice(0));
   });
-  byId("only-refused").addEventListener("change", ({ target }) =>
-    byId("feed").classList.toggle("only", target.checked));
+  byId("only-refused").addEventListener("change", ({ target }) => {
+    byId("feed").classList.toggle("only", target.checked);
+    sayEmpty();
+  });
 }
 
 export function clearFeed() {
   kept.length = 0;
   byId("feed").replaceChildren();
-  show("feed-empty", true);
+  sayEmpty();
 }
 
 /** Tell events, oldest first; `missed` records came before them and were not asked for. */
@@ -40,12 +42,20 @@ export function tell(events, missed) {
 function add(elements) {
   if (!elements.length) return;
   const list = byId("feed");
-  show("feed-empty", false);
   // Who reads further down is not pushed on.
   const from = list.scrollTop > 4 ? list.scrollHeight : 0;
   list.prepend(...elements.reverse());
   if (from) list.scrollTop += list.scrollHeight - from;
   while (list.childElementCount > LINES_MAX) list.lastElementChild.remove();
+  sayEmpty();
+}
+
+/** Say so where no line is shown. */
+function sayEmpty() {
+  const list = byId("feed");
+  const isOnly = list.classList.contains("only");
+  write("feed-empty", isOnly && list.firstChild ? "Nothing of the latest was refused." : "Nothing yet.");
+  show("feed-empty", !list.querySelector(isOnly ? ".refused" : "li"));
 }
 
 function element(line) {
