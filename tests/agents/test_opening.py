@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Context, Human, Scripted, Session, SessionError, Turn
+from placet.agents import Context, Human, Raw, Scripted, Session, SessionError, Turn
+from placet.agents.contract import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
 from tests.agents.till import EMPTY, Till, put, talk, total
@@ -168,6 +169,20 @@ async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session(
             with pytest.raises(SessionError, match="was removed; open the session again"):
                 await session.say(message)
         assert asked == []
+
+
+async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> None:
+    async with opened() as world:
+
+        async def propose(_: Context) -> Raw:
+            await world.remove_agent("agent")
+            await world.register_agent("agent")
+            return Raw(calls=[Call("till.put", '{"amount": 1}')])
+
+        session = await Session.open(world=world, adapter=propose)
+        turn = await session.say("put one")
+        assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
+        assert await total(session) == 0
 
 
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
