@@ -1,6 +1,7 @@
 """`placet effects`: from the log alone, and an operator's word through the gate."""
 
 import asyncio
+import shutil
 
 import pytest
 
@@ -12,6 +13,7 @@ from placet.schemas.effect import EffectKey
 from placet.schemas.record import Settled, decode_record
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL, Lab
+from tests.runtime.command_line import run_process
 
 LAB = ("--domain", "tests.kernel.domains:Lab")
 
@@ -92,7 +94,8 @@ def test_a_store_in_use_is_not_written_and_is_not_fenced(placet, store):
     async def serve() -> None:
         config = OrchestratorConfig(store=f"sqlite:///{placet.folder / store}")
         async with Orchestrator(Lab(), config) as world:
-            outcome = placet("effects", store, "--resolve", key, "failed", "--json", *LAB)
+            resolve = ("--resolve", key, "failed", "--json", *LAB)
+            outcome = run_process("effects", store, *resolve, folder=placet.folder)
             assert outcome.code == 1
             assert "another process has it open" in outcome.err
             assert await world.resolve_effect(EffectKey.parse(key), succeeded=True)
@@ -117,13 +120,19 @@ def test_what_was_under_way_when_a_world_died_is_in_doubt(placet):
             await begun.wait()
             log = open_event_log(str(placet.folder / "mail.db"))
             assert [one.state for one in open_effects(log, is_running=True)] == ["started"]
-            (listed,) = placet("effects", "mail.db", "--json").json()
+            (listed,) = run_process("effects", "mail.db", "--json", folder=placet.folder).json()
             assert listed["state"] == "started"
+            for suffix in ("", "-wal", "-shm"):
+                shutil.copy(f"mail.db{suffix}", f"killed.db{suffix}")
             world._open.executors.by_kind.clear()  # so that closing waits for none
 
     asyncio.run(live())
-    (listed,) = placet("effects", "mail.db", "--json").json()
-    assert (listed["state"], listed["why"]) == ("in_doubt", "the world ended while it ran")
+    kept = ("mail.db", "killed.db", "killed.db-wal")  # the -shm is SQLite's scratch paper
+    before = [(placet.folder / name).read_bytes() for name in kept]
+    for store in ("mail.db", "killed.db"):
+        (listed,) = placet("effects", store, "--json").json()
+        assert (listed["state"], listed["why"]) == ("in_doubt", "the world ended while it ran")
+    assert [(placet.folder / name).read_bytes() for name in kept] == before
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.runtime.stores.file_operations import Disk
 from placet.schemas.errors import StoreError
+from tests.runtime.command_line import run_process
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 from tests.runtime.test_event_log_sqlite import corrupt_index, error_of, execute, read_all
 
@@ -105,7 +106,7 @@ def test_a_log_that_is_shorter_than_what_stays_is_left_alone(placet, town):
 def test_a_log_that_is_in_use_is_refused(placet, town):
     with_writer = SqliteEventLog("town.db")
     epoch = with_writer.open()
-    outcome = placet("compact", "town.db")
+    outcome = run_process("compact", "town.db", folder=placet.folder)
     assert outcome.code == 1
     assert "another process has it open" in outcome.err
     assert not (placet.folder / "town.db.snapshots").exists()

@@ -1,6 +1,7 @@
 """What the log in a file answers when the file, the disk or the user is not as it should be."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import pytest
 from placet.runtime.stores import log_layout_sqlite as layout
 from placet.runtime.stores import log_rows
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.event_log_url import file_of
 from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
+from placet.runtime.stores.log_file_sqlite import is_in_use
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 
@@ -190,6 +193,31 @@ def test_a_read_only_folder_can_be_read_but_not_written(folder_of_root):
         assert "read-only" in error_of(SqliteEventLog(path).open)
         assert "cannot be opened" in error_of(SqliteEventLog(folder_of_root / "b.db").open)
     assert files_of(folder_of_root) == {"a.db"}
+
+
+@pytest.mark.parametrize("suffixes", [("", "-wal", "-shm"), ("", "-wal")])
+def test_what_a_killed_writer_left_is_read_in_a_read_only_folder(log, folder_of_root, suffixes):
+    for suffix in suffixes:
+        shutil.copy(f"{file_of(log)}{suffix}", folder_of_root)
+    with Unprivileged(folder_of_root):
+        assert [len(data) for _, data in read_all(folder_of_root / "a.db")] == [40] * 4
+    assert files_of(folder_of_root) == {f"a.db{suffix}" for suffix in suffixes}
+
+
+def test_asking_whether_a_log_is_in_use_changes_no_file(log, path, tmp_path):
+    assert is_in_use(path, log.url)
+    left = tmp_path / "left.db"
+    for suffix in ("", "-wal", "-shm"):
+        shutil.copy(f"{path}{suffix}", f"{left}{suffix}")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert not is_in_use(left, log.url)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    log.close()
+    assert not is_in_use(path, log.url)
+
+
+def test_asking_of_a_file_that_is_not_there_is_a_store_error(path):
+    assert "cannot ask who uses" in error_of(is_in_use, path, f"sqlite:///{path}")
 
 
 def test_a_folder_that_may_not_be_entered_is_a_store_error(folder_of_root):

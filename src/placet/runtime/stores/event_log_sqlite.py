@@ -22,7 +22,7 @@ from placet.runtime.stores.event_log_rules import (
     require_writer,
 )
 from placet.runtime.stores.faults_sqlite import sqlite_faults
-from placet.runtime.stores.log_file_sqlite import leave_wal
+from placet.runtime.stores.log_file_sqlite import connect_bare, is_bare, leave_wal
 from placet.runtime.stores.log_rows import Row, Tail, read_rows
 from placet.runtime.stores.wal_sqlite import damage_of
 from placet.schemas.errors import StoreError
@@ -235,6 +235,8 @@ class SqliteEventLog:
     def _connect(self, mode: str) -> sqlite3.Connection:
         if mode != "ro" or not self._is_wal_sound:
             self._require_sound_wal()
+        if mode == "ro" and is_bare(self._path):
+            return connect_bare(self._path)
         return sqlite3.connect(
             f"{self._path.as_uri()}?mode={mode}",
             uri=True,

@@ -3,11 +3,13 @@
 None of it looks at what is in the file, and none of it needs the fence.
 """
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
+from placet.runtime.stores.locks_posix import is_locked
 
 _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -34,13 +36,37 @@ def leave_wal(connection: sqlite3.Connection) -> bool:
 def is_in_use(path: Path, store: str) -> bool:
     """Tell whether somebody has a log's file open: a live writer, or a reader beside one.
 
-    What a writer that was killed has left is folded in on the way.
+    What a killed writer has left stays as it is: it may lie where nothing can be written.
 
     Raises:
-        StoreError: The file cannot be opened.
+        StoreError: The file cannot be read.
     """
-    with sqlite_faults("open", store), closing(_connect(path)) as connection:
-        return not leave_wal(connection)
+    with sqlite_faults("ask who uses", store):
+        return is_locked(path)
+
+
+def connect_bare(path: Path) -> sqlite3.Connection:
+    """Connect to a log that `is_bare`, past all locks: what SQLite keeps in a `-shm` is in memory.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro&vfs=unix-none"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def is_bare(path: Path) -> bool:
+    """Tell whether a log has a `-wal` and no `-shm`, in a folder where none can be made.
+
+    A copy on a read-only medium is so. SQLite makes a `-shm` even to read, and gives up without.
+    """
+    wal, shm = (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-shm"))
+    if not wal.exists() or shm.exists():
+        return False
+    is_effective = os.access in os.supports_effective_ids
+    return not os.access(path.parent, os.W_OK, effective_ids=is_effective)
 
 
 def vacuum(path: Path, store: str) -> None:
