@@ -97,6 +97,14 @@ def test_waiting_for_retry_after_suffices_and_a_nanosecond_less_does_not(wait_ns
     assert stage.propose("ann", "Speak", text="d").admitted
 
 
+@given(begun=st.floats(1e6, 4.6e9))
+def test_a_float_of_now_and_retry_after_is_never_too_early(begun):
+    stage = Stage(World(cooldowns={"Speak": 10 / 3}))
+    assert stage.propose("ann", "Speak", text="a", now=begun).admitted
+    wait = stage.propose("ann", "Speak", text="b", now=begun).refusals[0].retry_after
+    assert stage.propose("ann", "Speak", text="c", now=begun + wait).admitted
+
+
 def test_a_cooldown_binds_one_agent_and_one_kind():
     stage = Stage(World(cooldowns={"Speak": 5, "Move": 0}))
     assert stage.propose("ann", "Speak", text="one").admitted

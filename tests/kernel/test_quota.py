@@ -96,6 +96,20 @@ def test_waiting_for_retry_after_is_enough_and_a_hundredth_less_is_not(asks, rat
         kernel.restore(before)
 
 
+@given(start=st.floats(0, 4.6e9), rate=st.sampled_from(RATES), asks=st.integers(1, 5))
+@example(start=20_000_000.1, rate=7.5, asks=1)
+def test_a_float_of_now_and_retry_after_is_never_too_early(start, rate, asks):
+    """Where a float of seconds has no place for nanoseconds, too; time ends at 4.6e9 s."""
+    kernel, _ = reused(quotas={"Add": {"rate": rate, "burst": 5}})
+    assert kernel.decide(batch_of(5, "a"), start).admitted
+    refused = kernel.decide(batch_of(asks, "b"), start)
+    retry_after = refused.refusals[0].retry_after
+    for now in (start, refused.sim_time):
+        before = kernel.snapshot()
+        assert kernel.decide(batch_of(asks, "b"), now + retry_after).admitted
+        kernel.restore(before)
+
+
 def test_a_refused_batch_is_charged_to_no_quota():
     kernel, _ = reused(
         quotas={"Add": {"rate": 1, "burst": 1}, "Put": {"rate": 1, "burst": 9}},

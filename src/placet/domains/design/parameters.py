@@ -8,8 +8,8 @@ from placet.domains.design.vocabulary import LOCKS, OPERATOR_ROLE, PARAMETERS, R
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.draft import Draft
 from placet.kernel.state import State
+from placet.kernel.wait import seconds_until
 from placet.schemas.codec import Json
-from placet.schemas.limits import SECOND_NS
 
 
 def value_of(draft: Draft, path: str) -> Json:
@@ -30,7 +30,8 @@ def locked(draft: Draft, path: str) -> RuleRefusal | None:
     lock = lock_of(draft, path, draft.now_ns)
     if lock is None:
         return None
-    left_s = None if lock["until_ns"] is None else (lock["until_ns"] - draft.now_ns) / SECOND_NS
+    until_ns = lock["until_ns"]
+    left_s = None if until_ns is None else seconds_until(until_ns, draft.now_ns)
     why = f" ({lock['reason']})" if lock["reason"] else ""
     return refuse(
         "locked",

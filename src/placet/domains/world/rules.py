@@ -11,6 +11,7 @@ from placet.domains.world.settings import Bounds, Settings
 from placet.domains.world.vocabulary import AGENTS, SPEECH, Position
 from placet.kernel.domain import Rule, RuleRefusal, refuse
 from placet.kernel.draft import Draft
+from placet.kernel.wait import seconds_until
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 
@@ -128,17 +129,17 @@ def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:
 
     def cooled_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
         agent_id = intent["agent_id"]
-        left_ns = draft.get(AGENTS, agent_id, field, 0) - draft.now_ns
-        if left_ns > 0:
+        ready_ns, now_ns = draft.get(AGENTS, agent_id, field, 0), draft.now_ns
+        if ready_ns > now_ns:
             return refuse(
                 "cooldown",
                 f"{agent_id!r} may {kind} once in {wait_ns / SECOND_NS:g} s; "
-                f"wait {left_ns / SECOND_NS:g} s",
-                retry_after=left_ns / SECOND_NS,
+                f"wait {(ready_ns - now_ns) / SECOND_NS:g} s",
+                retry_after=seconds_until(ready_ns, now_ns),
             )
         refusal = rule(draft, intent)
         if refusal is None:
-            draft.put(AGENTS, agent_id, field, draft.now_ns + wait_ns)
+            draft.put(AGENTS, agent_id, field, now_ns + wait_ns)
         return refusal
 
     return cooled_rule

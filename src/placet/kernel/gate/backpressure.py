@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
+from placet.kernel.wait import seconds_until
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -51,7 +52,8 @@ def _check_schedule(batch: CheckedBatch, context: GateContext, due_ns: int) -> l
             f"{ahead_ns_max / SECOND_NS:g} s"
         )
         signal = _Signal("schedule_ahead_ns", ahead_ns, ahead_ns_max)
-        return _refuse(batch, everyone, what, signal, (ahead_ns - ahead_ns_max) / SECOND_NS)
+        retry_after = seconds_until(due_ns - ahead_ns_max, context.now_ns)
+        return _refuse(batch, everyone, what, signal, retry_after)
     waiting, limit = len(context.ledger.scheduled), limits.schedule_batches_max
     if waiting < limit:
         return None

@@ -8,9 +8,9 @@ Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
 from placet.kernel.ledger import Agent, Charge, Ledger
+from placet.kernel.wait import seconds_until
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
-from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode
 
 ALL_KINDS = "*"
@@ -106,7 +106,9 @@ def _refusals(batch: CheckedBatch, charges: list[Charge], now_ns: int) -> list[R
         if over_ns > 0:
             exceeded.append((one, over_ns if intents <= burst else None))
     waits = [over_ns for _, over_ns in exceeded if over_ns is not None]
-    retry_after = max(waits) / SECOND_NS if len(waits) == len(exceeded) else None
+    retry_after = (
+        seconds_until(now_ns + max(waits), now_ns) if len(waits) == len(exceeded) else None
+    )
     return [
         refusal
         for charge, over_ns in exceeded
