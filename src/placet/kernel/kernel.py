@@ -15,7 +15,7 @@ from placet.kernel import snapshot as snapshots
 from placet.kernel.amending import Amends
 from placet.kernel.answered import unpack
 from placet.kernel.apply import Applier
-from placet.kernel.control import Control, permitted_kinds
+from placet.kernel.control import Control, permitted_kinds, require_owner
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
@@ -95,6 +95,7 @@ class Kernel(KeepsOutbox, Amends):
         self._journal.sink, self._journal.durability = sink, durability
         policy, rules = Policy.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
+            permitted_kinds(policy.default_permissions, self.registry)  # before any record
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
             return
@@ -282,16 +283,17 @@ class Kernel(KeepsOutbox, Amends):
     ) -> Agent:
         """Register an agent; the domains place it by the remaining keywords.
 
-        Registering a name that is registered changes its permissions where they are given, and
-        nothing else.
+        Registering a registered name changes its permissions where they are given, and nothing
+        else; an owner that is given must be the one it has.
 
         Raises:
-            AgentError: The name is no identity, is reserved, or there are too many agents.
-            ValidationError: The placing is not plain, or a domain refused it.
+            AgentError: The name is no identity, reserved or another owner's; too many agents.
+            ValidationError: A permission is no kind, the placing is not plain, or it was refused.
             ValueError: The permissions, the priority or a quota are unsound.
         """
-        permitted = permitted_kinds(permissions)
+        permitted = permitted_kinds(permissions, self.registry)
         agent = self.ledger.agents.get(agent_id)
+        require_owner(agent, owner)
         if agent is None:
             agent = self._control.register_agent(
                 agent_id, permitted, owner, priority_max, quotas or {}, placing
@@ -306,8 +308,9 @@ class Kernel(KeepsOutbox, Amends):
 
         Raises:
             AgentError: There is no such agent.
+            ValidationError: A permission is no kind.
         """
-        permitted = permitted_kinds(permissions)
+        permitted = permitted_kinds(permissions, self.registry)
         self._control.change_agent(agent_id, "permissions", permitted)
         self._tell_validator(agent_id, permitted)
 

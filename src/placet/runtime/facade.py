@@ -164,11 +164,11 @@ class Orchestrator(
         """Register an agent and give its handle; the domain places it by the other keywords.
 
         Registering a registered name changes its permissions where they are given, and nothing
-        else.
+        else; an owner that is given must be the one it has.
 
         Raises:
-            AgentError: The name is no identity, is reserved, or there are too many agents.
-            ValidationError: The domain refused the placing.
+            AgentError: The name is no identity, reserved or another owner's; too many agents.
+            ValidationError: A permission is no kind of this world, or a domain refused the placing.
         """
         world = self._open
         number = next(world.handle_numbers)
@@ -189,6 +189,7 @@ class Orchestrator(
 
         Raises:
             AgentError: There is no such agent.
+            ValidationError: A permission is no kind of this world.
         """
         await self._open.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
 

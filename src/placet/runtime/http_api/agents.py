@@ -61,7 +61,8 @@ async def list_agents(
 async def register(world: str, request: Request) -> Response:
     """Register an agent; the domain places it by `placing`.
 
-    A name that is registered has its permissions changed where they are given, and nothing else.
+    A name that is registered has its permissions changed where they are given, and nothing else;
+    an owner that is given must be the one it has.
     """
     door = door_of(request)
     door.operator(request)
