@@ -1,9 +1,11 @@
 """Laws of forks: a branch goes on as its parent would have, and shares nothing with it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier
 from typing import Any
 
 import msgspec
@@ -318,6 +320,45 @@ def test_a_fork_that_cannot_be_begun_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match=r"cannot open .*unfinished"):
         fork(log_of(a_lab()), str(tmp_path / "child.db"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_of_two_forks_at_once_to_one_path_one_is_made_and_the_other_told(
+    tmp_path, monkeypatch, is_cut
+):
+    records = a_lab()
+    parent = write_log(tmp_path / "parent.db", records)
+    if is_cut:
+        snapshot_at(parent, records, 6)
+        snapshot_at(parent, records, len(records))
+        cut_at(parent, 5)
+    before = set(tmp_path.iterdir())
+    new_path, both_looked = forking._new_path, Barrier(2, timeout=30)
+
+    def looked(to: str) -> Path:
+        path = new_path(to)
+        both_looked.wait()
+        return path
+
+    monkeypatch.setattr(forking, "_new_path", looked)
+    with ThreadPoolExecutor(2) as pool:
+        tried = [
+            pool.submit(fork, parent, str(tmp_path / "a.db"), Branch(world=name))
+            for name in ("one", "other")
+        ]
+        failures = [one.exception() for one in tried]
+    (failure,) = (one for one in failures if one is not None)
+    assert isinstance(failure, StoreError)
+    assert "cannot fork into" in str(failure)
+    assert "somebody else made it meanwhile; give a new path" in str(failure)
+    (made,) = (one.result() for one in tried if one.exception() is None)
+    child = open_event_log(made.store)
+    assert redecide(child, DOMAINS).verification.is_ok
+    assert fold(child).header.world == made.world
+    there = {tmp_path / name for name in (["a.db", "a.db.snapshots"] if is_cut else ["a.db"])}
+    assert set(tmp_path.iterdir()) - before == there
+    if is_cut:
+        assert len(list((tmp_path / "a.db.snapshots").iterdir())) == 2
 
 
 def stored_as_it_is(path: Path, records: list[bytes]) -> EventLog:

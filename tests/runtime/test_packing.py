@@ -1,10 +1,12 @@
 """One file for a whole log: what is packed is what is checked, and nothing in it can be changed."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from errno import ENOSPC
+from errno import ENOSPC, EPERM
 from hashlib import blake2b
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import msgspec
@@ -335,6 +337,41 @@ def test_a_pack_that_finds_no_room_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match=r"cannot pack into .* no space left"):
         packed(a_life(3), tmp_path / "w.pack")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_packs_at_once_to_one_path_one_is_made_and_the_other_told(tmp_path, monkeypatch):
+    path, logs = tmp_path / "w.pack", [a_life(3), a_life(4)]
+    both_wrote, fsync = Barrier(2, timeout=30), Disk.fsync
+
+    def wrote(disk: Disk, draft: Path) -> None:
+        fsync(disk, draft)
+        both_wrote.wait()
+
+    monkeypatch.setattr(Disk, "fsync", wrote)
+    with ThreadPoolExecutor(2) as pool:
+        failures = [pool.submit(pack, log_of(log), path) for log in logs]
+        told = [one.exception() for one in failures]
+    (failure,) = (one for one in told if one is not None)
+    assert isinstance(failure, StoreError)
+    assert str(failure).endswith("w.pack: somebody else made it meanwhile; give a new path")
+    assert checked(path).is_ok
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_name_is_taken_by_one_and_a_file_without_links_too(tmp_path, monkeypatch, has_links):
+    def refuse(*_: object) -> None:
+        raise OSError(EPERM, "no links here")
+
+    if not has_links:
+        monkeypatch.setattr("os.link", refuse)
+    first, second, target = (tmp_path / name for name in ("a", "b", "c"))
+    first.write_bytes(b"a")
+    second.write_bytes(b"b")
+    Disk().rename_new(first, target)
+    with pytest.raises(FileExistsError):
+        Disk().rename_new(second, target)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"b": b"b", "c": b"a"}
 
 
 def test_a_pack_is_known_by_its_first_bytes(tmp_path):

@@ -6,12 +6,12 @@ the start. The parent is only read, and may be running. A fork is made under ano
 its own once it is whole: nobody opens half of one as the parent.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EEXIST, ENOTEMPTY
 from pathlib import Path
 from secrets import token_hex
+from shutil import rmtree
 from typing import Final
 
 from placet.actors.ports import EventLog
@@ -266,9 +266,9 @@ class _Draft:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._draft = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+        self._draft = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
         self._log = SqliteEventLog(self._draft)
-        self._files = files_beside(path)
+        self._files = files_beside(self._draft)
         self._epoch = self._count = self._seq = 0
 
     def __enter__(self) -> "_Draft":
@@ -280,22 +280,44 @@ class _Draft:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._log.close()
-        if kind is None:
-            disk = Disk()
-            disk.replace(self._draft, self._path)
+        try:
+            self._log.close()
+            if kind is None:
+                self._take_name()
+        finally:
+            self._remove()
+
+    def _take_name(self) -> None:
+        """Give what was made the name that it was made for.
+
+        The snapshots first, because a compacted log is not opened without; the log decides.
+
+        Raises:
+            StoreError: Somebody else has the name by now, or the disk refused.
+        """
+        disk, drafts, folder = Disk(), self._files.folder, files_beside(self._path).folder
+        has_snapshots = drafts.exists()
+        try:
+            if has_snapshots:
+                drafts.rename(folder)
+            try:
+                disk.rename_new(self._draft, self._path)
+            except BaseException:
+                if has_snapshots:
+                    folder.rename(drafts)
+                raise
             disk.sync_dir(self._path.absolute().parent)
-            return
-        self._remove()
+        except OSError as error:
+            is_late = error.errno in {EEXIST, ENOTEMPTY}
+            why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+            message = f"cannot fork into {self._path}: {why}"
+            raise StoreError(message, store=str(self._path)) from error
 
     def _remove(self) -> None:
-        for path in (
-            *self._files.folder.glob("*"),
-            *self._draft.parent.glob(f"{self._draft.name}*"),
-        ):
-            path.unlink()
-        with suppress(OSError):  # it was never made
-            self._files.folder.rmdir()
+        """Remove what has no name yet; there is nothing where it has one."""
+        rmtree(self._files.folder, ignore_errors=True)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self._draft.with_name(f"{self._draft.name}{suffix}").unlink(missing_ok=True)
 
     def copy(self, log: EventLog, records: int, chain: bytes) -> None:
         """Copy a log's first records; the last of them must have the given hash."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
@@ -179,14 +180,15 @@ def _write(path: Path, data: bytes) -> None:
     """
     if path.exists():
         raise StoreError(f"cannot pack into {path}: it is there already; give a new path")
-    disk, draft = Disk(), path.with_name(f"{path.name}.unfinished")
+    disk, draft = Disk(), path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
     try:
-        draft.unlink(missing_ok=True)
         disk.write_new(draft, data)
         disk.fsync(draft)
-        disk.replace(draft, path)
+        disk.rename_new(draft, path)
         disk.sync_dir(path.absolute().parent)
     except OSError as error:
         with suppress(OSError):  # the first error is the one that matters
             draft.unlink(missing_ok=True)  # on a full disk it holds what room there was
-        raise StoreError(f"cannot pack into {path}: {error}") from error
+        is_late = isinstance(error, FileExistsError)
+        why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+        raise StoreError(f"cannot pack into {path}: {why}") from error

@@ -57,6 +57,25 @@ class Disk:
         """Give a file another name in the same folder, over what has that name."""
         source.replace(target)
 
+    def rename_new(self, source: Path, target: Path) -> None:
+        """Give a file another name in the same folder, which nothing has.
+
+        Of several who do so at once, one has it.
+
+        Raises:
+            FileExistsError: Something has it.
+            OSError: As the system says.
+        """
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links; a crash here leaves an empty file
+            target.touch(exist_ok=False)
+            source.replace(target)
+        else:
+            source.unlink()
+
     def sync_dir(self, folder: Path) -> None:
         """Make the names in a folder durable."""
         _fsync(folder, os.O_RDONLY)
