@@ -103,6 +103,14 @@ def test_a_log_that_is_shorter_than_what_stays_is_left_alone(placet, town):
     assert "10 000 seqs stay" in outcome.out
 
 
+def test_a_log_that_is_compacted_by_a_link_is_opened_by_its_own_name(placet, town):
+    (placet.folder / "link").mkdir()
+    (placet.folder / "link" / "other.db").symlink_to(placet.folder / "town.db")
+    assert placet("compact", "link/other.db", "--keep", "20").code == 0
+    for name in ("town.db", "link/other.db"):
+        assert placet("verify", name).code == 0
+
+
 def test_a_log_that_is_in_use_is_refused(placet, town):
     with_writer = SqliteEventLog("town.db")
     epoch = with_writer.open()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from placet.runtime.snapshots.files import files_beside
 from placet.runtime.stores import log_layout_sqlite as layout
 from placet.runtime.stores import log_rows
+from placet.runtime.stores.event_log_pack import pack_at
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import file_of
 from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
@@ -105,7 +107,7 @@ def test_an_absent_directory_is_named(tmp_path):
 
 def test_a_directory_is_not_a_log(tmp_path):
     assert "is a directory" in error_of(SqliteEventLog(tmp_path).open)
-    assert "no file" in error_of(SqliteEventLog(tmp_path).count)
+    assert "is no regular file" in error_of(SqliteEventLog(tmp_path).count)
 
 
 def test_a_file_that_is_not_sqlite_is_left_alone(path):
@@ -202,6 +204,26 @@ def test_what_a_killed_writer_left_is_read_in_a_read_only_folder(log, folder_of_
     with Unprivileged(folder_of_root):
         assert [len(data) for _, data in read_all(folder_of_root / "a.db")] == [40] * 4
     assert files_of(folder_of_root) == {f"a.db{suffix}" for suffix in suffixes}
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_log_and_nobody_waits_for_it(path):
+    os.mkfifo(path)
+    assert "is no regular file; give the path of a log" in error_of(SqliteEventLog(path).open)
+    assert "is no regular file; give the path of a log" in error_of(SqliteEventLog(path).count)
+    assert pack_at(str(path)) is None
+
+
+def test_a_log_behind_a_link_is_one_log_with_its_wal_and_its_snapshots(log, path, tmp_path):
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    assert files_beside(link).folder == files_beside(path).folder
+    wal = path.with_name("a.db-wal")
+    damaged = bytearray(wal.read_bytes())
+    damaged[100] ^= 1
+    wal.write_bytes(damaged)
+    assert "of its -wal file" in error_of(SqliteEventLog(link).count)
 
 
 def test_asking_whether_a_log_is_in_use_changes_no_file(log, path, tmp_path):

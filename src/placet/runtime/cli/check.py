@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -24,10 +25,13 @@ def check(
     Exit code 1 if it does not hold.
     """
     if not Path(file).exists():
-        raise CommandError(f"there is no file {file}")
+        raise CommandError(f"there is no file {file}; give the path of what `placet pack` made")
     log = pack_at(file)
     if log is None:
-        raise CommandError(f"{file} is no pack; expected a file that `placet pack` made")
+        raise CommandError(
+            f"{file} is no pack; expected a file that `placet pack` made. To check a log: "
+            f"placet verify {quote(file)}"
+        )
     from placet.runtime.history.packing import check as check_pack  # noqa: PLC0415  # and pydantic with it
 
     checked = check_pack(log, partial(remake, given=domain or ()))

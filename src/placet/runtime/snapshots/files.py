@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.place import Place as Place  # noqa: PLC0414  # of their names
+from placet.runtime.stores.address_file import behind_link
 from placet.runtime.stores.event_log_pack import PackEventLog
 from placet.runtime.stores.event_log_url import file_of, postgres_address_of
 from placet.runtime.stores.file_operations import Disk, FileOperations
@@ -159,4 +160,5 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
 
 def files_beside(path: Path) -> SnapshotFiles:
     """Give the snapshots beside the file of a log."""
+    path = behind_link(path)
     return SnapshotFiles(path.with_name(path.name + ".snapshots"))

@@ -1,10 +1,10 @@
-"""Where a file is, as a part of a URL and back: any name that the system has, and the same one.
+"""Where a file is: behind a link, and as a part of a URL and back, by any name that the system has.
 
 A name is bytes to the system, and not always UTF-8; a URL may hold `?`, `%` and `#` only escaped.
 """
 
 import os
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from urllib.parse import quote, unquote_to_bytes
 
 
@@ -16,3 +16,12 @@ def quoted(path: str | PurePath) -> str:
 def unquoted(text: str) -> str:
     """Read a path from a URL."""
     return os.fsdecode(unquote_to_bytes(os.fsencode(text)))
+
+
+def behind_link(path: Path) -> Path:
+    """Give the file that a link leads to: a log has one `-wal` and one folder of snapshots.
+
+    What is no link stays as it was written.
+    """
+    # Not `is_symlink`, which raises where one may not look; the store says that in its own words.
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114

@@ -128,6 +128,8 @@ def pack_at(store: str) -> PackEventLog | None:
     """Give the packed log that a path or a `pack:///` URL names; None if it is no pack."""
     path = Path(unquoted(store.removeprefix(_URL)) if store.startswith(_URL) else store)
     try:
+        if not path.is_file():  # from a pipe one would wait for ever
+            return None
         with path.open("rb") as file:
             is_pack = file.read(len(PACK_MAGIC)) == PACK_MAGIC
     except (OSError, ValueError):  # a NUL in it

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Final
 
 from placet.runtime.stores import log_layout_sqlite as layout
-from placet.runtime.stores.address_file import quoted
+from placet.runtime.stores.address_file import behind_link, quoted
 from placet.runtime.stores.event_log_rules import (
     require_epoch,
     require_follows,
@@ -57,7 +57,7 @@ class SqliteEventLog:
             )
         if level != SYNCHRONOUS_LEVELS[0]:
             self.url += f"?synchronous={level}"
-        self._path = Path(path).absolute()
+        self._path = behind_link(Path(path)).absolute()
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._epoch: int | None = None
@@ -229,8 +229,18 @@ class SqliteEventLog:
             what = f"{self._path} is a directory; give the path of a file in it"
         elif not self._path.parent.is_dir():
             what = f"there is no directory {self._path.parent}; make it first"
+        elif self._path.exists() and not self._path.is_file():
+            what = self._no_file()
         if what:
             raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
+
+    def _no_file(self) -> str:
+        if self._path.exists():
+            return f"{self._path} is no regular file; give the path of a log"
+        return (
+            f"there is no file {self._path}; "
+            "check the path, or make a log with `placet run --store`"
+        )
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         if mode != "ro" or not self._is_wal_sound:
@@ -261,11 +271,7 @@ class SqliteEventLog:
     def _connect_reader(self) -> sqlite3.Connection:
         with sqlite_faults("read", self.url):
             if not self._path.is_file():
-                raise StoreError(
-                    f"cannot read {self.url}: there is no file {self._path}; "
-                    "check the path, or make a log with `placet run --store`",
-                    store=self.url,
-                )
+                raise StoreError(f"cannot read {self.url}: {self._no_file()}", store=self.url)
             connection = self._connect("ro")
             try:
                 if not layout.is_placet_log(connection, self.url):
