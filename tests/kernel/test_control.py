@@ -4,7 +4,7 @@ import pytest
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.snapshot import resume, take, world_digest
-from placet.schemas.errors import AgentError, ValidationError
+from placet.schemas.errors import AgentError
 from placet.schemas.limits import Limits
 from placet.schemas.record import Checkpoint, Configured, Header, Registered, decode_record
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
@@ -73,32 +73,6 @@ def test_another_owner_of_a_registered_agent_is_refused():
         with pytest.raises(AgentError, match="'carol' is registered, and its owner is 'bob', not"):
             kernel.register_agent("carol", owner=owner, permissions={"Add"})
     assert (len(log), kernel.ledger.agents["carol"].permissions) == (length, None)
-
-
-@pytest.mark.parametrize("name", ["alice", "new"])
-@pytest.mark.parametrize(
-    ("kind", "hint"), [("Ad", "did you mean Add?"), ("*", "None permits all of them")]
-)
-def test_a_permission_that_is_no_kind_is_refused_and_the_nearest_named(name, kind, hint):
-    kernel, log = reused()
-    length = len(log)
-    with pytest.raises(ValidationError) as caught:
-        kernel.register_agent(name, permissions={"Put", kind})
-    assert str(caught.value).startswith(f"permissions must be kinds of this world, got {kind!r}; ")
-    assert hint in str(caught.value)
-    with pytest.raises(ValidationError, match="permissions must be kinds of this world"):
-        kernel.set_agent_permissions("alice", [kind])
-    assert len(log) == length
-
-
-def test_default_permissions_that_are_no_kinds_are_refused_before_the_world_begins():
-    log: list[bytes] = []
-    with pytest.raises(ValidationError, match="did you mean Add"):
-        kernel_of(default_permissions=frozenset({"Ad"}), sink=log)
-    assert log == []
-    kernel_of(sink=log)
-    with pytest.raises(ValidationError, match="did you mean Add"):
-        kernel_of(default_permissions=frozenset({"Ad"}), history=log)
 
 
 def test_an_agent_is_placed_by_its_domain_and_its_index_is_never_used_again():

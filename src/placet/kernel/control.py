@@ -16,7 +16,6 @@ from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.gate.plain import NotPlain, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
-from placet.kernel.registry import Registry
 from placet.kernel.succession import Rules
 from placet.kernel.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json
@@ -41,7 +40,6 @@ from placet.schemas.record import (
 Hook: TypeAlias = Callable[[], object]
 R = TypeVar("R", bound=Record)
 _PRIORITY_MAX = 100
-_NEAREST_MAX = 3
 
 
 class Control:
@@ -89,13 +87,8 @@ class Control:
         self.write(record, encode_record(record))
 
     def configure(self, policy: Policy) -> None:
-        """Decide by another policy from here on.
-
-        Raises:
-            ValidationError: What it permits by default is no kind of this world.
-        """
+        """Decide by another policy from here on."""
         ledger = self._ledger
-        permitted_kinds(policy.default_permissions, self._context.registry)
         record = Configured(
             prev=self._journal.prev,
             seq=ledger.seq + 1,
@@ -305,13 +298,12 @@ def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     return plain
 
 
-def permitted_kinds(permissions: Iterable[str] | None, registry: Registry) -> frozenset[str] | None:
+def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
     """Read permissions as a host gives them.
 
-    A log's own are not asked: they are kept, whatever became of their kinds.
+    One that is no kind permits nothing here; a validator of the host's own may know it.
 
     Raises:
-        ValidationError: One is no kind of this world; the nearest are named.
         ValueError: They are one string, or hold what is no string.
     """
     if permissions is None:
@@ -319,10 +311,6 @@ def permitted_kinds(permissions: Iterable[str] | None, registry: Registry) -> fr
     permitted = frozenset(permissions)
     if isinstance(permissions, str) or not all(isinstance(kind, str) for kind in permitted):
         raise ValueError(f"permissions must be a set of kinds or None, got {permissions!r}")
-    for kind in sorted(permitted - registry.kinds.keys()):
-        names = registry.nearest(kind, _NEAREST_MAX)
-        hint = f"did you mean {', '.join(names)}?" if names else "None permits all of them"
-        raise ValidationError(f"permissions must be kinds of this world, got {kind!r}; {hint}")
     return permitted
 
 

@@ -95,7 +95,6 @@ class Kernel(KeepsOutbox, Amends):
         self._journal.sink, self._journal.durability = sink, durability
         policy, rules = Policy.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
-            permitted_kinds(policy.default_permissions, self.registry)  # before any record
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
             return
@@ -288,10 +287,10 @@ class Kernel(KeepsOutbox, Amends):
 
         Raises:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
-            ValidationError: A permission is no kind, the placing is not plain, or it was refused.
+            ValidationError: The placing is not plain, or a domain refused it.
             ValueError: The permissions, the priority or a quota are unsound.
         """
-        permitted = permitted_kinds(permissions, self.registry)
+        permitted = permitted_kinds(permissions)
         agent = self.ledger.agents.get(agent_id)
         require_owner(agent, owner)
         if agent is None:
@@ -308,9 +307,8 @@ class Kernel(KeepsOutbox, Amends):
 
         Raises:
             AgentError: There is no such agent.
-            ValidationError: A permission is no kind.
         """
-        permitted = permitted_kinds(permissions, self.registry)
+        permitted = permitted_kinds(permissions)
         self._control.change_agent(agent_id, "permissions", permitted)
         self._tell_validator(agent_id, permitted)
 

@@ -168,7 +168,7 @@ class Orchestrator(
 
         Raises:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
-            ValidationError: A permission is no kind of this world, or a domain refused the placing.
+            ValidationError: The domain refused the placing.
         """
         world = self._open
         number = next(world.handle_numbers)
@@ -189,7 +189,6 @@ class Orchestrator(
 
         Raises:
             AgentError: There is no such agent.
-            ValidationError: A permission is no kind of this world.
         """
         await self._open.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
 
