@@ -104,6 +104,7 @@ def test_a_float_of_now_and_retry_after_is_never_too_early(start, rate, asks):
     assert kernel.decide(batch_of(5, "a"), start).admitted
     refused = kernel.decide(batch_of(asks, "b"), start)
     retry_after = refused.refusals[0].retry_after
+    assert retry_after is not None
     for now in (start, refused.sim_time):
         before = kernel.snapshot()
         assert kernel.decide(batch_of(asks, "b"), now + retry_after).admitted

@@ -354,7 +354,9 @@ def test_of_two_forks_at_once_to_one_path_one_is_made_and_the_other_told(
     (made,) = (one.result() for one in tried if one.exception() is None)
     child = open_event_log(made.store)
     assert redecide(child, DOMAINS).verification.is_ok
-    assert fold(child).header.world == made.world
+    header = fold(child).header
+    assert header is not None
+    assert header.world == made.world
     there = {tmp_path / name for name in (["a.db", "a.db.snapshots"] if is_cut else ["a.db"])}
     assert set(tmp_path.iterdir()) - before == there
     if is_cut:
