@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from errno import EDQUOT, EFBIG, ENOSPC
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,6 +16,7 @@ from placet.runtime.cli.terminal import USAGE_EXIT, complain, say
 from placet.schemas.errors import PlacetError
 
 INTERRUPTED_EXIT: Final = 130
+_FULL: Final = (ENOSPC, EFBIG, EDQUOT)
 
 # What typer raises for a command that it does not understand. Its own name for it moved when typer
 # took in click; the base of its public BadParameter did not.
@@ -61,7 +63,7 @@ def run_command(arguments: Sequence[str]) -> int:
     except OSError as error:
         _give_up_stdout()
         if not isinstance(error, BrokenPipeError):  # who has gone need not be told
-            complain(str(error))
+            complain(_fault_message(error))
         return 1
     return code
 
@@ -87,6 +89,13 @@ def _usage_message(error: Exception) -> str:
     path = "placet" if context is None else context.command_path
     message: str = error.format_message()  # type: ignore[attr-defined]  # a usage error has it
     return f"{message.rstrip('.')}; see `{path} --help`"
+
+
+def _fault_message(error: OSError) -> str:
+    """Say what the system refused: of files it names them, and what has no name is stdout."""
+    if error.filename is not None or error.errno not in _FULL:
+        return str(error)
+    return f"cannot write what was asked for to stdout: {error.strerror}; send it elsewhere"
 
 
 def _give_up_stdout() -> None:
