@@ -119,7 +119,7 @@ class Memory:
         elif request.kept is not None and request.kept_at < _place(verdict):
             before = {r.stage.value for r in verdict.refusals} <= {"door", "agent"}
             expect(before, "G5", f"{request.keys} was {request.kept}, and then {told}")
-        elif request.kept is None:
+        else:
             reused = {"req_id_reused", "req_id_too_old"} & set(told.codes)
             expect(not reused, "G5", f"{request.keys} was new, and {told}")
 

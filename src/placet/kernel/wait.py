@@ -9,8 +9,8 @@ def seconds_until(due_ns: int, now_ns: int) -> float:
     """Give the wait after which a moment is reached, also where it is added to a float of now.
 
     From some 10⁶ s on a float of seconds has no place for nanoseconds: the sum would fall short,
-    and whoever comes back at it would be too early. The wait is then longer by what a float of
-    that time is coarse: 2 ns at 10⁷ s, 0.5 µs where time ends.
+    and whoever comes back at it would be too early. The wait is then longer by at most three
+    steps of such a float: a step is 2 ns at 10⁷ s, and 1 µs where time ends.
     """
     seconds, now = (due_ns - now_ns) / SECOND_NS, now_ns / SECOND_NS
     before = nextafter(now, -inf)
