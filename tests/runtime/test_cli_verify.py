@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
@@ -63,12 +64,12 @@ def a_life(
     return records
 
 
-def forged(records: list[bytes]) -> list[bytes]:
-    """Let the first batch have gone elsewhere, and hash all after it anew."""
+def forged(records: list[bytes], batch_id: str = "b1") -> list[bytes]:
+    """Let a batch have gone elsewhere, and hash all after it anew."""
     made = list(records)
     for ordinal, data in enumerate(records):
         record: Any = decode_record(data)
-        if isinstance(record, Admitted) and record.batch_id == "b1":
+        if isinstance(record, Admitted) and record.batch_id == batch_id:
             change = record.changes.entities[0]
             fields = {**(change.fields or {}), "position": [3.0, 0.0, 0.0]}
             record = msgspec.structs.replace(
@@ -223,6 +224,33 @@ def test_logs_of_other_settings_are_compared_without_their_hashes():
     assert (shared.shared, shared.record) == (True, len(near))
 
 
+def renumbered(records: list[bytes], start: int) -> list[bytes]:
+    """Give batches from a record on the numbers that they have if one before left no trace."""
+    made = records[:start]
+    for data in records[start:]:
+        record: Any = decode_record(data)
+        if isinstance(record, Admitted | Refused):
+            record = msgspec.structs.replace(record, batch_id=f"b{int(record.batch_id[1:]) + 1}")
+        prev = record_hash(made[-1])
+        made.append(encode_record(msgspec.structs.replace(record, prev=prev)))
+    return made
+
+
+@pytest.mark.parametrize("start", [4, 7])
+def test_other_numbers_of_batches_are_told_and_are_no_parting(start):
+    records = a_life()
+    parting = bisect(in_memory(records), in_memory(renumbered(records, start)))
+    assert (parting.shared, parting.record, parting.seq) == (True, 9, 8)
+    assert (parting.renumbered, parting.set_up) == (start, ())
+
+
+def test_what_parts_after_other_numbers_is_found():
+    records = renumbered(forged(a_life(), batch_id="b3"), 4)
+    parting = bisect(in_memory(a_life()), in_memory(records))
+    assert (parting.shared, parting.renumbered, parting.record) == (False, 4, 6)
+    assert (parting.what, parting.decided_as) == ("world.agents/ann position", "first")
+
+
 def test_a_log_that_goes_on_where_another_ends_does_not_part_from_it():
     records = a_life()
     parting = bisect(in_memory(records), in_memory(records[:-1]))
@@ -266,5 +294,9 @@ def test_bisect_as_a_command(placet):
     assert outcome.code == 0
     assert "agree in all 9 records" in outcome.out
     stored(placet.folder / "c.db", a_life(World(max_step=1.5)))
+    stored(placet.folder / "d.db", renumbered(a_life(), 5))
+    outcome = placet("bisect", "a.db", "d.db")
+    assert outcome.code == 0
+    assert outcome.out.startswith("From record 5 on their batches have other numbers, as after")
     outcome = placet("bisect", "a.db", "c.db")
     assert "They were set up otherwise: domains, fingerprint" in outcome.out

@@ -44,11 +44,16 @@ def bisect(
 
 def _lines(store: str, other: str, parting: "Parting") -> list[str]:
     differs = ", ".join(parting.set_up)
-    set_up = [f"They were set up otherwise: {differs}"] if differs else []
+    besides = [f"They were set up otherwise: {differs}"] if differs else []
+    if parting.renumbered is not None:
+        besides.append(
+            f"From record {parting.renumbered} on their batches have other numbers, as after a "
+            "restart: what left no trace had numbers too"
+        )
     read = f"{parting.reads} records were read to find it"
     if parting.shared:
         return [
-            *set_up,
+            *besides,
             f"{store} and {other} agree in all {parting.record} records that both have; {read}",
         ]
     rows = [
@@ -68,7 +73,7 @@ def _lines(store: str, other: str, parting: "Parting") -> list[str]:
     if parting.decided_as is not None:
         rows.append(("decided here", f"as in {as_which[parting.decided_as]}"))
     return [
-        *set_up,
+        *besides,
         f"{store} and {other} part at record {parting.record}, after seq {parting.seq}; {read}",
         *table(rows),
     ]

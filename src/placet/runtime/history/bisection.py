@@ -3,7 +3,9 @@
 Each record names the hash of the one before it, so two logs agree up to a place if and only if
 they name the same hash there: the first record that differs is found in O(log n) reads, however
 long the logs are. Where they were made by other rules, or under other settings, their headers
-differ and all hashes after them; then records are compared one by one, without their hashes.
+differ and all hashes after them; then records are compared one by one, without their hashes. So
+they are where a batch has another number: a log of a run that was killed and resumed differs in
+that from the log of a run that nobody disturbed, as what left no trace had a number too.
 
 That says which record is first. Which of the two is decided here, and what was drawn, is known by
 deciding that one record again.
@@ -12,6 +14,8 @@ deciding that one record again.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+
+import msgspec
 
 from placet.actors.ports import EventLog
 from placet.kernel.difference import OtherDecision, Part, difference_of_records, name_of_rule
@@ -61,6 +65,8 @@ class Parting:
             the same.
         reads: How many records were read to find it.
         set_up: What differs in what the logs were set up with, and is not counted as parting.
+        renumbered: The first record whose batch has another number, which is not counted as
+            parting either; None where there is none before they part.
         one: The record in the first log, as `placet log --json` shows it; None where it has ended.
         other: The same of the second log.
         what: What differs, in words.
@@ -76,6 +82,7 @@ class Parting:
     shared: bool
     reads: int
     set_up: tuple[str, ...] = ()
+    renumbered: int | None = None
     one: Json = None
     other: Json = None
     what: str = ""
@@ -99,6 +106,8 @@ class _Place(NamedTuple):
 def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = remake) -> Parting:
     """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
 
+    O(n) reads where they were set up otherwise, or number their batches otherwise.
+
     Raises:
         StoreError: One cannot be read, or they differ before what a compacted one still has.
     """
@@ -107,7 +116,7 @@ def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = r
     reader = _Reader(one, other)
     set_up = _set_up(one, other) if low == 0 and end else ()
     if set_up:
-        at = reader.first_other(end)
+        at = reader.first_other(1, end, is_set_up_otherwise=True)
     elif low > end or not reader.agree_before(low):
         raise StoreError(
             f"{one.url} and {other.url} differ before record {low}, and one of them was compacted "
@@ -115,11 +124,12 @@ def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = r
             store=one.url,
         )
     else:
-        at = reader.bisected(low, end)
+        at = reader.first_other(reader.bisected(low, end), end, is_set_up_otherwise=False)
     if at == end:
-        seq = _seq_before(one, end)
-        return Parting(record=end, seq=seq, shared=True, reads=reader.reads, set_up=set_up)
-    return replace(_parting(one, other, at, domains), reads=reader.reads, set_up=set_up)
+        parting = Parting(record=end, seq=_seq_before(one, end), shared=True, reads=0)
+    else:
+        parting = _parting(one, other, at, domains)
+    return replace(parting, reads=reader.reads, set_up=set_up, renumbered=reader.renumbered)
 
 
 def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
@@ -143,13 +153,19 @@ def shared_records(one: EventLog, other: EventLog) -> int:
 
 
 class _Reader:
-    """Compares two logs by their hashes, and counts what it reads."""
+    """Compares two logs by their hashes, and counts what it reads.
 
-    __slots__ = ("_logs", "reads")
+    Attributes:
+        reads: How many records it has read.
+        renumbered: The first record of those compared whose batch has another number.
+    """
+
+    __slots__ = ("_logs", "reads", "renumbered")
 
     def __init__(self, *logs: EventLog) -> None:
         self._logs = logs
         self.reads = 0
+        self.renumbered: int | None = None
 
     def agree_before(self, ordinal: int) -> bool:
         """Tell whether all records before an ordinal are the same."""
@@ -166,15 +182,19 @@ class _Reader:
                 high = middle - 1
         return low
 
-    def first_other(self, end: int) -> int:
-        """Find the first record that differs in more than its hash; not one that sets up."""
-        one, other = (log.read(1) for log in self._logs)
+    def first_other(self, start: int, end: int, *, is_set_up_otherwise: bool) -> int:
+        """Find the first record from `start` that differs in more than its hash or its number."""
+        one, other = (log.read(start) for log in self._logs)
         for (ordinal, data), (_, there) in zip(one, other, strict=False):
             self.reads += 2
             if record_body(data) == record_body(there):
                 continue
-            if not isinstance(decode(data, ordinal), Configured | RulesChanged):
+            first, second = decode(data, ordinal), decode(there, ordinal)
+            if is_set_up_otherwise and isinstance(first, Configured | RulesChanged):
+                continue
+            if _without_number(first) != _without_number(second):
                 return ordinal
+            self.renumbered = ordinal if self.renumbered is None else self.renumbered
         return end
 
     def _hash_before(self, log: EventLog, ordinal: int) -> bytes:
@@ -182,6 +202,13 @@ class _Reader:
         if ordinal < log.count():
             return _at(log, ordinal).record.prev
         return record_hash(_at(log, ordinal - 1).data)
+
+
+def _without_number(record: Record) -> Record:
+    """Give a record without its hash, and where it is of a batch without the number of that."""
+    if isinstance(record, Admitted | Refused | Scheduled):
+        return msgspec.structs.replace(record, prev=b"", batch_id="")
+    return record
 
 
 def _at(log: EventLog, ordinal: int) -> _Place:
@@ -202,7 +229,7 @@ def _parting(
     domains: Sequence[Domain] | Maker,
 ) -> Parting:
     first, second = _at(one, ordinal), _at(other, ordinal)
-    part = difference_of_records(first.record, second.record)
+    part = difference_of_records(_without_number(first.record), _without_number(second.record))
     deciders = [_decided(log, ordinal, domains) for log in (one, other)]
     is_decided = all(decider.is_decided for decider in deciders)
     chosen = next((d for d in deciders if d.matches), deciders[0])
