@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
@@ -18,7 +18,23 @@ from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import COUNTS, MAIL, Lab
 
-__all__ = ["COUNTS", "MAIL", "add", "effects_of", "intent", "open_world", "register_executor"]
+__all__ = [
+    "COUNTS",
+    "MAIL",
+    "Named",
+    "add",
+    "effects_of",
+    "intent",
+    "open_world",
+    "register_executor",
+]
+
+
+class Named(NamedTuple):
+    """An agent by its name, and how often this was registered."""
+
+    agent_id: str
+    incarnation: int
 
 
 @asynccontextmanager

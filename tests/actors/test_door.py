@@ -14,7 +14,7 @@ from placet.schemas.errors import BackpressureError, PermissionDeniedError, erro
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
-from tests.actors.parts import add, open_world
+from tests.actors.parts import Named, add, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 
 MS = 1_000_000
@@ -26,11 +26,11 @@ async def posted(
     *,
     req_id: str = "late",
     valid_for_s: float | None = None,
-    incarnation: int | None = None,
+    speaker: Named | None = None,
     dry_run: bool = False,
 ) -> Verdict:
     batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s, "dry_run": dry_run}
-    return await world.actor.post(batch, "alice", incarnation=incarnation)
+    return await world.actor.post(batch, "alice", speaker=speaker)
 
 
 def fill(world: OpenWorld, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
@@ -87,7 +87,7 @@ async def shed_by_close(world: OpenWorld, clock: HandClock) -> Verdict:
 
 
 async def handle_of_a_removed_agent(world: OpenWorld, clock: HandClock) -> Verdict:
-    return await posted(world, incarnation=7)
+    return await posted(world, speaker=Named("alice", 7))
 
 
 Situation = Callable[[OpenWorld, HandClock], Awaitable[Verdict]]

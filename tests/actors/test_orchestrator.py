@@ -19,7 +19,7 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Refused, Scheduled, Tick, decode_record
 from tests.actors.fake_logs import SlowLog
-from tests.actors.parts import COUNTS, add, intent, open_world
+from tests.actors.parts import COUNTS, Named, add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, turns
 from tests.kernel.domains import MAIL, Lab
 
@@ -479,12 +479,15 @@ async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_
 @in_virtual_time
 async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successors():
     async with open_world(clock="stepped") as world:
-        old = world.kernel.ledger.agents["alice"].incarnation
-        held = world.actor.post([add("old")], "alice", incarnation=old)
+        old = Named("alice", world.kernel.ledger.agents["alice"].incarnation)
+        held = world.actor.post([add("old")], "alice", speaker=old)
+        spoken_for = world.actor.post([add("operated")], OPERATOR, speaker=old)
+        anyones = world.actor.post([add("anyone's")], OPERATOR)
         await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
         await world.actor.command(lambda kernel: kernel.register_agent("alice"))
         await world.actor.step(SECOND_NS)
-        assert held.result().codes == ("unauthorized",)
+        assert held.result().codes == spoken_for.result().codes == ("unauthorized",)
+        assert anyones.result().admitted
 
 
 @in_virtual_time

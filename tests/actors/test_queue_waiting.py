@@ -13,7 +13,7 @@ from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
-from tests.actors.parts import add, intent, open_world
+from tests.actors.parts import Named, add, intent, open_world
 from tests.actors.virtual_time import HandClock, LoopClock, in_virtual_time, iterations, turns
 
 MS = 1_000_000
@@ -432,7 +432,7 @@ async def test_what_could_never_pass_does_not_wait():
         await world.actor.pause()
         fill(world, 10)
         unsound = world.actor.post([intent("Unknown", {})], "alice")
-        stranger = world.actor.post([add("r")], "alice", incarnation=77)
+        stranger = world.actor.post([add("r")], "alice", speaker=Named("alice", 77))
         await turns()
         assert unsound.result().codes == ("kind_unknown",)
         assert stranger.result().codes == ("unauthorized",)

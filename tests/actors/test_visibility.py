@@ -10,7 +10,7 @@ from placet.schemas.effect import Effect
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
-from tests.actors.parts import COUNTS, add, intent, open_world, register_executor
+from tests.actors.parts import COUNTS, Named, add, intent, open_world, register_executor
 from tests.actors.virtual_time import in_virtual_time, turns, until
 
 
@@ -34,7 +34,7 @@ async def a_refusal_of_structure(world: OpenWorld) -> object:
 
 
 async def a_refused_handle(world: OpenWorld) -> object:
-    return (await world.actor.post([add("old")], "alice", incarnation=9)).refusals
+    return (await world.actor.post([add("old")], "alice", speaker=Named("alice", 9))).refusals
 
 
 async def a_replayed_answer(world: OpenWorld) -> object:

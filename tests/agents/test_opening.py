@@ -12,6 +12,7 @@ from placet.agents import Context, Human, Raw, Scripted, Session, SessionError, 
 from placet.agents.contract import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
+from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
 pytestmark = pytest.mark.anyio
@@ -183,6 +184,44 @@ async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> 
         turn = await session.say("put one")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
         assert await total(session) == 0
+
+
+class Usurped(Orchestrator):
+    """A world in which the agent's name becomes another's just as something is handed in."""
+
+    at = "nothing"
+
+    async def submit(self, batch: Any, *, dry_run: bool = False, **options: Any) -> Verdict:
+        if not dry_run and self.at in {intent["kind"] for intent in batch}:
+            self.at = "nothing"
+            await self.remove_agent("agent")
+            await self.register_agent("agent")
+        return await super().submit(batch, dry_run=dry_run, **options)
+
+
+@pytest.mark.parametrize(("kind", "plan"), [("till.put", [put(1)]), ("session.hold", [EMPTY])])
+async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind, plan) -> None:
+    async with Usurped([Till(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=Scripted([plan]))
+        world.at = kind
+        turn = await session.say("go")
+        assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
+        assert await total(session) == 0
+        assert await world.entities("session.holds") == {}
+
+
+async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
+    async with Usurped([Till(), Sessions()]) as world:
+        session = await Session.open(world=world, adapter=Scripted([]))
+        world.at = "session.grant"
+        with pytest.raises(PermissionError, match="the agent was removed"):
+            await session.grant("till.empty", by="ann")
+        assert await world.entities("session.grants") == {}
+        again = await Session.open(world=world, adapter=Scripted([]))
+        world.at = "session.turn"
+        with pytest.raises(SessionError, match="was removed; open the session again"):
+            await again.say("go")
+        assert await world.entities("session.turns") == {}
 
 
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from placet.actors.committer import Commit, Committer
 from placet.actors.door import DRAINING, TOLD_TIMES, Door, Load, Told, shed, shed_for, unauthorized
 from placet.actors.mailbox import MailboxFull
-from placet.actors.ports import Clock, DilatingClock, HostClock
+from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
 from placet.actors.queue import Backpressure, BatchQueue, Waiting
 from placet.actors.queue_dilating import DilatingQueue
 from placet.actors.queue_shedding import SheddingQueue
@@ -75,7 +75,7 @@ class Intake:
         raw: object,
         submitter: str,
         dry_run: bool = False,
-        incarnation: int | None = None,
+        speaker: Speaker | None = None,
     ) -> "asyncio.Future[Verdict]":
         """Hand in a batch: door, structure, queue. The future resolves to its verdict.
 
@@ -86,7 +86,7 @@ class Intake:
             raw: The batch as it came.
             submitter: For whom it speaks.
             dry_run: Decide, and change nothing.
-            incarnation: Of the agent whose handle this is; None for the operator.
+            speaker: The agent that it is refused without; None where it is decided for any.
 
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
@@ -118,8 +118,8 @@ class Intake:
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
-        if incarnation is not None and not self.may_speak(submitter, incarnation):
-            refused = self.refuse(unauthorized(submitter), dry_run or _is_dry_run(raw))
+        if speaker is not None and not self.may_speak(speaker):
+            refused = self.refuse(unauthorized(speaker.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
         if dry_run:
@@ -132,7 +132,7 @@ class Intake:
             load = self._load(queue, now_ns, submitter)
             if self.on_held is not None and queue is self.held:
                 self.on_held(checked)
-        self._put(queue, Waiting(checked, reply, now_ns, incarnation, now_ns), load)
+        self._put(queue, Waiting(checked, reply, now_ns, speaker, now_ns), load)
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
@@ -144,10 +144,10 @@ class Intake:
             self._tally.count_turned_away(verdict)
         return verdict
 
-    def may_speak(self, submitter: str, incarnation: int) -> bool:
-        """Tell whether a handle is of the agent as it is now."""
-        agent = self._kernel.ledger.agents.get(submitter)
-        return agent is not None and agent.incarnation == incarnation
+    def may_speak(self, speaker: Speaker) -> bool:
+        """Tell whether an agent is there, and not another of its name."""
+        agent = self._kernel.ledger.agents.get(speaker.agent_id)
+        return agent is not None and agent.incarnation == speaker.incarnation
 
     def drain(self) -> None:
         """Take no more batches until `resume`, and let go on what was paused."""

@@ -314,13 +314,13 @@ class OrchestratorActor:
         agents = self._kernel.ledger.agents
         asked: list[Waiting] = []
         for one in waiting:
-            batch, incarnation = one.batch, one.incarnation
+            batch, speaker = one.batch, one.speaker
             if one.reply.done():
                 continue
-            if incarnation is not None:
-                agent = agents.get(batch.submitter)
-                if agent is None or agent.incarnation != incarnation:
-                    refused = self.refuse(unauthorized(batch.submitter), batch.dry_run)
+            if speaker is not None:
+                agent = agents.get(speaker.agent_id)
+                if agent is None or agent.incarnation != speaker.incarnation:
+                    refused = self.refuse(unauthorized(speaker.agent_id), batch.dry_run)
                     turn.replies.append((one.reply, refused))
                     continue
             if batch.valid_for_ns is not None:

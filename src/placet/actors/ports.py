@@ -91,6 +91,18 @@ class EventLog(Protocol):
         """Let go of the store; harmless if done twice."""
 
 
+class Speaker(Protocol):
+    """The agent for whom a batch speaks: this one, and not the next of its name."""
+
+    @property
+    def agent_id(self) -> str:
+        """Its name."""
+
+    @property
+    def incarnation(self) -> int:
+        """How often the name was registered by then."""
+
+
 class Clock(Protocol):
     """Where simulated time comes from. Nanoseconds since the world's beginning, never back."""
 

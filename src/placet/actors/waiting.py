@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from placet.actors.ports import Speaker
 from placet.schemas.batch import CheckedBatch
 
 
@@ -15,7 +16,7 @@ class Waiting(msgspec.Struct, eq=False):
         batch: What to decide.
         reply: Gets the verdict.
         since_ns: When it was posted, monotonic nanoseconds.
-        incarnation: Of the agent whose handle posted it; None where the operator did.
+        speaker: The agent that it is refused without; None where it is decided for any.
         queued_ns: When it came into the queue; later than that where it stood in line before.
         number: Which it was of those that wait for their turn; set when it does.
         owner: Whose it is; set with `number`.
@@ -26,7 +27,7 @@ class Waiting(msgspec.Struct, eq=False):
     batch: CheckedBatch
     reply: asyncio.Future[Any]
     since_ns: int
-    incarnation: int | None
+    speaker: Speaker | None
     queued_ns: int
     number: int = 0
     owner: str = ""

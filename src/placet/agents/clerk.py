@@ -15,6 +15,7 @@ from placet.domains.session import turn_id
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
+from placet.schemas.refusal import RefusalCode
 from placet.schemas.verdict import Verdict
 
 _TEXT_BYTES_MAX: Final = 8_000
@@ -41,20 +42,20 @@ class Clerk:
         world: Where.
         voice: The clerk's handle.
         session: Name of the session.
-        agent_id: Whose proposals it is about.
+        agent: Whose proposals it is about.
     """
 
-    def __init__(self, world: World, voice: Handle, session: str, agent_id: str) -> None:
+    def __init__(self, world: World, voice: Handle, session: str, agent: Handle) -> None:
         self._world = world
         self._voice = voice
         self._session = session
-        self._agent_id = agent_id
+        self._agent = agent
 
     async def begin(self, message: str, mode: str, route: Route) -> int:
         """Record that a turn begins, and give its number.
 
         Raises:
-            SessionError: It cannot be recorded.
+            SessionError: It cannot be recorded, or the agent was removed.
         """
         tries = 0
         while True:
@@ -62,19 +63,22 @@ class Clerk:
                 "session.turn",
                 session=self._session,
                 turn=await self._count() + 1,
-                agent=self._agent_id,
+                agent=self._agent.agent_id,
                 mode=mode,
                 route=route,
                 message=message,
             )
             try:
-                verdict = await self._world.submit([intent])
+                verdict = await self._world.submit([intent], speaker=self._agent)
             except anyio.get_cancelled_exc_class():
                 await self._end_if_begun(intent)
                 raise
             if verdict.admitted:
                 number: int = intent["payload"]["turn"]
                 return number
+            if RefusalCode.UNAUTHORIZED in verdict.codes:
+                why = f"agent {self._agent.agent_id!r} was removed; open the session again"
+                raise SessionError(why, code=RefusalCode.AGENT_UNKNOWN, route=route)
             tries += 1
             if tries == _TRIES or "session.turn_out_of_order" not in verdict.codes:
                 message = f"the turn could not begin: {verdict.refusals[0].message}"
@@ -129,20 +133,20 @@ class Clerk:
         """Record that a person permits something ahead, and give the grant's name.
 
         Raises:
-            PermissionError: The gate refused it.
+            PermissionError: The gate refused it, or the agent was removed.
         """
         name = f"{self._session}-grant-{self._world.seq}"
         intent = self._voice.intent(
             "session.grant",
             grant=name,
-            proposer=self._agent_id,
+            proposer=self._agent.agent_id,
             kinds=kinds,
             equals=dict(equals),
             uses=uses,
             seconds=seconds,
             by=by,
         )
-        verdict = await self._world.submit([intent])
+        verdict = await self._world.submit([intent], speaker=self._agent)
         if not verdict.admitted:
             raise PermissionError(verdict.refusals[0].message)
         return name
@@ -150,7 +154,7 @@ class Clerk:
     async def hold(self, name: str) -> dict[str, Json] | None:
         """Find a hold of this session and its proposer; another's is not there."""
         held = (await self._world.entities("session.holds", [name])).get(name)
-        own = (self._session, self._agent_id)
+        own = (self._session, self._agent.agent_id)
         return held if held and (held["session"], held["proposer"]) == own else None
 
     async def holds(self) -> list[Hold]:
@@ -198,7 +202,7 @@ class Clerk:
     async def _row(self) -> dict[str, Json]:
         """Read what is kept of the session; nothing, where it came to be another agent's."""
         row = await row_of(self._world, self._session)
-        is_own = row is not None and row["agent"] == self._agent_id
+        is_own = row is not None and row["agent"] == self._agent.agent_id
         return row if row is not None and is_own else {"turns": 0, "holds": []}
 
 

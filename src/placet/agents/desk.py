@@ -89,9 +89,9 @@ class Desk:
                     return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
                 return await self._hold(plan, ruling, foreseen, digest)
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
-            if not await self._is_there():
+            verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
+            if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._gone(plan)
-            verdict = await self._world.submit([*ahead, *intents])
             if MOVED not in verdict.codes:
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
@@ -175,7 +175,9 @@ class Desk:
             digest=digest,
             seconds=seconds,
         )
-        verdict = await self._world.submit([*first, intent])
+        verdict = await self._world.submit([*first, intent], speaker=self._agent)
+        if RefusalCode.UNAUTHORIZED in verdict.codes:
+            return self._gone(plan)
         if not verdict.admitted:
             return _refused(plan, [Issue.of_refusal(one) for one in verdict.refusals])
         code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
@@ -270,10 +272,6 @@ class Desk:
             return []
         seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
         return [self._clerk.intent("session.guard", seq=seq)]
-
-    async def _is_there(self) -> bool:
-        """Tell whether the agent is still who was asked: proposing may take minutes."""
-        return await self._world.is_registered(self._agent.agent_id, self._agent.incarnation)
 
     def _gone(self, plan: Plan) -> Decided:
         message = f"agent {self._agent.agent_id!r} was removed while it was asked"

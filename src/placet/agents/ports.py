@@ -82,8 +82,10 @@ class World(Protocol):
     ) -> None:
         """Say who carries out effects of a kind."""
 
-    async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
-        """Decide a batch."""
+    async def submit(
+        self, batch: object, *, dry_run: bool = False, speaker: Handle | None = None
+    ) -> Verdict:
+        """Decide a batch; refuse it where the agent for whom it is was removed."""
 
     async def state(self, path: str = "") -> Json:
         """Read a part of the state."""

@@ -152,7 +152,7 @@ class Resolving:
             Name of the grant.
 
         Raises:
-            PermissionError: The gate refused it.
+            PermissionError: The gate refused it, or the agent was removed.
             ClosedError: The session was closed.
         """
         self._require_open()

@@ -21,7 +21,7 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.subclassed import confirms, plan_of_answer
 from placet.agents.catalogue import Catalogue
 from placet.agents.chat_intent import ChatIntent, ExecutionPlan
-from placet.agents.clerk import GONE, GONE_SECONDS, Clerk, SessionError
+from placet.agents.clerk import GONE, GONE_SECONDS, Clerk
 from placet.agents.codes import TABLE, Code
 from placet.agents.contract import parse
 from placet.agents.desk import Desk
@@ -39,7 +39,6 @@ from placet.agents.views import cut, plain_view
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
-from placet.schemas.refusal import RefusalCode
 
 if TYPE_CHECKING:
     from placet.agents.opening import Opening
@@ -76,7 +75,7 @@ class Session(Resolving):
         self._agent = agent
         self._calls = calls
         self._adapter = None if adapter is None else as_adapter(adapter)
-        self._clerk = Clerk(world, voice, name, agent.agent_id)
+        self._clerk = Clerk(world, voice, name, agent)
         self._desk = Desk(world, name, agent, voice, limits, policy)
         self._looker = Looker(agent, limits)
         self._one_at_a_time = anyio.Lock()
@@ -314,9 +313,6 @@ class Session(Resolving):
     async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
         """Begin a turn; whatever happens in it, it ends."""
         self._require_open()
-        if not await self.has_agent():
-            why = f"agent {self.agent_id!r} was removed; open the session again"
-            raise SessionError(why, code=RefusalCode.AGENT_UNKNOWN, route=way)
         self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode

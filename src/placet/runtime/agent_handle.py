@@ -70,14 +70,14 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
         """Submit a batch of this agent's own; never raises for a refusal."""
-        reply = self._world.actor.post(batch, self.agent_id, dry_run, self.incarnation)
+        reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
         if reply.done():  # turned away at the door; who tries again at once lets others have a turn
             await asyncio.sleep(0)
         return await reply
 
     def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
-        reply = self._world.actor.post(batch, self.agent_id, dry_run, self.incarnation)
+        reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
         return Ticket(reply, reply.done())
 
     async def refresh_view(self) -> View:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
-from placet.actors.ports import EventLog
+from placet.actors.ports import EventLog, Speaker
 from placet.actors.ticket import Ticket
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -194,17 +194,21 @@ class Orchestrator(
 
     # batches
 
-    async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
+    async def submit(
+        self, batch: object, *, dry_run: bool = False, speaker: Speaker | None = None
+    ) -> Verdict:
         """Submit a batch for any agent, as the operator; never raises for a refusal.
 
         Args:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
+            speaker: Handle of the agent for whom it is: once that agent was removed, the batch is
+                refused `unauthorized`, whoever has the name by then.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._open.actor.post(batch, OPERATOR, dry_run=dry_run)
+        reply = self._open.actor.post(batch, OPERATOR, dry_run, speaker)
         if reply.done():  # turned away at the door; who tries again at once lets others have a turn
             await asyncio.sleep(0)
         return await reply

@@ -8,7 +8,7 @@ from placet.actors.dilation import Dilation
 from placet.actors.executors import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.ports import Clock
+from placet.actors.ports import Clock, Speaker
 from placet.actors.sleepers import Sleepers
 from placet.kernel.kernel import Kernel
 from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock
@@ -61,9 +61,9 @@ class WorldTime:
         assert company is not None, "only a `next_event` world goes by its next event"
 
         def noted(
-            raw: object, submitter: str, dry_run: bool = False, incarnation: int | None = None
+            raw: object, submitter: str, dry_run: bool = False, speaker: Speaker | None = None
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, dry_run, incarnation)
+            reply = post(raw, submitter, dry_run, speaker)
             company.note_post(reply, submitter)
             return reply
 
