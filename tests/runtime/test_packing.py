@@ -234,7 +234,7 @@ def test_a_pack_answers_what_a_store_answers_and_nobody_writes_it(tmp_path):
     with pytest.raises(OSError, match="nobody writes a pack"):
         snapshots.write(snapshots.read(place))
     with pytest.raises(OSError, match="nobody writes a pack"):
-        snapshots.keep([])
+        snapshots.remove([])
 
 
 # what a stranger has written, with a sound chain and a sound checksum

@@ -101,12 +101,12 @@ def test_a_file_is_what_its_name_says_or_is_none(files):
         files.read(Place(1, 1))
 
 
-def test_others_are_removed_and_strangers_are_left_alone(files):
+def test_what_is_removed_goes_and_strangers_are_left_alone(files):
     for records in (1, 2, 3):
         files.write(a_snapshot(records, 1))
     (files.folder / f"{Place(4, 1).name}.77-0.tmp").write_bytes(b"half")
     (files.folder / "notes.txt").write_text("mine")
-    files.keep([Place(3, 1), Place(2, 1)])
+    files.remove([Place(1, 1)])
     left = {entry.name for entry in files.folder.iterdir()}
     assert left == {"notes.txt", Place(2, 1).name, Place(3, 1).name}
     assert files.places() == [Place(3, 1), Place(2, 1)]
@@ -116,7 +116,7 @@ def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
     files.write(a_snapshot(1, 1))
     listed = [Place(2, 1).name, Place(1, 1).name]
     monkeypatch.setattr(Disk, "list", lambda _self, _folder: listed)
-    files.keep([Place(1, 1)])
+    files.remove([Place(2, 1)])
     assert files.read(Place(1, 1)) == a_snapshot(1, 1)
 
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup, LogStart
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
-from tests.runtime.logs import files_of, records_of_adds, snapshot_at, write_log
+from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 
 LATEST_SECONDS = 60
 
@@ -91,6 +91,28 @@ def test_an_orphan_takes_nothing(tmp_path, monkeypatch, capsys):
     assert snapshot_process.main() == 0
     assert capsys.readouterr().out.startswith('{"records":8,"seq":7,')
     assert len(files_of(log).places()) == 1
+
+
+def test_a_process_that_was_held_up_leaves_what_was_taken_meanwhile(tmp_path, monkeypatch):
+    """It belongs to a writer that was stopped and overtaken, and the log is cut behind the heir."""
+    records = records_of_adds(40)
+    log = write_log(tmp_path / "a.db", records, to=10)
+    files = files_of(log)
+    snapshot_at(log, records, 5)
+    remove = files.remove
+
+    def be_held_up(places: Iterable[Place]) -> None:
+        monkeypatch.setattr(files, "remove", remove)
+        write_log(tmp_path / "a.db", records, to=20)
+        take_snapshot(log, files)
+        write_log(tmp_path / "a.db", records, to=30)
+        cut_at(log, take_snapshot(log, files).compact_before)
+        remove(places)
+
+    monkeypatch.setattr(files, "remove", be_held_up)
+    take_snapshot(log, files)
+    assert [place.records for place in files.places()] == [30, 20]
+    assert recover(log).past.journal.count == 30
 
 
 # the keeper

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.files import Place, SnapshotStore
-from placet.runtime.snapshots.recovery import trusted_places
+from placet.runtime.snapshots.recovery import listed, trusted_places
 from placet.runtime.snapshots.taking import keep_only, take_snapshot
 from placet.runtime.stores.log_file_sqlite import is_in_use, vacuum
 from placet.schemas.errors import StoreError
@@ -81,7 +81,8 @@ def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Com
     if to_seq <= first_seq:
         return Compaction(newest.seq, before, before)
     older = take_snapshot(log, files, kept=None, to_seq=to_seq)
-    keep_only(log, files, [Place(one.records, one.seq) for one in (older, newest)])
+    two = [Place(one.records, one.seq) for one in (older, newest)]
+    keep_only(log, files, two, of=listed(log, files))
     while log.compact(older.records - 1, epoch, groups_max=_SLICE_GROUPS):
         pass
     return Compaction(newest.seq, before, log.start())

@@ -56,8 +56,8 @@ class SnapshotStore(Protocol):
             OSError: It could not be written; nothing is there that anybody reads.
         """
 
-    def keep(self, places: Iterable[Place]) -> None:
-        """Remove every snapshot but these.
+    def remove(self, places: Iterable[Place]) -> None:
+        """Remove snapshots; harmless for those that somebody else has removed.
 
         Raises:
             OSError: They could not be removed.
@@ -128,18 +128,17 @@ class SnapshotFiles:
         disk.sync_dir(folder)
         return len(data)
 
-    def keep(self, places: Iterable[Place]) -> None:
-        """Remove every snapshot but these, and what an earlier writer left unfinished.
+    def remove(self, places: Iterable[Place]) -> None:
+        """Remove snapshots, and what an earlier writer left unfinished.
 
         Raises:
             OSError: The disk refused.
         """
-        kept = {place.name for place in places}
-        assert kept, "a log without a snapshot is not made by removing the last one"
-        for name in self._disk.list(self.folder):
-            if name not in kept and (_NAME.fullmatch(name) or name.endswith(_UNFINISHED)):
-                with suppress(FileNotFoundError):  # somebody else was first
-                    self._disk.remove(self.folder / name)
+        names = self._disk.list(self.folder)
+        unfinished = (name for name in names if name.endswith(_UNFINISHED))
+        for name in (*(place.name for place in places), *unfinished):
+            with suppress(FileNotFoundError):  # somebody else was first
+                self._disk.remove(self.folder / name)
 
 
 def snapshots_of(log: EventLog) -> SnapshotStore | None:

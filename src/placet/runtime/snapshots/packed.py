@@ -38,7 +38,7 @@ class PackedSnapshots:
         """
         raise OSError(f"record {snapshot.records}: nobody writes a pack")
 
-    def keep(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[Place]) -> None:
         """Refuse.
 
         Raises:

@@ -107,6 +107,18 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
     return None
 
 
+def listed(log: EventLog, files: SnapshotStore) -> list[Place]:
+    """List the snapshots there are, newest first, whether they can be trusted or not.
+
+    Raises:
+        StoreError: Their folder cannot be read.
+    """
+    try:
+        return files.places()
+    except OSError as error:
+        raise StoreError(f"cannot list {files.where}: {error}", store=log.url) from error
+
+
 def trusted(
     log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
 ) -> Iterator[tuple[Place, Snapshot]]:
@@ -122,11 +134,7 @@ def trusted(
         StoreError: The log, or the snapshots' folder, cannot be read.
         FileNotFoundError: One went while this was reading: list them again.
     """
-    try:
-        places = files.places()
-    except OSError as error:
-        raise StoreError(f"cannot list {files.where}: {error}", store=log.url) from error
-    for place in places:
+    for place in listed(log, files):
         if to_seq is not None and place.seq > to_seq:
             continue
         snapshot: Snapshot | None = None

@@ -26,7 +26,7 @@ _READ: Final = "SELECT data FROM {} WHERE records = %s AND seq = %s ORDER BY par
 _WRITE: Final = "INSERT INTO {} VALUES (%s, %s, %s, %b)"
 _REMOVE_ONE: Final = "DELETE FROM {} WHERE records = %s AND seq = %s"
 _REMOVE: Final = """\
-    DELETE FROM {} WHERE (records, seq) NOT IN (SELECT * FROM unnest(%s::int8[], %s::int8[]))"""
+    DELETE FROM {} WHERE (records, seq) IN (SELECT * FROM unnest(%s::int8[], %s::int8[]))"""
 
 
 class SnapshotRows:
@@ -92,15 +92,14 @@ class SnapshotRows:
                 connection.execute(write, (*place, part, bytes(data[begin : begin + PART_BYTES])))
         return len(data)
 
-    def keep(self, places: Iterable[Place]) -> None:
-        """Remove every snapshot but these.
+    def remove(self, places: Iterable[Place]) -> None:
+        """Remove snapshots; harmless for those that somebody else has removed.
 
         Raises:
             OSError: The server refused.
         """
-        kept = list(places)
-        assert kept, "a log without a snapshot is not made by removing the last one"
-        records, seqs = [place.records for place in kept], [place.seq for place in kept]
+        gone = list(places)
+        records, seqs = [place.records for place in gone], [place.seq for place in gone]
         with self._session() as connection:
             connection.execute(sql.SQL(_REMOVE).format(self._table), (records, seqs))
 

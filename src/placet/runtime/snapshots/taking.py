@@ -5,7 +5,7 @@ that of the news, and every digest on the way is checked once more. Older snapsh
 one is safe.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from placet.actors.ports import EventLog
 from placet.kernel import snapshot as snapshots
 from placet.kernel.replay import Replayer
 from placet.runtime.snapshots.files import Place, SnapshotStore
-from placet.runtime.snapshots.recovery import recover, trusted_places
+from placet.runtime.snapshots.recovery import listed, recover, trusted_places
 from placet.schemas.errors import StoreError
 
 EVERY_SEQS: Final = 200_000
@@ -87,14 +87,24 @@ def take_snapshot(
     )
 
 
-def keep_only(log: EventLog, files: SnapshotStore, places: Iterable[Place]) -> None:
-    """Remove all snapshots of a log but these.
+def keep_only(
+    log: EventLog, files: SnapshotStore, places: Collection[Place], *, of: Iterable[Place]
+) -> None:
+    """Remove snapshots of a log, all but some.
+
+    Args:
+        log: Which.
+        files: Where they are.
+        places: Which stay; one at least.
+        of: What was there before it was judged which stay. What came later is another's, who may
+            have cut the log behind it.
 
     Raises:
         StoreError: The disk refused.
     """
+    assert places, "a log without a snapshot is not made by removing the last one"
     try:
-        files.keep(places)
+        files.remove(place for place in of if place not in places)
     except OSError as error:
         raise StoreError(
             f"cannot remove old snapshots from {files.where}: {error}; make the folder writable, "
@@ -121,6 +131,7 @@ def _write(past: Replayer, here: Place, files: SnapshotStore, store: str) -> int
 
 def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[Place]:
     """Keep the newest that can be trusted; what cannot be serves nobody."""
+    there = listed(log, files)
     places = trusted_places(log, files, kept)
-    keep_only(log, files, places)
+    keep_only(log, files, places, of=there)
     return places
