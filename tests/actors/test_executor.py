@@ -82,6 +82,10 @@ async def test_an_effect_runs_after_its_batch_and_its_outcome_is_a_record_and_st
 UNTOLD = object()
 
 
+class Panic(BaseException):
+    """As extensions in Rust raise it, which is no `Exception`."""
+
+
 @pytest.mark.parametrize(
     ("outcome", "succeeded", "output"),
     [
@@ -90,6 +94,8 @@ UNTOLD = object()
         (OSError("no route to host"), False, "OSError: no route to host"),
         (TimeoutError("the server's own"), False, "TimeoutError: the server's own"),
         (asyncio.CancelledError("a pool was closed"), False, "CancelledError: a pool was closed"),
+        (Panic("index out of bounds"), False, "Panic: index out of bounds"),
+        (BaseExceptionGroup("of a group", [Panic()]), False, UNTOLD),
         ({1, 2}, False, UNTOLD),
         (float("nan"), False, UNTOLD),
         (UNTOLD, False, UNTOLD),

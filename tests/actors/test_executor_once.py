@@ -13,7 +13,7 @@ from placet.schemas.record import EffectChanged, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
 from tests.actors.real_time import until
-from tests.actors.test_executor import Post, mail, settled
+from tests.actors.test_executor import Panic, Post, mail, settled
 from tests.actors.virtual_time import in_virtual_time, turns
 
 ONCE: dict[str, Any] = {"delivery": "at_most_once"}
@@ -76,8 +76,9 @@ async def test_what_a_handler_says_has_failed_is_settled_and_not_tried_again(err
         (Post(seconds=3600), "the handler took longer than 5 s"),
         (Post(outcomes=[OutcomeUnknown("connection lost")]), "OutcomeUnknown: connection lost"),
         (Post(outcomes=[asyncio.CancelledError("a pool")]), "CancelledError: a pool"),
+        (Post(outcomes=[Panic("out of bounds")]), "Panic: out of bounds"),
     ],
-    ids=["timeout", "unknown", "canceled"],
+    ids=["timeout", "unknown", "canceled", "panic"],
 )
 @in_virtual_time
 async def test_an_attempt_of_which_nobody_knows_is_in_doubt_and_not_tried_again(post, why):

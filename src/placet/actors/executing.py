@@ -100,16 +100,17 @@ async def attempt(
     except OutcomeUnknown as error:
         on_error(error)
         return Attempted(False, words_of(error), is_unknown=True)
-    except SystemExit as error:  # a handler's, in a thread: it is not for it to end the world
-        on_error(error)
-        return Attempted(False, words_of(error), is_unknown=True)
     except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome
         on_error(error)
         return Attempted(False, words_of(error))
-    except asyncio.CancelledError as error:
-        if _is_canceled():
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and _is_canceled():
             raise
-        on_error(error)  # the handler's own, of something that it awaited
+        # The handler's own: an exit, a panic of an extension, a cancellation of something that it
+        # awaited. It is not for it to end the world.
+        on_error(error)
         return Attempted(False, words_of(error), is_unknown=True)
     return Attempted(False, f"the handler took longer than {seconds_max:g} s", is_unknown=True)
 
