@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import threading
 import time
 from functools import partial
@@ -9,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.executors import Backoff, DoNotRetry, Effect, EffectKey, InProcess, Settlement
+from placet.runtime.executors import (
+    Backoff,
+    DoNotRetry,
+    Effect,
+    EffectKey,
+    InProcess,
+    OutcomeUnknown,
+    RetryAfter,
+    Settlement,
+)
 from placet.runtime.executors.executor_thread import ThreadHandler, ThreadsBusy
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.codec import Json
@@ -155,6 +165,16 @@ async def test_a_process_that_takes_too_long_is_killed():
         await mail(world)
         why = "the handler took longer than 0.5 s"
         assert await outcomes(world) == [(False, why)]  # long before it would return
+
+
+@pytest.mark.parametrize(
+    "said",
+    [RetryAfter(0.5), RetryAfter(2, "slow down"), DoNotRetry("gone"), OutcomeUnknown("lost")],
+    ids=repr,
+)
+def test_what_a_handler_says_is_the_same_in_another_process(said):
+    heard = pickle.loads(pickle.dumps(said))
+    assert (type(heard), str(heard), vars(heard)) == (type(said), str(said), vars(said))
 
 
 @pytest.mark.slow

@@ -22,6 +22,10 @@ class RetryAfter(PlacetError):  # noqa: N818  # likewise
             raise ValueError(f"seconds must be finite and >= 0, got {seconds!r}")
         self.seconds = seconds
 
+    def __reduce__(self) -> tuple[type["RetryAfter"], tuple[float, str]]:
+        """Give what makes it again, in the process of the executor."""
+        return type(self), (self.seconds, str(self))
+
 
 class OutcomeUnknown(PlacetError):  # noqa: N818  # what is known, which is nothing
     """Raised by a handler that cannot tell whether it did the work, as after a lost connection.
