@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pickle
+import signal
 import threading
 import time
 from functools import partial
@@ -199,12 +200,35 @@ def leave(effect: Effect) -> Json:
     return "survived"
 
 
-@pytest.mark.parametrize("handler", [leave, InProcess(leave)], ids=["thread", "process"])
+def be_interrupted(effect: Effect) -> Json:
+    if effect.attempt == 1:
+        raise KeyboardInterrupt
+    return "survived"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [leave, InProcess(leave), InProcess(be_interrupted)],
+    ids=["thread", "process", "interrupted"],
+)
 async def test_a_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
     async with open_world() as world:
         await register_executor(world, handler, backoff=SOON)
         await mail(world)
         assert await outcomes(world) == [(True, "survived")]
+
+
+async def test_an_interrupt_is_for_the_world_and_not_for_the_processes_of_its_handlers():
+    """A terminal sends it to all of them, also where the program goes on, as a chat does."""
+    async with open_world() as world:
+        await register_executor(world, InProcess(where_it_runs))
+        await mail(world, 1, "a")
+        ((_, (pid, *_)),) = await outcomes(world)
+        os.kill(pid, signal.SIGINT)
+        await mail(world, 1, "b")
+        _, (succeeded, (same, *_)) = await outcomes(world)
+        assert (succeeded, same) == (True, pid)
+        assert pid != os.getpid()
 
 
 async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credit():

@@ -5,6 +5,7 @@ of its effect and of no other; one that takes too long is killed.
 """
 
 from collections.abc import Callable
+from signal import SIG_IGN, SIGINT, signal
 
 from anyio import BrokenWorkerProcess, CapacityLimiter
 
@@ -48,7 +49,10 @@ class InProcess:
 
 def _contained(function: Callable[[Effect], Json], effect: Effect) -> Json:
     """Run a function there; one that ends its process ends an attempt, and not the world."""
+    # Ctrl-C goes to all processes of a terminal. What it means the world says, which ends this one;
+    # here it would be an answer to the effect that comes next.
+    signal(SIGINT, SIG_IGN)
     try:
         return function(effect)
-    except SystemExit as error:
-        raise OutcomeUnknown(f"it ended its process: {error.code!r}") from None
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise OutcomeUnknown(f"it ended its process: {error!r}") from None
