@@ -96,6 +96,8 @@ class Panic(BaseException):
         (asyncio.CancelledError("a pool was closed"), False, "CancelledError: a pool was closed"),
         (Panic("index out of bounds"), False, "Panic: index out of bounds"),
         (BaseExceptionGroup("of a group", [Panic()]), False, UNTOLD),
+        (ValueError("no " * 100_000), False, "ValueError: " + ("no " * 400)[:988]),
+        (OSError("no file 'a\udc80'"), False, "OSError: no file 'a?'"),
         ({1, 2}, False, UNTOLD),
         (float("nan"), False, UNTOLD),
         (UNTOLD, False, UNTOLD),

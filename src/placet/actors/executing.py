@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import anyio
 
@@ -12,6 +12,8 @@ from placet.actors.ports import EffectHandler
 from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.codec import Json
 from placet.schemas.effect import DELIVERIES, Delivery, Effect, Settlement
+
+_WORDS_CHARS_MAX: Final = 1_000
 
 InDoubtHook: TypeAlias = Callable[[Effect], Awaitable[Settlement | None]]
 """Finds out what became of an effect: its settlement, or None if that cannot be told either."""
@@ -116,12 +118,16 @@ async def attempt(
 
 
 def words_of(error: BaseException) -> str:
-    """Say what an error says; what cannot even be printed has at least a type."""
+    """Say what an error says, as a log takes it: not at any length, and in valid Unicode.
+
+    What cannot even be printed has at least a type.
+    """
     name = type(error).__name__
     try:
-        return f"{name}: {error}"
+        words = f"{name}: {error}"
     except Exception:  # noqa: BLE001  # the executor boundary: a hostile object
         return name
+    return words[:_WORDS_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
 def _is_canceled() -> bool:
