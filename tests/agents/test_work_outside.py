@@ -80,15 +80,21 @@ async def test_while_the_hook_is_asked_the_work_is_not_done_yet() -> None:
 
 
 class Asking(Till):
-    """A till that can be asked a question outside, which changes nothing."""
+    """A till that asks outside, which changes nothing, and that pays in two parts."""
 
     def __init__(self) -> None:
         super().__init__()
         asked = Kind("till.ask", Nothing, _ask, risk="read", effects=("till.bank",))
-        self.kinds = (*self.kinds, asked)
+        parted = Kind("till.part", Nothing, _part, effects=("till.bank",))
+        self.kinds = (*self.kinds, asked, parted)
 
 
 def _ask(draft: Draft, _intent: Intent) -> None:
+    draft.emit("till.bank", {})
+
+
+def _part(draft: Draft, _intent: Intent) -> None:
+    draft.emit("till.bank", {})
     draft.emit("till.bank", {})
 
 
@@ -114,6 +120,13 @@ async def test_a_plan_that_did_something_is_not_tried_again_where_its_work_faile
     assert (turn.outcome, turn.stop, len(turn.attempts)) == ("failed", "effect_failed", 1)
     assert [one.outcome for one in turn.results] == ["applied", "failed"]
     assert held == 5, "once, and the turn says so"
+
+
+async def test_an_action_of_whose_work_some_was_done_is_not_tried_again() -> None:
+    part: tuple[str, dict[str, int]] = ("till.part", {})
+    turn, _ = await tried([part], [part])
+    assert [one.status for one in turn.attempts] == ["failed"]
+    assert [(one.outcome, one.output) for one in turn.results] == [("failed", "done")]
 
 
 async def test_work_that_failed_alone_may_be_proposed_otherwise() -> None:

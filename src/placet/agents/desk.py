@@ -31,8 +31,8 @@ class Decided(NamedTuple):
         results: For each action.
         diff: What it changed, or would change.
         hold_id: Of the hold; empty if none was made.
-        has_acted: An action that is more than a read took effect, so that another plan would not
-            start clean.
+        has_acted: An action that is more than a read took effect, or some of its work outside was
+            done, so that another plan would not start clean.
     """
 
     status: Status
@@ -300,6 +300,7 @@ class Desk:
         results = verdict.results[ahead:]
         outcomes = await self._world.outcomes(verdict, seconds_max=max(0.0, seconds_left))
         done = []
+        has_acted = False
         for index, (action, result, risk) in enumerate(
             zip(plan.actions, results, risks, strict=True)
         ):
@@ -307,6 +308,7 @@ class Desk:
             told = [one.output for one in own if one.succeeded]
             output = told[-1] if told else thaw(result.output)
             issues = tuple(_effect_issue(one, index) for one in own if not one.succeeded)
+            has_acted = has_acted or (risk != "read" and (bool(told) or not issues))
             shown, is_truncated = self._cut(output)
             outcome = "failed" if issues else "read" if risk == "read" else "applied"
             done.append(
@@ -323,7 +325,6 @@ class Desk:
         is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
         failed = tuple(issue for one in done for issue in one.issues)
         diff = _changes(foreseen) if is_exact else ()
-        has_acted = any(one.outcome == "applied" for one in done)
         status: Status = "failed" if failed else "applied"
         return Decided(status, failed, tuple(done), diff, has_acted=has_acted)
 
