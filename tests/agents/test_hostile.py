@@ -186,6 +186,23 @@ async def test_outputs_that_fill_a_turn_are_kept_as_far_as_they_fit() -> None:
         assert sum(one.get("is_truncated", False) for one in kept["results"]) > 10
 
 
+async def test_outputs_of_numbers_fill_a_turn_by_what_they_are_in_the_log() -> None:
+    class Measuring(Till):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kinds = (Kind("till.measure", Nothing, _measure, risk="read"),)
+
+    def _measure(draft: Draft, _intent: Intent) -> None:
+        draft.answer([0.5] * 1_000)  # 4 001 bytes as JSON, 9 003 in the log
+
+    read: tuple[str, dict[str, int]] = ("till.measure", {})
+    async with talk([read] * 10, domain=Measuring(), **AUTO) as session:
+        turn = await session.say("measure it all")
+        assert turn.outcome == "applied"
+        [kept] = await session.turns()
+        assert [one["output"] is not None for one in kept["results"]] == [True] * 4 + [False] * 6
+
+
 async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
     async with talk([("till.tell", {"amount": 9_000})], **AUTO) as session:
         [result] = (await session.say("read")).results

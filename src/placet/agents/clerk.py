@@ -12,7 +12,7 @@ from placet.agents.record import Decision, Hold, Route
 from placet.agents.turn import End
 from placet.agents.views import cut
 from placet.domains.session import turn_id
-from placet.schemas.codec import Json, to_json
+from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import RefusalCode
@@ -241,15 +241,18 @@ class SessionError(PlacetError):
 
 
 def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
-    """Give what the log keeps of results: all of them, and of their outputs as much as fits."""
+    """Give what the log keeps of results: all of them, and of their outputs as much as fits.
+
+    Measured as the gate measures a payload: a number may be longer there than it is as JSON.
+    """
     left, kept = _RESULTS_BYTES_MAX, []
     for one in results[:_RESULTS_MAX]:
         told = one.told()
-        size = len(to_json(told))
+        size = len(canonical(told))
         if size > left and "output" in told:
             told["output"] = None
             told["is_truncated"] = True
-            size = len(to_json(told))
+            size = len(canonical(told))
         left -= size
         kept.append(told)
     return kept
