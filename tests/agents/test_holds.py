@@ -1,7 +1,9 @@
 """What a person confirms is theirs to confirm, done once, and exactly what was shown."""
 
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 from typing_extensions import TypedDict
 
@@ -217,6 +219,15 @@ async def test_a_grant_is_not_used_up_by_what_is_refused() -> None:
         await session.grant("till.empty", by="ann", uses=1)
         assert (await session.say("1")).outcome == "failed"
         assert (await session.say("2")).outcome == "applied"
+
+
+async def test_grants_of_the_same_moment_are_all_given() -> None:
+    async with talk(adapter=None) as session:
+        async with anyio.create_task_group() as group:
+            for who in ("ann", "bob", "cid"):
+                group.start_soon(partial(session.grant, "till.empty", by=who))
+        grants = await session.world.state("session.grants")
+        assert sorted(one["by"] for one in grants.values()) == ["ann", "bob", "cid"]
 
 
 async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:

@@ -135,10 +135,8 @@ class Clerk:
         Raises:
             PermissionError: The gate refused it, or the agent was removed.
         """
-        name = f"{self._session}-grant-{self._world.seq}"
         intent = self._voice.intent(
             "session.grant",
-            grant=name,
             proposer=self._agent.agent_id,
             kinds=kinds,
             equals=dict(equals),
@@ -146,6 +144,8 @@ class Clerk:
             seconds=seconds,
             by=by,
         )
+        name = f"{self._session}-grant-{intent['req_id']}"  # a seq is that of others too
+        intent["payload"]["grant"] = name
         verdict = await self._world.submit([intent], speaker=self._agent)
         if not verdict.admitted:
             raise PermissionError(verdict.refusals[0].message)
