@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -371,3 +371,16 @@ async def test_a_person_may_be_the_proposer() -> None:
         assert question.context.message == "what now?"
         human.answer(question.number, [put(3)])
     assert turns[0].outcome == "applied"
+
+
+async def test_a_question_waits_on_where_what_came_was_no_answer() -> None:
+    human, no_pair = Human(), cast("Any", [("till.put",)])
+    async with talk(adapter=human) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.say, "what now?")
+            question = await human.asked()
+            with pytest.raises(ValueError, match="not enough values"):
+                human.answer(question.number, no_pair)
+            assert human.questions == [question]
+            human.answer(question.number, [put(3)])
+        assert await total(session) == 3

@@ -51,9 +51,11 @@ class Human:
 
         Raises:
             KeyError: It does not wait (any more).
+            TypeError, ValueError: The step is no answer; the question goes on waiting.
         """
-        context, event = self._open.pop(number)
+        context, event = self._open[number]
         self._answers[number] = raw_of_step(step, context)
+        del self._open[number]
         event.set()
 
     async def propose(self, context: Context) -> Raw:
