@@ -190,8 +190,19 @@ def test_a_run_that_comes_back_to_a_locked_phase_changes_nothing(manager, machin
 def test_a_locked_phase_is_not_run(manager, machine):
     for state in (PhaseState.COMPLETED, PhaseState.APPROVED, PhaseState.LOCKED):
         machine.transition("hull", state, "me")
-    with pytest.raises(ValidationError, match="locked"):
+    with pytest.raises(ValidationError, match=r"locked .* move it to approved first"):
         Conductor(manager).run_phases(["hull"])
+
+
+def test_a_locked_phase_that_is_stale_is_run_by_the_way_that_is_told(manager, machine):
+    for state in (PhaseState.COMPLETED, PhaseState.APPROVED, PhaseState.LOCKED):
+        machine.transition("hull", state, "me")
+    manager.set("hull.beam", 13)
+    manager.commit()
+    with pytest.raises(ValidationError, match=r"locked .* move it to pending first"):
+        Conductor(manager).run_phases(["hull"])
+    machine.transition("hull", "pending", "me")
+    assert Conductor(manager).run_phases(["hull"]).success
 
 
 # by hand

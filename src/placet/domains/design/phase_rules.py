@@ -25,7 +25,8 @@ def run(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return refuse("phases_empty", f"no phase was named; there are {_all()}", at="/phases")
     for name in names:
         if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:
-            message = f"phase {name!r} is locked and keeps its result; move it to approved first"
+            first = TRANSITIONS[states_of(draft.state)[name]][0]  # another where it is stale
+            message = f"phase {name!r} is locked and keeps its result; move it to {first} first"
             return refuse("phase_locked", message, at="/phases", path=name)
     phases = [PHASES[name] for name in names]
     for name in names:
