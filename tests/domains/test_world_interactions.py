@@ -98,6 +98,12 @@ def test_use_counts_and_knows_the_last_user():
     assert (stage.thing("well")["uses"], stage.thing("well")["used_by"]) == (2, "bob")
 
 
+@pytest.mark.parametrize("uses", ["cutting", None, [1], 2**64 - 1])
+def test_what_has_uses_of_another_meaning_is_not_counted_on(uses):
+    stage = Stage(World(objects={"axe": {"position": [0, 0], "uses": uses}}))
+    assert stage.interact("ann", "use", "axe").codes == ("world.target_unsuitable",)
+
+
 def test_a_full_inventory_takes_and_is_given_no_more():
     objects = {name: {"position": [0, 0]} for name in ("a", "b")}
     stage = Stage(World(objects=objects, inventory_max=1))

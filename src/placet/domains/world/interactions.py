@@ -15,8 +15,12 @@ from placet.domains.world.settings import Settings
 from placet.domains.world.vocabulary import AGENTS, OBJECTS
 from placet.kernel.domain import Ref, Rule, RuleRefusal, Sight, conflict, refuse
 from placet.kernel.draft import Draft
+from placet.kernel.gate.plain import shown
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+
+_USES_MAX: Final = 2**64 - 1
+"""The largest int that a state may hold."""
 
 
 def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
@@ -141,7 +145,14 @@ def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
     holder = holder_of(draft, object_id)
     if holder is not None and holder != agent_id:
         return _held(object_id, holder, agent_id)
-    draft.put(OBJECTS, object_id, "uses", draft.get(OBJECTS, object_id, "uses", 0) + 1)
+    uses = draft.get(OBJECTS, object_id, "uses", 0)
+    if not isinstance(uses, int | float) or uses >= _USES_MAX:  # a world may have given its own
+        return refuse(
+            "target_unsuitable",
+            f"the uses of {object_id!r} cannot be counted on from {shown(uses)}",
+            at="/target_id",
+        )
+    draft.put(OBJECTS, object_id, "uses", uses + 1)
     draft.put(OBJECTS, object_id, "used_by", agent_id)
     return None
 
