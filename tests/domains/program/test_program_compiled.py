@@ -245,3 +245,13 @@ def test_an_artifact_that_was_changed_is_compiled_anew_and_goes_with_its_functio
     assert desk.ask("inspect", what="function", function="f")["artifact"] != before
     desk.mutate({"op": "remove_function", "name": "f"})
     assert "f" not in desk.kernel.state.get("program.artifacts", {})
+
+
+def test_an_artifact_tells_of_which_functions_it_is_also_where_its_source_stays():
+    desk = Desk()
+    desk.mutate(begin("f"), put("f", "c", "const", value=1), result("f", "c"))
+    before = desk.ask("compile", entry="f")
+    desk.mutate(put("f", "idle", "const", value=2))
+    assert desk.ask("compile", entry="f") == before
+    hashed = desk.kernel.state["program.functions"]["f"]["hash"]
+    assert desk.kernel.state["program.artifacts"]["f"]["functions"] == {"f": hashed}

@@ -97,9 +97,8 @@ def compile_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return compiled
     if not draft.exists(ARTIFACTS, entry):
         draft.create(ARTIFACTS, entry)
-    fields = compiled._asdict()
-    if draft.get(ARTIFACTS, entry, "hash") != compiled.hash:
-        for field, value in fields.items():
+    for field, value in compiled._asdict().items():
+        if draft.get(ARTIFACTS, entry, field) != value:  # a function may change, and its source not
             draft.put(ARTIFACTS, entry, field, value)
     source = cut(compiled.source)
     answer = {"entry": entry, "language": "python", "hash": compiled.hash, "source": source}
