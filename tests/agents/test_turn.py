@@ -129,6 +129,9 @@ def test_what_changed_is_told_field_by_field() -> None:
         {"path": "a/x/n", "old": 1, "new": 2},
         {"path": "b/y", "old": None, "new": {"n": 3}},
     ]
+    assert changes_between({"a": {"x": {"n": [1]}}}, {"a": {"x": {"n": [True]}}}) == [
+        {"path": "a/x/n", "old": [1], "new": [True]}
+    ]
     assert changes_between(None, new) == [], "there is no earlier view to compare with"
 
 

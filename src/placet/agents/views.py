@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from placet.schemas.codec import Json, thaw
+from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.view import View
 
 _OWN: Final = "session."
@@ -20,7 +20,10 @@ def plain_view(view: View) -> dict[str, Json]:
 
 
 def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
-    """Compare two views, field by field; nothing where there is no earlier one."""
+    """Compare two views, field by field; nothing where there is no earlier one.
+
+    As the log tells values apart: to Python 1, 1.0 and True are equal.
+    """
     if old is None:
         return []
     changes: list[Json] = []
@@ -35,7 +38,7 @@ def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
             changes += [
                 {"path": f"{path}/{name}", "old": one.get(name), "new": other.get(name)}
                 for name in sorted(one.keys() | other.keys())
-                if one.get(name) != other.get(name)
+                if canonical(one.get(name)) != canonical(other.get(name))
             ]
     return changes
 
