@@ -5,14 +5,17 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Scripted, Session, SessionError
 from placet.agents.modes import Ruling
+from placet.agents.plan import Plan
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
 from placet.kernel import Domain, Kind
+from placet.kernel.domain import Risk
 from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
@@ -208,6 +211,40 @@ async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
         mallory = await world.register_agent("mallory")  # all kinds, as an operator might
         verdict = await world.submit([mallory.intent(kind, **payloads[kind])])
         assert list(verdict.codes) == ["session.clerk_only"]
+
+
+class Pay(BaseModel):
+    amount: int = Field(default=500, validation_alias=AliasChoices("amount", "sum"))
+
+
+class Paying(Till):
+    """A till that pays 500 where nobody says how much, and once called the amount a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = (*self.kinds, Kind("till.give", Pay, lambda _d, _i: None, risk_of=_of_sum))
+
+
+def _of_sum(payload: Any, _state: object) -> Risk:
+    return "high" if payload.get("amount", 0) >= 100 else "low"
+
+
+@pytest.mark.parametrize("payload", [{"amount": 500}, {"sum": 500}, {}])
+async def test_the_risk_is_of_what_would_be_done_however_it_is_said(payload: Any) -> None:
+    seen: list[Any] = []
+
+    def policy(plan: Plan, _risks: object, _mode: object) -> Ruling:
+        seen.append(plan.actions[0].payload)
+        return Ruling()
+
+    give, small = ("till.give", payload), ("till.give", {"sum": 5})
+    async with talk([give], [small], domain=Paying(), mode="autonomous", policy=policy) as session:
+        turn = await session.say("give")
+        assert turn.outcome == "held"
+        assert [one.actions[0]["payload"] for one in await session.holds()] == [payload]
+        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert (await session.say("give a little")).outcome == "applied"
+    assert seen == [{"amount": 500}, {"amount": 5}]
 
 
 # grants

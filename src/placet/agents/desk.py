@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from placet.agents.codes import Code
-from placet.agents.foresight import MOVED, RETRIES, digest_of, foresee
+from placet.agents.foresight import MOVED, RETRIES, as_applied, digest_of, foresee
 from placet.agents.limits import AgentLimits
 from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
@@ -76,8 +76,9 @@ class Desk:
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             foreseen = await self._world.submit(intents, dry_run=True)
-            risks = await self._world.risks([(one.kind, one.payload) for one in plan.actions])
-            ruling, broken = self._rule(plan, risks, mode)
+            applied = as_applied(plan, foreseen)
+            risks = await self._risks(applied)
+            ruling, broken = self._rule(applied, risks, mode)
             if broken is not None:
                 return _refused(plan, [broken])
             if not foreseen.admitted:
@@ -123,7 +124,7 @@ class Desk:
                 ruling = Ruling("hold", hold["role"])
                 stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
                 return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
-            risks = await self._world.risks([(one.kind, one.payload) for one in actions])
+            risks = await self._risks(as_applied(plan, foreseen))
             resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
@@ -196,6 +197,9 @@ class Desk:
         )
 
     # what needs whom
+
+    async def _risks(self, plan: Plan) -> list[Risk]:
+        return await self._world.risks([(one.kind, one.payload) for one in plan.actions])
 
     def _rule(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> tuple[Ruling, Issue | None]:
         if self._policy is None:

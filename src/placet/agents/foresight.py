@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
+from placet.agents.plan import Plan
 from placet.agents.ports import Handle, World
-from placet.schemas.codec import Json, canonical
+from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
@@ -32,6 +33,21 @@ async def foresee(world: World, clerk: Handle, intents: Sequence[Intent]) -> tup
             break
         now = await world.submit(intents, dry_run=True)
     return now, _digest_of_both(now, later if later.admitted else now)
+
+
+def as_applied(plan: Plan, foreseen: Verdict) -> Plan:
+    """Give a plan with its payloads as the rules take them, where it passed when it was tried.
+
+    By another name of a field, or by leaving out a default, the same is said otherwise; what is
+    judged is what would be done.
+    """
+    if not foreseen.admitted:
+        return plan
+    actions = tuple(
+        one.model_copy(update={"payload": thaw(result.normalized)})
+        for one, result in zip(plan.actions, foreseen.results, strict=True)
+    )
+    return plan.model_copy(update={"actions": actions})
 
 
 def digest_of(value: Json) -> str:

@@ -126,8 +126,8 @@ class Kind:
         revalidates: What the rule looks at besides, and judges at its turn: a change there makes
             nothing stale. A collection (`entity` None) stands for all that is in it.
         risk: What it may do at most. A rule of a `read` kind that changes something is refused.
-        risk_of: Raises the risk for some payloads: asked with payload and state, as users see it
-            (`collection -> entity -> field`); never lowers it.
+        risk_of: Raises the risk for some payloads: asked with the payload as the rule takes it, and
+            the state as users see it (`collection -> entity -> field`); never lowers it.
         cost: What one costs, in units that the domain explains; shown to planners.
         is_event: One that passed is told to those observers of whom the domain says that they
             hear it (`Domain.hears`), each one and in order, whatever became of its trace.
