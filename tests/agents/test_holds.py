@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, Scripted, Session, SessionError
+from placet.agents import AgentLimits, Context, Scripted, Session, SessionError, Turn
 from placet.agents.modes import Ruling
 from placet.agents.plan import Plan
 from placet.domains.memory import Memory
@@ -265,6 +265,22 @@ async def test_grants_of_the_same_moment_are_all_given() -> None:
                 group.start_soon(partial(session.grant, "till.empty", by=who))
         grants = await session.world.state("session.grants")
         assert sorted(one["by"] for one in grants.values()) == ["ann", "bob", "cid"]
+
+
+async def test_what_another_session_has_a_grant_for_first_is_held() -> None:
+    async with Orchestrator([Till(), Sessions()], OrchestratorConfig()) as world:
+        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        two = await Session.open(world=world, session="b", adapter=Scripted([[EMPTY]]))
+        await one.grant("till.empty", by="ann", uses=1)
+        turns: list[Turn] = []
+
+        async def say(session: Session) -> None:
+            turns.append(await session.say("empty it"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(say, one)
+            group.start_soon(say, two)
+        assert sorted(turn.outcome for turn in turns) == ["applied", "held"]
 
 
 async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from placet.agents.codes import Code
-from placet.agents.foresight import MOVED, RETRIES, as_applied, digest_of, foresee
+from placet.agents.foresight import MOVED, OVERTAKEN, RETRIES, as_applied, digest_of, foresee
 from placet.agents.limits import AgentLimits
 from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
@@ -93,7 +93,7 @@ class Desk:
             verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._gone(plan)
-            if MOVED not in verdict.codes:
+            if OVERTAKEN.isdisjoint(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
 

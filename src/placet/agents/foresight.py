@@ -12,6 +12,8 @@ from placet.schemas.verdict import Verdict
 
 MOVED: Final = "session.world_moved"
 """The code by which the gate says that a seq is not what it was."""
+OVERTAKEN: Final = frozenset({MOVED, "session.grant_over", "session.grant_unknown"})
+"""The codes by which it says that somebody else was faster, at the world or at a grant."""
 RETRIES: Final = 5
 """How often something is tried again because the world moved meanwhile."""
 
