@@ -145,6 +145,7 @@ async def test_open_holds_are_never_pushed_out() -> None:
         full = await session.say("3")
         assert full.outcome == "refused"
         assert full.stop == "session.holds_full"
+        assert full.attempts[0].issues[0].at == "/actions", "it is no one action's fault"
         assert (await session.resolve(first.hold_id, "deny", "ann")).stop == "denied"
         assert (await session.say("4")).outcome == "held", "what is resolved makes room"
         assert [hold.state for hold in await session.holds()] == ["open", "open"]

@@ -179,8 +179,10 @@ class Desk:
         verdict = await self._world.submit([*first, intent], speaker=self._agent)
         if RefusalCode.UNAUTHORIZED in verdict.codes:
             return self._gone(plan)
-        if not verdict.admitted:
-            return _refused(plan, [Issue.of_refusal(one) for one in verdict.refusals])
+        if not verdict.admitted:  # all of these are the clerk's
+            ahead = len(first) + 1
+            issues = [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            return _refused(plan, issues)
         code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
         who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
         reason = f": {ruling.reason}" if ruling.reason else ""
