@@ -358,6 +358,17 @@ async def test_two_sessions_talk_in_one_world() -> None:
         assert [len(await one.turns()), len(await two.turns())] == [1, 1]
 
 
+async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> None:
+    config = OrchestratorConfig(staleness_threshold=3)
+    async with Orchestrator([Till(), Sessions()], config) as world:
+        script = Scripted([[put(1)], [EMPTY]], is_looping=True)
+        session = await Session.open(world=world, mode="autonomous", adapter=script)
+        for _ in range(3):
+            assert (await session.say("put one in")).outcome == "applied"
+            turn = await session.say("empty it")
+            assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+
+
 async def test_a_person_may_be_the_proposer() -> None:
     human = Human()
     async with talk(adapter=human) as session, anyio.create_task_group() as group:

@@ -11,6 +11,7 @@ from placet.agents.ports import Handle, World
 from placet.agents.record import Decision, Hold, Route
 from placet.agents.turn import End
 from placet.agents.views import cut
+from placet.agents.voice import Voice
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
@@ -40,12 +41,12 @@ class Clerk:
 
     Args:
         world: Where.
-        voice: The clerk's handle.
+        voice: Makes its intents.
         session: Name of the session.
         agent: Whose proposals it is about.
     """
 
-    def __init__(self, world: World, voice: Handle, session: str, agent: Handle) -> None:
+    def __init__(self, world: World, voice: Voice, session: str, agent: Handle) -> None:
         self._world = world
         self._voice = voice
         self._session = session

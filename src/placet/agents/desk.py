@@ -15,6 +15,7 @@ from placet.agents.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.plan import Action, Issue, Plan
 from placet.agents.ports import Handle, Outcome, World
 from placet.agents.record import Change, Decision, Status
+from placet.agents.voice import Voice
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
@@ -60,7 +61,7 @@ class Desk:
         world: World,
         session: str,
         agent: Handle,
-        clerk: Handle,
+        clerk: Voice,
         limits: AgentLimits,
         policy: Policy | None,
     ) -> None:

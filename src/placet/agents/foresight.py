@@ -5,7 +5,8 @@ from hashlib import blake2b
 from typing import Final
 
 from placet.agents.plan import Plan
-from placet.agents.ports import Handle, World
+from placet.agents.ports import World
+from placet.agents.voice import Voice
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
@@ -18,7 +19,7 @@ RETRIES: Final = 5
 """How often something is tried again because the world moved meanwhile."""
 
 
-async def foresee(world: World, clerk: Handle, intents: Sequence[Intent]) -> tuple[Verdict, str]:
+async def foresee(world: World, clerk: Voice, intents: Sequence[Intent]) -> tuple[Verdict, str]:
     """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
 
     What that is, a second try of the same state one seq later tells: to hold a plan takes seqs,

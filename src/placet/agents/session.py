@@ -36,6 +36,7 @@ from placet.agents.resolving import Resolving
 from placet.agents.route import Commanded, route
 from placet.agents.turn import End, Proposing
 from placet.agents.views import cut, plain_view
+from placet.agents.voice import Voice
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
@@ -75,8 +76,9 @@ class Session(Resolving):
         self._agent = agent
         self._calls = calls
         self._adapter = None if adapter is None else as_adapter(adapter)
-        self._clerk = Clerk(world, voice, name, agent)
-        self._desk = Desk(world, name, agent, voice, limits, policy)
+        own = Voice(world, voice)
+        self._clerk = Clerk(world, own, name, agent)
+        self._desk = Desk(world, name, agent, own, limits, policy)
         self._looker = Looker(agent, limits)
         self._one_at_a_time = anyio.Lock()
         self._proposing: Proposing | None = None
