@@ -172,6 +172,18 @@ def test_a_kind_is_not_shadowed_by_a_proposers_own_tool(name: str) -> None:
     assert list(Catalogue(Halting(), permitted={"halting.go"}).kinds) == ["halting.go"]
 
 
+def test_no_visible_kind_is_a_tool_of_too_long_a_name() -> None:
+    long = f"t.{'a' * 62}"  # 64 characters, and one more as t__aaa
+
+    class Long(Domain):
+        name, version = "t", "1"
+        kinds = (Kind(long, Nothing, lambda _d, _i: None), *Till().kinds)
+
+    with pytest.raises(ValueError, match="more than the 64 characters"):
+        Catalogue(Long())
+    assert list(Catalogue(Long(), permitted={"till.put"}).kinds) == ["till.put"]
+
+
 # what is kept
 
 

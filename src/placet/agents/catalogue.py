@@ -24,6 +24,7 @@ RESERVED: Final = frozenset({ASK, STOP, "find_kinds", "propose"})
 """Wire names that no kind can have; the last two stand for the kinds where these are many."""
 
 _DOTS: Final = "__"
+_WIRE_CHARS_MAX: Final = 64
 _NAMES_LISTED: Final = 40
 
 
@@ -41,7 +42,8 @@ class Catalogue:
         commands: Sentences that are intents, of the visible kinds.
 
     Raises:
-        ValueError: A visible kind has the name of a tool that every proposer has.
+        ValueError: A visible kind has the name of a tool that every proposer has, or as a tool a
+            name that is too long.
     """
 
     def __init__(
@@ -63,6 +65,13 @@ class Catalogue:
             raise ValueError(
                 f"a proposer's own tool is called {shadowed[0]!r}, so a kind of that name could "
                 "never be meant; do not permit it, or call it otherwise"
+            )
+        long = next((name for name in self.kinds if len(wire_name(name)) > _WIRE_CHARS_MAX), None)
+        if long is not None:
+            raise ValueError(
+                f"as a tool the kind {long!r} is {wire_name(long)!r}, more than the "
+                f"{_WIRE_CHARS_MAX} characters of a name that model providers take; do not permit "
+                "it, or call it otherwise"
             )
         known = {registry.domain_of[name].name for name in self.kinds}
         self.guides = tuple(
