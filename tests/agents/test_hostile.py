@@ -1,7 +1,8 @@
 """What comes in may be anything: none of it breaks a turn, shows secrets, or widens a right."""
 
 import json
-from typing import Any
+from decimal import Decimal
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Raw, Replay, Scripted, Session
-from placet.agents.adapter import PlannerUnavailable
+from placet.agents.adapter import PlannerUnavailable, Usage
+from placet.agents.adapters.scripted import raw_of_step
 from placet.agents.catalogue import Catalogue
 from placet.agents.contract import ISSUES_MAX, Call, parse, parse_calls
 from placet.agents.model_calls import json_of, raw_of
@@ -182,6 +184,27 @@ def test_no_visible_kind_is_a_tool_of_too_long_a_name() -> None:
     with pytest.raises(ValueError, match="more than the 64 characters"):
         Catalogue(Long())
     assert list(Catalogue(Long(), permitted={"till.put"}).kinds) == ["till.put"]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(1, cast("int", None), cast("int", None)),
+        Usage(1, cast("int", 1.5), 2),
+        Usage(1, -5, 2),
+        Usage(1, 2**64, 2),
+        Usage(1, 1, 1, Decimal("NaN")),
+        Usage(1, 1, 1, Decimal(-1)),
+    ],
+)
+async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> None:
+    def answers(context: Context) -> Raw:
+        return raw_of_step([put(5)], context)._replace(usage=usage)
+
+    async with talk(adapter=answers, **AUTO) as session:
+        turn = await session.say("put five in")
+        assert (turn.outcome, turn.stop) == ("failed", "planner_unavailable")
+        assert await total(session) == 0
 
 
 # what is kept

@@ -36,6 +36,7 @@ _NAME_CHARS_MAX: Final = 200
 _DEPTH_MAX: Final = 48
 _ANSWER_BYTES_MAX: Final = 60 * 1024
 """The log keeps no larger outcome of an effect than 64 KiB."""
+_COUNT_MAX: Final = 2**53
 _CALLS_MAX: Final = 1_024
 _SECONDS_MAX: Final = 7 * 86_400.0
 """A turn has bounds of its own; these are for a world's worth of turns."""
@@ -144,7 +145,11 @@ _OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
 
 
 def json_of(raw: Raw) -> Json:
-    """Write an answer as the log keeps it; what it cannot keep, it says instead."""
+    """Write an answer as the log keeps it; what it cannot keep, it says instead.
+
+    Raises:
+        ValueError: What it cost is no cost.
+    """
     whole = {
         "calls": [list(call) for call in raw.calls],
         "plan": _well_formed(raw.plan),
@@ -222,8 +227,17 @@ def raw_of(output: Json, succeeded: bool = True) -> Raw:
 
 
 def _usage_json(usage: Usage) -> Json:
-    cost = None if usage.cost_usd is None else str(usage.cost_usd)
-    return [usage.requests, usage.input_tokens, usage.output_tokens, cost]
+    """Write what proposing cost.
+
+    Raises:
+        ValueError: It is no cost; budgets would be counted by it.
+    """
+    counts = [usage.requests, usage.input_tokens, usage.output_tokens]
+    cost = None if usage.cost_usd is None else Decimal(str(usage.cost_usd))
+    is_paid = cost is None or (cost.is_finite() and cost >= 0)
+    if not is_paid or any(type(one) is not int or not 0 <= one < _COUNT_MAX for one in counts):
+        raise ValueError(f"usage must be counts and money, got {usage!r}")
+    return [*counts, None if cost is None else str(cost)]
 
 
 def _usage_of(kept: Json) -> Usage:
