@@ -9,6 +9,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Human, Raw, Replay, Scripted, Session, Turn
+from placet.agents.context import ContextText
 from placet.agents.contract import Call
 from placet.agents.modes import Mode, Ruling
 from placet.agents.plan import Plan
@@ -312,6 +313,28 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
         f"approve {hold}, by ann",
     ]
     assert [one["outcome"] for one in seen[0].results] == ["applied", "held", "applied"]
+
+
+@pytest.mark.parametrize(("turns", "results"), [(3, 1), (1, 3), (0, 2), (9, 9)])
+async def test_so_many_turns_and_results_are_told_as_the_limits_say(
+    turns: int, results: int
+) -> None:
+    seen: list[Context] = []
+
+    def look(context: Context) -> Any:
+        seen.append(context)
+        return [put(1)]
+
+    limits = AgentLimits(turns_last=turns, results_last=results)
+    async with talk(adapter=look, mode="autonomous", limits=limits) as session:
+        for n in range(11):
+            await session.say(f"message {n}")
+    text = seen[-1].text
+    assert isinstance(text, ContextText)
+    said = [f"message {n}" in text.parts.get("conversation", "") for n in range(10)]
+    assert said == [False] * (10 - turns) + [True] * turns
+    assert len(seen[-1].history) == text.report["conversation"].kept == 2 * turns
+    assert text.report["results"].kept == results
 
 
 async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> None:

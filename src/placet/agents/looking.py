@@ -34,7 +34,7 @@ class Looker:
     ) -> Callable[[Counters], Awaitable[Context]]:
         """Begin a turn: give what builds the context of each of its requests."""
         limits, before = self._limits, self._seen
-        history = _history(past, limits.line_bytes_max)
+        history = _history(past, limits)
         results = [result for turn in past for result in turn["results"]]
 
         async def look(counters: Counters) -> Context:
@@ -53,7 +53,7 @@ class Looker:
                 facts=facts[-limits.facts_max :] if limits.facts_max else (),
                 issues=repairs[-1].issues if repairs else (),
                 budget={"tokens": left, "seconds": round(counters.seconds_left)},
-                last_turns=limits.turns_last,
+                last_turns=len(history),
                 last_results=limits.results_last,
                 tokens_max=limits.context_tokens_max,
                 tools_max=limits.tools_max,
@@ -78,10 +78,11 @@ class Looker:
         return look
 
 
-def _history(turns: Sequence[Mapping[str, Json]], bytes_max: int) -> list[dict[str, Json]]:
-    """Give the conversation as two lines for each turn, none of them too long."""
+def _history(turns: Sequence[Mapping[str, Json]], limits: AgentLimits) -> list[dict[str, Json]]:
+    """Give the last of the conversation as two lines for each turn, none of them too long."""
+    bytes_max = limits.line_bytes_max
     lines: list[dict[str, Json]] = []
-    for turn in turns:
+    for turn in turns[max(0, len(turns) - limits.turns_last) :]:
         said, answer = cut(turn["message"], bytes_max), cut(turn["text"], bytes_max)
         lines.append({"role": "user", "text": said})
         lines.append({"role": "agent", "outcome": turn["outcome"], "text": answer})

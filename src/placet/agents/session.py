@@ -277,7 +277,8 @@ class Session(Resolving):
     async def _let_propose(
         self, turn: OpenTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
-        past = (await self._clerk.turns(self._limits.turns_last + 1))[:-1]
+        count = max(self._limits.turns_last, self._limits.results_last)
+        past = (await self._clerk.turns(count + 1))[:-1]
 
         async def ask(number: int, context: Context) -> Raw:
             name, digest = type(adapter).__name__, digest_of(context)
