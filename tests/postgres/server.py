@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Any, Final, Self
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import psycopg
 
@@ -131,7 +131,7 @@ class Server:
         """Name a world in it; None is a new one."""
         name = world or f"w{next(_NUMBERS)}"
         query = {"host": self.folder, "user": _USER, "world": name, **options}
-        return f"postgresql:///{database}?{urlencode(query, safe='/')}"
+        return f"postgresql:///{database}?{urlencode(query, safe='/', quote_via=quote)}"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
         """Open a session of the superuser."""

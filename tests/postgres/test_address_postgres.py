@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from placet.runtime.cli.terminal import without_secrets
 from placet.runtime.stores.address_postgres import address_of, shown_url
@@ -19,6 +20,11 @@ WITH_SECRETS = [
     "postgresql://ann:s3cr%3At@host/db?lease_s=never",
     "postgresql://ann:s3cr%3At@host/db?world",
     "postgresql://ann:s3cr%3At@[host/db",
+    "postgresql://ann:s3cr/t@host/db",
+    "postgresql://ann:5/s3cr@host/db",
+    "postgresql://ann:s3cr?t@host/db",
+    "postgresql://ann:s3cr/?x=s3cr@host/db",
+    "postgresql://ann:s3cr#t@host/db",
 ]
 
 
@@ -38,12 +44,30 @@ WITH_SECRETS = [
             "postgresql://u@h1,h2:99/db?target_session_attrs=read-write",
         ),
         ("postgresql://", "postgresql://", "postgresql://"),
+        (
+            "postgresql://u@[::1]:5433,[::2],h:1/db",
+            "postgresql://u@[::1]:5433,[::2],h:1/db",
+            "postgresql://u@[::1]:5433,[::2],h:1/db",
+        ),
     ],
 )
 def test_what_is_ours_is_kept_and_the_rest_goes_to_libpq(url, shown, conninfo):
     address = address_of(url)
     assert (address.url, address.conninfo) == (shown, conninfo)
     assert address_of(address.url).schema == address.schema
+
+
+@pytest.mark.parametrize(
+    ("url", "password"),
+    [
+        ("postgresql://u:a+b%2B@h/db", "a+b+"),
+        ("postgresql://u@h/db?password=a+b%2B%20c", "a+b+ c"),
+        ("postgresql://u:a#b?c[d@h/db?application_name=a@b", "a#b?c[d"),
+    ],
+)
+def test_a_password_is_read_as_libpq_reads_it(url, password):
+    assert address_of(url).password == password
+    assert conninfo_to_dict(url)["password"] == password
 
 
 def test_a_world_is_a_schema_and_its_locks_are_its_own():
@@ -86,6 +110,7 @@ def test_what_is_no_secret_is_printed_as_it_is():
         ("lease_s=0", "lease_s must be 0.1 to 3600 seconds, got '0'"),
         ("lease_s=nan", "lease_s must be"),
         ("world", "it cannot be read"),
+        ("world=a#b", "it cannot be read"),
     ],
 )
 def test_what_cannot_be_meant_is_said(query, came):

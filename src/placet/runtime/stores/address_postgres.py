@@ -110,14 +110,35 @@ def shown_url(url: str) -> str:
 
 def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
     try:
-        parts = urlsplit(url)
-        query = parts.query
+        parts = urlsplit(_with_quoted_user(url))
+        query = parts.query.replace("+", "%2B")  # libpq takes no + for a space
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        if parts.fragment or "@" in parts.path or not _has_ports(parts.netloc):
+            raise ValueError("it may show a part of a password")
     except ValueError:
         scheme = url.partition(":")[0]
-        message = f"cannot use store '{scheme}://…': it cannot be read; expected {_EXAMPLE}"
+        message = (
+            f"cannot use store '{scheme}://…': it cannot be read; expected {_EXAMPLE}; a port "
+            "is a number, and in a password / # ? @ are written %2F %23 %3F %40"
+        )
         raise StoreError(message, store=f"{scheme}://…") from None
     return parts, options
+
+
+def _with_quoted_user(url: str) -> str:
+    """Quote what stands before the @ and is no part of a path, as libpq reads it."""
+    before, at, rest = url.partition("@")
+    scheme, separator, user_info = before.partition("://")
+    if not at or "/" in user_info:
+        return url
+    return scheme + separator + quote(user_info, safe=":%") + at + rest
+
+
+def _has_ports(netloc: str) -> bool:
+    """Tell whether what comes after the hosts' names are numbers: a password is not."""
+    hosts = netloc.rpartition("@")[2].split(",")
+    ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts)
+    return all(port.isdecimal() or not port for port in ports)
 
 
 def _secrets_in(url: str) -> dict[str, str]:
