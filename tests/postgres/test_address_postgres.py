@@ -2,6 +2,7 @@
 
 import sys
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -82,6 +83,24 @@ def test_a_password_goes_to_another_process_by_its_environment():
     log = open_event_log(WITH_SECRETS[0])
     assert environment_of(log) == {"PGPASSWORD": SECRET}
     assert environment_of(open_event_log("memory://")) == {}
+
+
+def test_the_password_of_a_key_goes_to_libpq_here_and_in_another_process(monkeypatch):
+    told: list[str] = []
+
+    def refuse(conninfo: str, **_: object) -> None:
+        told.append(conninfo_to_dict(conninfo)["sslpassword"])  # type: ignore[arg-type]
+        raise psycopg.OperationalError("no server")
+
+    log = open_event_log("postgresql://host/db?sslpassword=s3cr%3At")
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    with pytest.raises(StoreError, match="no server"):
+        log.open()
+    for name, value in environment_of(log).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match="no server"):
+        open_event_log(log.url).open()
+    assert told == [SECRET, SECRET]
 
 
 @pytest.mark.parametrize("url", WITH_SECRETS)

@@ -5,6 +5,7 @@ table of one world knows another. What the URL says beyond the world is ours (`s
 `lease_s`) or goes to libpq as it is. A password is kept apart: what is shown never holds one.
 """
 
+import os
 from dataclasses import dataclass
 from hashlib import blake2b
 from re import compile as pattern
@@ -22,6 +23,7 @@ _LEASE_SECONDS_MIN, _LEASE_SECONDS_MAX = 0.1, 3_600.0
 _WORLD: Final = pattern(r"[A-Za-z0-9_.-]{1,56}")
 _SCHEMA_PREFIX: Final = "placet_"
 _SECRETS: Final = {"password": "PGPASSWORD", "sslpassword": "PGSSLPASSWORD"}
+"""Option -> where another process of ours finds it. libpq itself looks for the first one only."""
 _EXAMPLE: Final = "postgresql://user@host/database?world=town"
 
 
@@ -35,7 +37,7 @@ class PostgresAddress:
         world: The world's name.
         synchronous_commit: The server's own word for when a commit is acknowledged.
         lease_s: How long the writer may be silent, seconds.
-        secrets: Each by the environment variable in which libpq looks for it.
+        secrets: Each by the environment variable in which it is looked for.
     """
 
     url: str
@@ -57,6 +59,12 @@ class PostgresAddress:
     def password(self) -> str | None:
         """As the URL had it; None leaves it to the environment, a password file or the server."""
         return dict(self.secrets).get(_SECRETS["password"])
+
+    @property
+    def key_password(self) -> str | None:
+        """Of the key of a client's certificate; None where the key has none."""
+        name = _SECRETS["sslpassword"]
+        return dict(self.secrets).get(name) or os.environ.get(name)
 
     @property
     def environment(self) -> dict[str, str]:

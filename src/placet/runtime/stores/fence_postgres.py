@@ -57,6 +57,7 @@ def connect(address: PostgresAddress, role: str, **options: int) -> Connection[T
             defaults = {"connect_timeout": CONNECT_SECONDS_MAX, **options}
             named: dict[str, Any] = {**defaults, **conninfo_to_dict(address.conninfo)}
             named["password"] = address.password
+            named["sslpassword"] = address.key_password
             named["application_name"] = f"placet {role} {address.world}"[:_NAME_BYTES_MAX]
             return psycopg.connect(make_conninfo(**named), autocommit=True)
         except psycopg.OperationalError as error:
