@@ -1,7 +1,9 @@
 """What the log in PostgreSQL promises beyond the contract: one living writer, nothing twice."""
 
 from threading import Event
+from typing import Any
 
+import psycopg
 import pytest
 from psycopg import sql
 
@@ -9,6 +11,7 @@ from placet.runtime.stores.address_postgres import address_of
 from placet.runtime.stores.event_log_postgres import PostgresEventLog
 from placet.runtime.stores.event_log_rules import NoWorldError
 from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.fence_postgres import Fence
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of
@@ -67,6 +70,26 @@ def test_a_writer_that_gives_no_sign_is_let_go_of(postgres, url, monkeypatch):
         append(log, epoch, b"zombie")
     heir.close()
     log.close()
+
+
+@pytest.mark.parametrize(("is_over", "signs"), [(False, 2), (True, 1)])
+def test_a_sign_that_is_canceled_is_not_the_last_one(is_over, signs):
+    """An operator cancels a statement, or a statement_timeout does: the session is still there."""
+    fence = Fence(address_of("postgresql://h/db?lease_s=0.1"))
+
+    class Session:
+        closed = is_over
+        asked = 0
+
+        def execute(self, *_: object) -> Any:
+            self.asked += 1
+            if self.asked == 2:
+                fence._ended.set()
+            raise psycopg.errors.QueryCanceled("canceling statement due to user request")
+
+    session: Any = Session()
+    fence._give_signs(session)
+    assert session.asked == signs
 
 
 def test_the_epoch_fences_a_writer_whose_lock_was_let_go(log, url, postgres):

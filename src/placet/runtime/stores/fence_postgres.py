@@ -183,7 +183,9 @@ class Fence:
             try:
                 row = connection.execute(_IS_FOLLOWED, followed).fetchone()
             except psycopg.Error:
-                return  # the next append says what became of the session
+                if connection.closed:
+                    return  # the next append says what became of the session
+                continue  # it was canceled, which is no silence
             self.is_followed = bool(row and row[0])
 
     def _refused(self) -> StoreError:
