@@ -208,9 +208,10 @@ def test_a_read_only_database_is_said(postgres):
         ({"database": "nowhere"}, 'cannot be reached.*"nowhere" does not exist'),
         ({"user": "nobody-here"}, 'cannot be reached.*"nobody-here" does not exist'),
         ({"port": 1}, "cannot be reached"),
+        ({"wrld": "town"}, 'libpq cannot read the URL .*"wrld".*; correct'),
     ],
 )
-def test_a_server_that_lets_nobody_in_is_said(postgres, options, came):
+def test_what_lets_nobody_in_is_said(postgres, options, came):
     with pytest.raises(StoreError, match=came):
         open_event_log(postgres.url(**options)).open()
 

@@ -49,6 +49,7 @@ _MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "XX001": ("the server found its own data damaged", "restore the database from a copy"),
     "XX002": ("the server found an index damaged", "REINDEX the schema, then look again"),
 }
+_UNREAD: Final = ("libpq cannot read the URL", "correct what the reason in parentheses names")
 _NO_WORLD: Final = ("3F000", "42P01")
 _UNKNOWN: Final = ("the server gave an error", "see the reason in parentheses")
 
@@ -77,6 +78,8 @@ def meaning_of(error: psycopg.Error) -> tuple[str, str]:
         return _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or _UNKNOWN
     if isinstance(error, ConnectionRefused):
         return _REACH
+    if isinstance(error, psycopg.ProgrammingError):
+        return _UNREAD
     return _LOST if isinstance(error, psycopg.OperationalError) else _UNKNOWN
 
 
