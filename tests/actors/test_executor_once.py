@@ -207,6 +207,23 @@ async def test_an_operator_may_settle_what_is_in_doubt_once():
         assert world.kernel.state["lab.letters"][str(doubtful.key)] == {"output": "I saw it"}
 
 
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [("x" * 70_000, "output is larger than 65536 bytes"), ({1}, "output is not JSON: JSON has no")],
+)
+@in_virtual_time
+async def test_what_an_operator_says_is_not_turned_into_a_failure(output, why):
+    async with open_world() as world:
+        await register_executor(world, Post(outcomes=[OutcomeUnknown("?")]), **ONCE)
+        await mail(world)
+        await world.executors.settled()
+        (doubtful,) = await effects_of(world).effects("in_doubt")
+        with pytest.raises(ValueError, match=why):
+            await effects_of(world).resolve_effect(doubtful.key, succeeded=True, output=output)
+        assert await states(world) == ["in_doubt"]
+        assert settled(world) == []
+
+
 @in_virtual_time
 async def test_what_an_operator_settled_meanwhile_is_not_begun():
     post = Post(seconds=1)

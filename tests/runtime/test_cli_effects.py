@@ -88,6 +88,15 @@ def test_an_operator_settles_what_is_in_doubt_once(placet, store, outcome):
     assert placet("verify", store, *LAB).code == 0
 
 
+def test_an_output_that_a_log_does_not_take_settles_nothing(placet, store):
+    key = key_of(placet, store, "in_doubt")
+    large = f'"{70_000 * "x"}"'
+    done = placet("effects", store, "--resolve", key, "succeeded", "--output", large, *LAB)
+    assert (done.code, done.out) == (1, "")
+    assert "nothing was written: output is larger than 65536 bytes" in done.err
+    assert key_of(placet, store, "in_doubt") == key
+
+
 def test_a_store_in_use_is_not_written_and_is_not_fenced(placet, store):
     key = key_of(placet, store, "open")
 

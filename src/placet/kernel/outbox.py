@@ -13,6 +13,7 @@ from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger
+from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.identity import is_identity
@@ -157,15 +158,26 @@ class KeepsOutbox:
         ]
 
 
-def _sound(settlement: Settlement, limits: Limits) -> Settlement:
-    """Hold an outcome to the structure stage: what is not plain JSON is a failure that says so."""
-    key = settlement.key
+def plain_output(output: object, limits: Limits) -> Json:
+    """Copy an output, held to the structure stage.
+
+    Raises:
+        NotPlain: It is not plain JSON, or too large.
+    """
     try:
-        output = to_plain(settlement.output, limits.payload_depth_max, limits.payload_bytes_max)
+        return to_plain(output, limits.payload_depth_max, limits.payload_bytes_max)
     except TooLarge:
         why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
-        return Settlement(key, succeeded=False, output=why)
-    except Exception as error:  # noqa: BLE001  # the executor boundary: a hostile object
+        raise NotPlain(why) from None
+    except Exception as error:
         said = str(error) if isinstance(error, NotPlain) else type(error).__name__
-        return Settlement(key, succeeded=False, output=f"output is not JSON: {said}")
-    return Settlement(key, bool(settlement.succeeded), output)
+        raise NotPlain(f"output is not JSON: {said}") from error
+
+
+def _sound(settlement: Settlement, limits: Limits) -> Settlement:
+    """Hold an executor's outcome to the structure stage: what is not plain is a failure."""
+    try:
+        output = plain_output(settlement.output, limits)
+    except NotPlain as error:
+        return Settlement(settlement.key, succeeded=False, output=str(error))
+    return Settlement(settlement.key, bool(settlement.succeeded), output)

@@ -8,6 +8,7 @@ from anyio import to_thread
 from placet.actors.executing import Terms
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
+from placet.kernel.outbox import plain_output
 from placet.runtime.executors.branched import Live, Simulated, handler_in
 from placet.runtime.executors.brought import handlings_of
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
@@ -175,10 +176,12 @@ class ExecutesEffects:
             False if it is settled already, or unknown.
 
         Raises:
+            ValueError: The output is not plain JSON, or too large; the effect is as it was.
             ClosedError, StoreError: The world is closed, or has failed.
         """
         world = self._open
-        settlement, now = Settlement(key, succeeded, output), world.clock.now_ns() / SECOND_NS
+        settlement = Settlement(key, succeeded, plain_output(output, world.limits))
+        now = world.clock.now_ns() / SECOND_NS
         return await world.actor.command(lambda kernel: kernel.settle(settlement, now))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.actors.ports import EventLog
+from placet.kernel.gate.plain import NotPlain
 from placet.runtime.cli.stores import log_to_read
 from placet.runtime.cli.terminal import (
     AsJson,
@@ -130,7 +131,11 @@ def _resolve(
     from placet.runtime.executors.resolving import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
 
     settlement = _settlement(*resolve, output)
-    if not resolve_effect(log, path, settlement, domain):
+    try:
+        is_written = resolve_effect(log, path, settlement, domain)
+    except NotPlain as error:
+        raise CommandError(f"nothing was written: {error}") from None
+    if not is_written:
         raise CommandError(
             f"nothing was written: effect {settlement.key} is settled already, or was never "
             f"declared; `placet effects` lists what is open"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from placet.actors.ports import EventLog
 from placet.kernel.kernel import Kernel
+from placet.kernel.outbox import plain_output
 from placet.kernel.succession import rules_in
 from placet.runtime.history.log_reader import config_from
 from placet.runtime.plugins import remake
@@ -31,6 +32,7 @@ def resolve(
 
     Raises:
         DomainNotFound, DomainNotRemade: The log does not hold what makes its domains again.
+        NotPlain: The output is not plain JSON, or too large; nothing is written.
         StoreError: The log is in use, cannot be written, or does not hold together.
     """
     log.count()  # what is no log at all is said in a reader's words
@@ -52,6 +54,7 @@ def _settle(log: EventLog, epoch: int, settlement: Settlement, given: Sequence[s
     config = config_from(past)
     if past.header is None or config is None:
         return False
+    plain_output(settlement.output, config.limits)
     records: list[bytes] = []
     domains = remake(rules_in(past.header), given)
     kernel = Kernel(domains, config, sink=records.append, history=past)
