@@ -2,6 +2,7 @@
 
 import json
 import signal
+from shlex import quote
 
 import httpx
 import pytest
@@ -59,6 +60,7 @@ def test_a_run_is_kept_on_a_server_and_every_command_reads_it(placet, url):
     assert outcomes[-1].json()["compacted"]["first_record"] > 0
     again = placet(*RUN, "--store", url)
     assert (again.code, "holds a world already" in again.err) == (1, True)
+    assert again.err.endswith(f": placet log {quote(open_event_log(url).url)}\n")  # it holds an &
     for one in (*outcomes, again):
         assert SECRET not in one.out + one.err
 

@@ -3,6 +3,7 @@
 from itertools import chain, count
 from pathlib import Path
 from re import sub
+from shlex import quote
 
 from placet.actors.ports import EventLog
 from placet.runtime.cli.terminal import CommandError
@@ -72,13 +73,13 @@ def require_fresh(store: str) -> None:
     if begun is not None and not begun.is_finished:
         raise CommandError(
             f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
-            f"{begun.scenario.ticks}; to go on with it: placet run --resume {name}. To begin "
-            "another one, leave out --store or name another"
+            f"{begun.scenario.ticks}; to go on with it: placet run --resume {quote(str(name))}. "
+            "To begin another one, leave out --store or name another"
         )
     raise CommandError(
         f"{name} holds a world already, {records} records of it, and a run begins a new one; "
         "leave out --store to have a fresh file, name another, or delete this one. "
-        f"To look at it: placet log {name}"
+        f"To look at it: placet log {quote(str(name))}"
     )
 
 
