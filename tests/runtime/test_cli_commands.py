@@ -2,11 +2,13 @@
 
 from importlib import import_module
 from pathlib import Path
+from shlex import split
 
 import pytest
 
 import placet.runtime.cli
 from placet.runtime.cli.commands import COMMANDS, LateCommand, command_of
+from tests.runtime.command_line import TOWN
 
 
 def own(name):
@@ -31,3 +33,23 @@ def test_every_file_that_has_a_command_is_in_the_table():
 def test_a_late_command_is_the_command_to_whoever_calls_it(placet):
     for name in COMMANDS:
         assert placet(name, "--help").out.startswith(f"Usage: placet {name} [OPTIONS]")
+
+
+def test_commands_that_are_named_can_be_typed_as_they_stand_whatever_the_name(placet):
+    store = ("--store", "a b.db")
+    placet("run", *TOWN, *store)
+    (_, hint) = placet("run", *TOWN, *store).err.split("To look at it: placet ")
+    assert placet(*split(hint)).code == 0
+
+    begun = placet("design", "beam 9 m", "--store", "a ferry.db").err
+    (_, hint) = begun.split("Kept. Look at it: placet ")
+    assert placet(*split(hint)).code == 0
+
+    placet("pack", "a b.db", "a b.pack")
+    refused = placet("compact", "a b.pack").err
+    (_, hint) = refused.split("fork it: placet ")
+    assert placet(*split(hint)).code == 0
+
+    lines = placet("new", "domain", "garden", "--into", "a shed").out.splitlines()
+    (command,) = [split(line) for line in lines if line.startswith("  cd ")]
+    assert (placet.folder / command[1]).is_dir()

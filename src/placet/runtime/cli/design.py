@@ -1,6 +1,7 @@
 """`placet design`: sentences about a design, through the gate."""
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -94,10 +95,10 @@ def _print(answer: "Told") -> None:
 
 def _end(store: str | None, *, is_trial: bool) -> None:
     """Say where it is kept; on stderr, so that what is exported can be piped."""
-    if is_trial:
+    if store is None or is_trial:
         said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
-        said = f"Kept. Look at it: placet design --show --store {store}"
+        said = f"Kept. Look at it: placet design --show --store {quote(store)}"
     sys.stderr.write(f"\n{said}\n")
 
 

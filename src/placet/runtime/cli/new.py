@@ -4,6 +4,7 @@ import sys
 from importlib.resources import files
 from keyword import iskeyword
 from pathlib import Path
+from shlex import quote
 from string import Template
 from typing import Annotated, Final
 
@@ -63,7 +64,7 @@ def domain(
         say_json({"folder": str(folder), "files": paths, "domain": spec})
         return
     say(f"The domain {name} is in {folder}. Look further:")
-    say(f"  cd {folder}")
+    say(f"  cd {quote(str(folder))}")
     say("  python -m pytest")
     say(f"  placet gate --domain {spec}")
     say("  placet run scenario.toml")

@@ -68,18 +68,18 @@ def require_fresh(store: str) -> None:
     # Here, because scenarios and what checks them are 60 ms that only a run needs.
     from placet.runtime.scenarios.resuming import begun_run  # noqa: PLC0415  # see above
 
-    name = path or log.url
+    name = str(path or log.url)
     begun = begun_run(log)
     if begun is not None and not begun.is_finished:
         raise CommandError(
             f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
-            f"{begun.scenario.ticks}; to go on with it: placet run --resume {quote(str(name))}. "
+            f"{begun.scenario.ticks}; to go on with it: placet run --resume {quote(name)}. "
             "To begin another one, leave out --store or name another"
         )
     raise CommandError(
         f"{name} holds a world already, {records} records of it, and a run begins a new one; "
         "leave out --store to have a fresh file, name another, or delete this one. "
-        f"To look at it: placet log {quote(str(name))}"
+        f"To look at it: placet log {quote(name)}"
     )
 
 

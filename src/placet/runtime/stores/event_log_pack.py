@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Final, NoReturn
 
 from placet.runtime.stores.address_file import quoted, unquoted
@@ -119,7 +120,7 @@ class PackEventLog:
     def _refuse(self) -> NoReturn:
         raise StoreError(
             f"{self._path} is a pack, which nobody writes; to go on from it, fork it: "
-            f"placet fork {self._path} NEW.db",
+            f"placet fork {quote(str(self._path))} NEW.db",
             store=self.url,
         )
 
