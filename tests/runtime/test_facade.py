@@ -451,12 +451,15 @@ async def test_a_view_is_a_cut_that_nobody_changes_and_what_the_next_intent_is_b
 
 @in_virtual_time
 async def test_views_for_several_agents_are_of_one_moment():
-    async with world_of() as world:
-        for name in ("alice", "bob"):
-            await world.register_agent(name)
-        views = await world.views_for(["bob", "alice"])
-        assert [view.agent_id for view in views] == ["bob", "alice"]
-        assert {view.view_seq for view in views} == {world.seq}
+    async with world_of(limits=Limits(group_batches_max=1)) as world:
+        alice, _ = [await world.register_agent(name) for name in ("alice", "bob")]
+        tickets = [alice.post([add(f"r{n}")]) for n in range(9)]  # the world moves meanwhile
+        asked = ["bob", "alice"] * 3
+        views = await world.views_for(asked)
+        assert [view.agent_id for view in views] == asked
+        (seq,) = {view.view_seq for view in views}
+        assert all([(await ticket).admitted for ticket in tickets])
+        assert seq < world.seq
 
 
 @in_virtual_time
