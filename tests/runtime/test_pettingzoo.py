@@ -216,6 +216,18 @@ def test_an_agent_who_cannot_be_placed_is_an_error():
         env.reset()
 
 
+@pytest.mark.parametrize("name", ["env", "grid"])
+def test_without_the_extra_one_sentence_says_what_is_missing(name):
+    program = (
+        f"import sys; sys.modules['gymnasium'] = None; import placet.runtime.pettingzoo_{name}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    said = f"placet.runtime.pettingzoo_{name} needs the extra 'gym': pip install 'placet[gym]'"
+    assert done.stderr.endswith(f"ImportError: {said}\n")
+
+
 def test_the_library_does_not_load_it():
     program = "import sys, placet.runtime.cli; print('numpy' in sys.modules)"
     done = subprocess.run(

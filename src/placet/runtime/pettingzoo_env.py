@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from gymnasium.spaces import Space
-from pettingzoo.utils.env import ParallelEnv
+try:
+    from gymnasium.spaces import Space
+    from pettingzoo.utils.env import ParallelEnv
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "placet.runtime.pettingzoo_env needs the extra 'gym': pip install 'placet[gym]'"
+    ) from error
 
 from placet.actors.viewing import Viewer
 from placet.kernel import Domain, Kernel, KernelConfig

@@ -7,8 +7,13 @@ the words of its intents and of its views.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-from gymnasium.spaces import Box, Discrete, Space
+try:
+    import numpy as np
+    from gymnasium.spaces import Box, Discrete, Space
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "placet.runtime.pettingzoo_grid needs the extra 'gym': pip install 'placet[gym]'"
+    ) from error
 
 from placet.kernel.draw import draw_below
 from placet.runtime.pettingzoo_env import Adapter, Array, Placings, WorldEnv
