@@ -1,5 +1,6 @@
 """`placet design`: sentences in; tables, refusals with reasons, or a question out."""
 
+import io
 import os
 import subprocess
 
@@ -286,6 +287,16 @@ def test_a_store_of_something_else_is_refused(placet):
         outcome = placet("design", *arguments, "--store", "town.db")
         assert outcome.code == 1
         assert "holds a world of world, and no design" in outcome.err
+
+
+def test_a_design_beside_conversations_is_not_said_to_be_none(placet, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("set beam to 9 m\n"))
+    assert placet("chat", "--domain", "design", *STORE).code == 0
+    for arguments in (("--show",), ("beam 9 m",)):
+        outcome = placet("design", *arguments, *STORE)
+        assert outcome.code == 1
+        assert "holds a world of design, session, and `placet design` takes" in outcome.err
+        assert "by `placet chat`" in outcome.err
 
 
 def test_what_is_not_there_cannot_be_shown_or_undone(placet):

@@ -213,11 +213,17 @@ def _design_of(past: Replayer) -> Design:
     made: list[Domain] = (
         [find_domain(DESIGN)()] if past.header is None else remake(rules_in(past.header))
     )
-    domain = made[0]
-    if len(made) > 1 or not isinstance(domain, Design):
-        names = ", ".join(one.name for one in made)
+    names = ", ".join(one.name for one in made)
+    designs = [one for one in made if isinstance(one, Design)]
+    if not designs:
         raise CommandError(f"the store holds a world of {names}, and no design; name another store")
-    return domain
+    if len(made) > 1:
+        raise CommandError(
+            f"the store holds a world of {names}, and `placet design` takes a design alone; go on "
+            "with this one as it was begun, by `placet chat` or `placet serve`, or look at it by "
+            "`placet replay`"
+        )
+    return designs[0]
 
 
 def _is_new(log: EventLog) -> bool:
