@@ -199,6 +199,14 @@ def test_report_of_a_stopped_run_says_where_it_stopped(placet, own, monkeypatch)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_stopped_run_in_memory_is_not_said_to_be_kept(placet, own, monkeypatch):
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    own("os.kill(os.getpid(), signal.SIGTERM)")
+    outcome = placet("run", "own.toml", "--store", "memory://")
+    assert "stopped by SIGTERM after tick 4 of 50\n" in outcome.out
+    assert "The log was in memory and is gone" in outcome.out
+
+
 def test_run_of_nobody_and_of_no_time_is_a_run(placet):
     for nothing in ("--agents", "--ticks"):
         outcome = placet("run", "town", "--agents", "3", "--ticks", "2", nothing, "0")

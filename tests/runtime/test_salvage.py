@@ -68,6 +68,7 @@ def test_salvage_as_a_command(placet, tmp_path):
     write_log(tmp_path / "a.db", RECORDS)
     sound = placet("verify", "a.db", "--no-redecide", "--salvage", "b.db")
     assert sound.code == 0
+    assert "Nothing was saved in b.db: all of a.db holds." in sound.out
     assert not (tmp_path / "b.db").exists()  # there was nothing to save it from
     damage(tmp_path / "a.db", 300)
     told = placet("verify", "a.db", "--no-redecide").out

@@ -20,7 +20,8 @@ def report_lines(
     if report.resumed_at is not None:
         yield f"gone on with at tick {report.resumed_at} of {scenario.ticks}"
     if report.is_stopped:
-        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}; all is kept"
+        kept = "" if verification is None else "; all is kept"
+        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{kept}"
     yield ""
     yield from table(_figures(report))
     if report.refusals:

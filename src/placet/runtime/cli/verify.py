@@ -66,7 +66,9 @@ def verify(
     lines = _lines(store, verification) if decided is None else lines_of(store, decided)
     if salvage is None and _may_be_saved(verification):
         lines.append(f"To save what holds: placet verify {quote(store)} --salvage NEW")
-    if salvage is not None and not verification.is_ok:
+    if salvage is not None and verification.is_ok:
+        lines.append(f"Nothing was saved in {salvage}: all of {store} holds.")
+    elif salvage is not None:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
         report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
         kept = counted(past.journal.count, "record")
