@@ -4,7 +4,7 @@ from collections import Counter, deque
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.actors.mailbox import MailboxFull
@@ -147,7 +147,16 @@ POPS = st.tuples(st.just("pop"), st.just(""), st.just(0))
 DISCARDS = st.tuples(st.just("discard"), st.just(""), st.integers(0, 40))
 
 
+def offers(owner: str, size: int, count: int = 1) -> list[tuple[str, str, int]]:
+    return [("add", owner, size)] * count
+
+
+POP = ("pop", "", 0)
+
+
 @given(st.lists(st.one_of(OFFERS, OFFERS, OFFERS, POPS, POPS, DISCARDS), max_size=120))
+@example([*offers("a", 9, 4), *offers("b", 1, 4), *[POP] * 8])
+@example([*offers("b", 1, 2), POP, *[*offers("a", 9), POP] * 9])  # comes and goes
 def test_nobody_who_waits_is_passed_over_for_more_than_its_like(operations):
     """Law (start-time fair queuing): while two both wait, their parts differ by two batches."""
     turns = Turns()
@@ -381,6 +390,7 @@ TAKEN = st.tuples(st.just("take"), st.just(""), st.integers(1, GROUP))
 
 
 @given(st.lists(st.one_of(QUEUED, QUEUED, QUEUED, TAKEN), max_size=150), st.integers(8, 60))
+@example([("put", "a", 1)] * 20 + [("take", "", 1), ("put", "b", 1)] * 60, 60)  # comes and goes
 def test_whoever_stays_is_decided_within_a_bound_and_the_bounds_hold(operations, places):
     """Law: bytes and counts are kept to; own order; and nobody sees a flood pass by."""
     queue = queue_of(mailbox_batches_max=places, mailbox_bytes_max=3 * places)

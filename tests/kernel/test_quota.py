@@ -49,10 +49,18 @@ ASKS = st.lists(
 )
 
 
+@pytest.mark.parametrize("whose", ["a kind's", "an agent's", "its own", "the world's"])
 @given(rate=st.sampled_from(RATES), burst=st.integers(1, 6), asks=ASKS)
-def test_what_passes_is_what_the_model_lets_pass(rate, burst, asks):
+def test_what_passes_is_what_the_model_lets_pass(whose, rate, burst, asks):
     """admitted(batch) <=> no interval has more than burst + rate * length."""
-    kernel, _ = reused(quotas={"Add": {"rate": rate, "burst": burst}})
+    limit = {"rate": rate, "burst": burst}
+    quotas: dict[str, Any] = {"a kind's": {"Add": limit}, "an agent's": {"*": limit}}
+    kernel, _ = reused(
+        agents=("bob",),
+        quotas=quotas.get(whose, {}),
+        world_quota=limit if whose == "the world's" else None,
+    )
+    kernel.register_agent("alice", quotas={"Add": limit} if whose == "its own" else {})
     model = Bucket(rate, burst)
     now = 0
     for number, (wait, count) in enumerate(asks):
