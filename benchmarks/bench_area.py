@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from statistics import mean, median
 
+from placet.actors.late_observer import Time
 from placet.actors.observing import Observer, Observing
 from placet.bench.observed import NEIGHBORS, make_observed_domain, reach_for
 from placet.kernel import Kernel
@@ -52,7 +53,8 @@ class Area:
             name: list(self.kernel.tree.get("world.agents", name, "position"))
             for name in self.movers
         }
-        self.observing = Observing(self.kernel.registry, raising)
+        clock = Time(lambda: 0, waiting, self.kernel.config.seed)
+        self.observing = Observing(self.kernel.registry, raising, clock)
         self.watching: list[Observer] = []
         self.slow: list[Observer] = []
         self.number = 0
@@ -112,6 +114,11 @@ class Area:
 def raising(where: str, error: BaseException) -> None:
     """Stop the benchmark: what was timed is not what it says."""
     raise AssertionError(where) from error
+
+
+async def waiting(moment_ns: int) -> None:
+    """Stop the benchmark: nobody here is behind a latency."""
+    raise AssertionError(moment_ns)
 
 
 def in_turns(areas: list[Area], seconds: float) -> list[float]:
