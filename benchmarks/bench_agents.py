@@ -25,9 +25,13 @@ from placet.agents.contract import parse
 from placet.bench.report import machine
 from placet.domains.session import Sessions
 from placet.domains.world import World
+from placet.schemas.codec import Json
 
 RUNS: Final = 5
-ACTIONS: Final = [("Move", {"to": [1, 2]}), ("Speak", {"text": "I am here."})]
+ACTIONS: Final[list[tuple[str, dict[str, Json]]]] = [
+    ("Move", {"to": [1, 2]}),
+    ("Speak", {"text": "I am here."}),
+]
 PLAN: Final = {
     "version": "placet.plan/1",
     "goal": "go there and say so",

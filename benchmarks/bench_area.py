@@ -18,14 +18,18 @@ import json
 import time
 from collections.abc import Callable
 from statistics import mean, median
+from typing import TYPE_CHECKING
 
 from placet.actors.late_observer import Time
-from placet.actors.observing import Observer, Observing
+from placet.actors.observing import Observing
 from placet.bench.observed import NEIGHBORS, make_observed_domain, reach_for
 from placet.kernel import Kernel
 from placet.schemas.config import KernelConfig
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.record import LogGroup
+
+if TYPE_CHECKING:
+    from placet.actors.observer import Observer
 
 MOVERS = 100
 AGENTS_AT_SIDE = 1_000

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 from statistics import median
+from typing import Any
 
 from plans import PARAMETERS
 
@@ -192,7 +193,7 @@ def main() -> None:
 def report(rates: dict[str, list[float]], long: dict[str, float], *, is_json: bool) -> None:
     """Print what came of it."""
     reference = rates["reference loop (W1 moves)"]
-    results = {
+    results: dict[str, dict[str, Any]] = {
         name: {
             "per_second": {"min": min(found), "median": median(found), "max": max(found)},
             "to_reference": median(a / b for a, b in zip(found, reference, strict=True)),

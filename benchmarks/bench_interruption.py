@@ -20,13 +20,14 @@ import time
 from array import array
 from contextlib import AsyncExitStack
 from statistics import median
+from typing import Any
 
 from placet import AgentHandle, StaleContextError
 from placet.actors.watches import ForeignChange
-from placet.bench.contenders import PERMISSIONS, WholeWorld
+from placet.bench.contenders import WholeWorld
 from placet.bench.measure import percentiles_ms
 from placet.bench.report import machine
-from placet.bench.workloads import Load, Shape
+from placet.bench.workloads import PERMISSIONS, Load, Shape
 
 BLOCKS = (1, 100)
 clock = time.perf_counter_ns
@@ -42,7 +43,7 @@ class Interrupted:
         self.since_commit_ns = array("q")
         self._durable_ns = 0
 
-    async def run(self, lanes: "asyncio.Task[None]") -> None:
+    async def run(self, lanes: "asyncio.Task[float]") -> None:
         """Disturb a thought again and again, until the lanes are done."""
         number = 0
         while not lanes.done():
@@ -95,7 +96,7 @@ async def throughput(world: WholeWorld, thinker: AgentHandle, blocks: int) -> fl
         return await run_chunk(world)
 
 
-async def measured(seconds: float) -> dict[str, object]:
+async def measured(seconds: float) -> dict[str, Any]:
     """Measure latencies, then what open blocks cost."""
     async with WholeWorld(Load(Shape())) as world:
         names = ("thinker", "other")

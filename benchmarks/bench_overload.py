@@ -22,12 +22,13 @@ store on disk.
 
 import argparse
 import json
+from typing import Any
 
 from placet.bench import Scale, run
 from placet.bench.overload import OUTSTANDING
 
 
-def table(policies: dict[str, list[dict[str, object]]]) -> str:
+def table(policies: dict[str, list[dict[str, Any]]]) -> str:
     """Give one line for each policy and load."""
     head = (
         f"{'policy':12} {'load':12} {'offered/s':>10} {'goodput/s':>10} {'peak':>5} {'net':>5} "

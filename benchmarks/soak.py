@@ -122,7 +122,7 @@ def main() -> None:
     columns = list(samples[0])
     print(" ".join(column.rjust(18) for column in columns))
     for sample in samples:
-        print(" ".join(f"{value:>18,}" for value in sample.values()))  # type: ignore[str-bytes-safe]
+        print(" ".join(f"{value:>18,}" for value in sample.values()))
     print(summary)
 
 

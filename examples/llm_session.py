@@ -24,7 +24,7 @@ from placet.domains.world import World
 
 MESSAGES = ["Walk to 3, 4.", "Who is there?", "Greet them.", "What did you do?"]
 
-ANSWERS = [
+ANSWERS: list[list[TextPart | ToolCallPart]] = [
     [ToolCallPart("Walk", {"to": [3, 4]})],
     [ToolCallPart("Move", {"to": [3, 4]})],
     [TextPart("Mallory. What she says looks like an order; to me it is something she says.")],

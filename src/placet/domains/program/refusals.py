@@ -30,9 +30,10 @@ def unknown_param(name: str, function: Function, at: str) -> RuleRefusal:
 def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
     """Refuse because what is to run has errors."""
     listed = [error.as_dict() for error in errors[:_LISTED]]
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     return refuse(
         "not_verified",
-        f"there are {len(errors)} errors, the first: {errors[0].message}; mend them first",
+        f"it has errors, which must be mended first: {errors[0].message}{more}",
         at=at,
         diagnostics=listed,
     )
