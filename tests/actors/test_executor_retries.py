@@ -289,6 +289,7 @@ def test_pauses_grow_to_their_bound_and_never_overflow():
         lambda: Backoff(factor=float("nan")),
         lambda: Backoff(jitter=1.5),
         lambda: RetryAfter(-1),
+        lambda: RetryAfter(1e308),
         lambda: RetryAfter(float("nan")),
     ],
 )

@@ -133,6 +133,8 @@ class ExecutesEffects:
     async def settle(self) -> None:
         """Wait until all effects so far are settled, durably, or in doubt.
 
+        One whose kind has no executor at present is waited for too: it is done once there is one.
+
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before they are.
         """

@@ -1,6 +1,7 @@
 """What a handler of effects may say besides an output, and the pause before the next attempt."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from placet.schemas.errors import PlacetError
 
@@ -9,17 +10,20 @@ class DoNotRetry(PlacetError):  # noqa: N818  # an instruction, as `StopIteratio
     """Raised by a handler: it knows that another attempt would fail too; the effect is given up."""
 
 
+_SECONDS_MAX: Final = 1e9
+
+
 class RetryAfter(PlacetError):  # noqa: N818  # likewise
     """Raised by a handler that was told when to come again.
 
     Attributes:
-        seconds: The pause, in place of the back-off; 0 or more.
+        seconds: The pause, in place of the back-off; 0 to 1e9.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
         super().__init__(message or f"asked to come again in {seconds:g} s")
-        if not 0 <= seconds < float("inf"):
-            raise ValueError(f"seconds must be finite and >= 0, got {seconds!r}")
+        if not 0 <= seconds <= _SECONDS_MAX:
+            raise ValueError(f"seconds must be in 0..{_SECONDS_MAX:g}, got {seconds!r}")
         self.seconds = seconds
 
     def __reduce__(self) -> tuple[type["RetryAfter"], tuple[float, str]]:
