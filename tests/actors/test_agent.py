@@ -219,8 +219,32 @@ async def hang(view: View) -> None:
     await asyncio.Event().wait()
 
 
+def propose_a_number(view: View) -> list[int]:
+    return [7]
+
+
+async def await_what_was_canceled(view: View) -> None:
+    thought = asyncio.ensure_future(asyncio.sleep(1))
+    thought.cancel()
+    await thought
+
+
+class Odd(BaseException):
+    """Not even an `Exception`."""
+
+
 @pytest.mark.parametrize(
-    "fault", [ZeroDivisionError("a bug"), hang, lambda view: 7, lambda view: [7]]
+    "fault",
+    [
+        ZeroDivisionError("a bug"),
+        hang,
+        lambda view: 7,
+        propose_a_number,
+        await_what_was_canceled,
+        asyncio.CancelledError("a pool was closed"),
+        SystemExit(2),
+        Odd(),
+    ],
 )
 @in_virtual_time
 async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_only_its_agent(fault):
@@ -232,7 +256,7 @@ async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_onl
         other._handle.agent_id = "bob"
         world.roster.run(other)
         await asyncio.sleep(100)
-        is_refusal = callable(fault) and fault is not hang and fault(None) == [7]
+        is_refusal = fault is propose_a_number
         assert is_suspended(world, "alice") != is_refusal  # [7] is a batch, and refused as one
         assert not is_suspended(world, "bob")
         assert len(good.times) > 90

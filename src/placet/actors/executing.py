@@ -108,7 +108,7 @@ async def attempt(
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        if isinstance(error, asyncio.CancelledError) and _is_canceled():
+        if isinstance(error, asyncio.CancelledError) and is_canceled():
             raise
         # The handler's own: an exit, a panic of an extension, a cancellation of something that it
         # awaited. It is not for it to end the world.
@@ -130,7 +130,7 @@ def words_of(error: BaseException) -> str:
     return words[:_WORDS_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
-def _is_canceled() -> bool:
+def is_canceled() -> bool:
     """Tell whether this very task is being canceled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

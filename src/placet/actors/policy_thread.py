@@ -56,7 +56,7 @@ class PolicyThread:
             try:
                 result = context.run(think)
             except BaseException as error:  # noqa: BLE001  # the thread's boundary: it is raised where it is awaited
-                fault = _raisable(error)
+                fault = raisable(error)
             with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
                 loop.call_soon_threadsafe(tell, result, fault)
 
@@ -65,8 +65,8 @@ class PolicyThread:
         return await outcome
 
 
-def _raisable(error: BaseException) -> BaseException:
-    """Make of what ends a thread, a program or an iterator a fault that ends neither."""
+def raisable(error: BaseException) -> BaseException:
+    """Make of what ends a task, a program or an iterator a fault that ends none of them."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     fault = RuntimeError(f"the policy raised {error!r}")

@@ -12,7 +12,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 import anyio
 
-from placet.actors.policy_thread import PolicyThread
+from placet.actors.executing import is_canceled
+from placet.actors.policy_thread import PolicyThread, raisable
 from placet.schemas.codec import Json
 
 S = TypeVar("S")
@@ -55,16 +56,23 @@ class Thinking(Generic[S]):
         Raises:
             TimeoutError: It took longer than it may.
             ValueError: An iterator gave more intents than it may, or has no end.
-            Exception: Whatever the policy raises.
+            Exception: Whatever the policy raises; of what ends a task or a program, a fault.
         """
         began = anyio.current_time()
-        with anyio.fail_after(self._seconds_max):
-            if self._thread is None:
-                answer = self._answer(seen)
-            else:
-                answer = await self._thread.call(lambda: self._answer(seen))
-            if isawaitable(answer):
-                answer = self._gather(await answer)
+        try:
+            with anyio.fail_after(self._seconds_max):
+                if self._thread is None:
+                    answer = self._answer(seen)
+                else:
+                    answer = await self._thread.call(lambda: self._answer(seen))
+                if isawaitable(answer):
+                    answer = self._gather(await answer)
+        except (Exception, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if is_canceled():
+                raise
+            raise raisable(error) from error  # the policy's own, such as of what it awaited
         took_s = anyio.current_time() - began
         if took_s > self._seconds_max:
             raise TimeoutError(
