@@ -233,6 +233,7 @@ class Odd(BaseException):
     """Not even an `Exception`."""
 
 
+
 @pytest.mark.parametrize(
     "fault",
     [

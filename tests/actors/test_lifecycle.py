@@ -259,6 +259,27 @@ async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new
         assert state_of(world) == "running"
 
 
+class UnprintableError(Exception):
+    def __repr__(self) -> str:
+        raise ValueError("do not ask")
+
+    __str__ = __repr__
+
+
+@in_virtual_time
+async def test_what_cannot_be_printed_is_told_by_its_type_and_hurts_nobody_else():
+    def policy(view: View) -> None:
+        raise UnprintableError
+
+    async with open_world(limits=restarting(1)) as world:
+        run(world, "alice", policy)
+        await asyncio.sleep(60)
+        status = world.roster.status("alice")
+        assert (status.state, status.failures) == ("suspended", 2)
+        assert status.error == "UnprintableError"
+        assert (await world.actor.post([add("b", agent_id="bob")], "bob")).admitted
+
+
 @in_virtual_time
 async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_between(monkeypatch):
     """The operator is faster than the roster, whose task has not yet heard of the suspension."""

@@ -92,7 +92,7 @@ class _Run:
         """Keep what the policy raised, for whoever asks how it fares."""
         self.state = AgentState.BACKING_OFF
         self.failures += 1
-        self.error = repr(error)[:_ERROR_CHARS_MAX]
+        self.error = _printed(error)[:_ERROR_CHARS_MAX]
 
     def pause(self) -> None:
         """Stop the policy until `go_on`; what it was thinking of is lost."""
@@ -112,7 +112,7 @@ class Roster:
         supervisor: Owns their tasks.
         agents: The ledger's agents, as they are now.
         suspend: Suspends an incarnation of an agent; told of those whose policies keep failing.
-        on_given_up: Told that one is suspended for it, and of the last error.
+        on_given_up: Told that one is suspended for it, and of the last error, as text.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Roster:
         supervisor: Supervisor,
         agents: Mapping[str, Standing],
         suspend: Callable[[str, int], Awaitable[None]],
-        on_given_up: Callable[[str, BaseException], None],
+        on_given_up: Callable[[str, str | None], None],
     ) -> None:
         self._supervisor = supervisor
         self._agents = agents
@@ -195,11 +195,11 @@ class Roster:
     def _start(self, run: _Run) -> None:
         self._supervisor.start(_task(run.actor.agent_id), run.live, partial(self._give_up, run))
 
-    def _give_up(self, run: _Run, _task_name: str, error: BaseException) -> None:
+    def _give_up(self, run: _Run, _task_name: str, _error: BaseException) -> None:
         """Suspend an agent whose policy has spent its budget."""
         agent_id = run.actor.agent_id
         run.state = AgentState.SUSPENDED
-        self._on_given_up(agent_id, error)
+        self._on_given_up(agent_id, run.error)
 
         async def suspend() -> None:
             await self._suspend(agent_id, run.incarnation)
@@ -214,6 +214,13 @@ class Roster:
         if len(self._gone) > _GONE_MAX:
             self._gone.popitem(last=False)
         self._supervisor.cancel(_task(agent_id))  # if it has not begun, its handle is refused
+
+
+def _printed(error: Exception) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001  # the policy's own, as the error is: what cannot be printed has a type
+        return type(error).__name__
 
 
 def _task(agent_id: str) -> str:

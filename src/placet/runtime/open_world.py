@@ -312,9 +312,9 @@ class OpenWorld:
 
         await self.actor.command(suspend)
 
-    def _on_given_up(self, agent_id: str, error: BaseException) -> None:
+    def _on_given_up(self, agent_id: str, error: str | None) -> None:
         self._reports.warning(
-            f"agent {agent_id!r} is suspended: its policy keeps failing, at last with {error!r}; "
+            f"agent {agent_id!r} is suspended: its policy keeps failing, at last with {error}; "
             "resume it to try again"
         )
 
