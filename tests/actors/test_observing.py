@@ -266,6 +266,27 @@ async def test_observers_end_with_the_world_and_with_their_agent():
         await anext(ann.observe())
 
 
+@pytest.mark.parametrize("laps", range(6))
+@in_virtual_time
+async def test_one_who_observes_for_the_host_ends_whenever_its_agent_goes(laps):
+    async with Orchestrator(town(None), config()) as world:
+        await world.register_agent("ann")
+
+        async def watch() -> list[str]:
+            return [observation.kind async for observation in world.observe("ann")]
+
+        watching = asyncio.create_task(watch())
+        await turns(laps)
+        await world.remove_agent("ann")
+        await turns()
+        assert watching.done()
+        if watching.exception() is None:
+            assert watching.result() in ([], ["snapshot"])
+        else:
+            assert isinstance(watching.exception(), AgentError)
+        assert not world._open.observing.is_watched
+
+
 class RaisingSight(Policy):
     """Fails where a group is published."""
 

@@ -1,6 +1,6 @@
 """The face by which a host program sees what its agents see."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from placet.kernel.kernel import Kernel
 from placet.runtime.open_world import OpenWorld
@@ -42,12 +42,15 @@ class ShowsAgents:
         """
         world = self._open
 
-        def check(kernel: Kernel) -> None:
-            if agent_id not in kernel.ledger.agents:
-                raise AgentError(f"there is no agent {agent_id!r}; register it first")
+        def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
+            def check_and_act(kernel: Kernel) -> None:  # in one turn: who goes after it is told of
+                if agent_id not in kernel.ledger.agents:
+                    raise AgentError(f"there is no agent {agent_id!r}; register it first")
+                act(kernel)
 
-        await world.actor.command(check)
-        eyes = world.observing.observer(agent_id, world.actor.command, limits, bytes_max, latency)
+            return world.actor.command(check_and_act)
+
+        eyes = world.observing.observer(agent_id, begin, limits, bytes_max, latency)
         async with eyes as observer:
             while (observation := await observer.next()) is not None:
                 yield observation
