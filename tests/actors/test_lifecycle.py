@@ -161,15 +161,19 @@ async def test_a_removal_while_a_policy_backs_off_or_waits_to_be_resumed_ends_it
         assert (state_of(world), state_of(world, "bob"), waiting.asked) == ("gone", "gone", 0)
 
 
+@pytest.mark.parametrize("before", ["registered", "suspended"])
 @in_virtual_time
-async def test_an_agent_that_is_removed_before_its_policy_had_a_turn_never_has_one():
+async def test_an_agent_that_is_removed_before_its_policy_had_a_turn_never_has_one(before):
     async with open_world() as world:
         policy = Adder()
+        if before == "suspended":
+            await world.change_agent("alice", "suspended")
         run(world, "alice", policy)
         world.kernel.change_agent("alice", "removed")
         assert state_of(world) == "gone"
         await turns()
         assert policy.asked == 0
+        assert "agent alice" not in world.supervisor._scopes
 
 
 @in_virtual_time

@@ -213,7 +213,8 @@ class Roster:
         self._gone[agent_id] = run
         if len(self._gone) > _GONE_MAX:
             self._gone.popitem(last=False)
-        self._supervisor.cancel(_task(agent_id))  # if it has not begun, its handle is refused
+        self._supervisor.cancel(_task(agent_id))
+        run.go_on()  # if it has not begun, its handle is refused, and it does not wait for a resume
 
 
 def _printed(error: Exception) -> str:
