@@ -16,6 +16,7 @@ from placet.actors.roster import AgentState
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.view import Observation, View
+from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, add, intent, open_world
 from tests.actors.real_time import until
 from tests.actors.virtual_time import Gate, VirtualTimeLoop, in_virtual_time, turns
@@ -77,6 +78,23 @@ async def test_a_suspended_agents_policy_pauses_and_goes_on_when_it_is_resumed()
         await asyncio.sleep(3.5)
         assert (count_of(world, "alice"), policy.asked, state_of(world)) == (6, 8, "running")
         assert actor.statistics() == (6, 6, 0, 0)  # none was refused for being suspended
+
+
+@in_virtual_time
+async def test_a_policy_follows_its_agent_though_whoever_said_so_gave_up():
+    log = SlowLog()
+    async with open_world(log=log) as world:
+        actor = run(world, "alice", Adder())
+        for what in ("suspended", "resumed"):
+            await asyncio.sleep(3.5)
+            log.hold()
+            saying = asyncio.ensure_future(world.change_agent("alice", what))
+            await log.began()
+            saying.cancel()
+            await asyncio.gather(saying, return_exceptions=True)
+            log.release()
+        await asyncio.sleep(3.5)
+        assert actor.statistics() == (6, 6, 0, 0)
 
 
 @in_virtual_time

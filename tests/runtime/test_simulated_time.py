@@ -37,6 +37,24 @@ async def test_sleepers_of_a_stepped_world_wake_when_it_is_stepped_there():
         assert woken == [("ann", 1.0), ("ann", 2.0), ("host", 2.5), ("ann", 3.0)]
 
 
+@pytest.mark.parametrize("laps", range(5))
+async def test_a_step_that_moved_time_wakes_who_slept_though_its_host_gave_up(laps):
+    async with Orchestrator(config=quiet(clock="stepped")) as world:
+        sleeping = asyncio.create_task(world.wait_until(1.0))
+        await asyncio.sleep(0)
+        stepping = asyncio.create_task(world.step(1.0))
+        for _ in range(laps):
+            await asyncio.sleep(0)
+        stepping.cancel()
+        await asyncio.gather(stepping, return_exceptions=True)
+        await world.digest()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert sleeping.done() == (world.sim_time == 1.0)
+        await world.step(1.0)
+        await sleeping
+
+
 async def test_a_realtime_world_is_waited_for():
     async with Orchestrator(config=quiet()) as world:
         ann = await world.register_agent("ann", position=[0, 0])

@@ -140,10 +140,12 @@ class AgentHandle(RaisesRefusals, Sleeps):
         Raises:
             PermissionDeniedError: The agent was removed before.
         """
-        await self._world.actor.command(
-            lambda kernel: self._checked(kernel).change_agent(self.agent_id, "removed")
-        )
-        self._world.roster.look(self.agent_id)
+        try:
+            await self._world.actor.command(
+                lambda kernel: self._checked(kernel).change_agent(self.agent_id, "removed")
+            )
+        finally:  # it may be done though nobody waits for that any more
+            self._world.roster.look(self.agent_id)
 
     async def observe(
         self,

@@ -182,8 +182,10 @@ class OpenWorld:
         Raises:
             AgentError: There is no such agent.
         """
-        await self.actor.operate(lambda kernel: kernel.change_agent(agent_id, what))
-        self.roster.look(agent_id)
+        try:
+            await self.actor.operate(lambda kernel: kernel.change_agent(agent_id, what))
+        finally:  # it may be done though nobody waits for that any more
+            self.roster.look(agent_id)
 
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":

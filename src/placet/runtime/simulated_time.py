@@ -43,9 +43,10 @@ class KeepsTime:
         if not 0 <= dt < 2**63 / SECOND_NS:
             raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
         world = self._open
-        verdicts = await world.actor.step(round(dt * SECOND_NS))
-        world.sleepers.wake()
-        return verdicts
+        try:
+            return await world.actor.step(round(dt * SECOND_NS))
+        finally:  # who no longer waits for the verdicts has moved time all the same
+            world.sleepers.wake()
 
     async def barrier(
         self, agents: Iterable[str] | None = None, *, deadline_s: float = 10.0
