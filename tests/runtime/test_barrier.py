@@ -63,6 +63,16 @@ async def test_a_pass_before_it_counts_once():
 
 
 @in_virtual_time
+async def test_a_pass_is_over_with_the_step_that_it_was_for():
+    async with world_of() as world:
+        (ann,) = await registered(world, "ann")
+        assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
+        ann.pass_turn()  # late, and still before the step
+        await world.step(1.0)
+        assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
+
+
+@in_virtual_time
 async def test_what_is_malformed_or_a_dry_run_or_for_later_is_not_submitted():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")

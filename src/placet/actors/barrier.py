@@ -90,6 +90,10 @@ class Barrier:
         self._missing.pop(agent_id, None)
         self._perhaps_open()
 
+    def note_step(self) -> None:
+        """Note that a step was taken; who passed before it has not passed before the next."""
+        self._passed.clear()
+
     def end(self) -> None:
         """Keep nobody waiting: the world is closed, or has failed."""
         if self._opened is not None:

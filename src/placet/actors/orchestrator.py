@@ -291,6 +291,7 @@ class OrchestratorActor:
         while len(self._mailbox):  # posted before the step, so answered before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
         now_ns = self._advance(step.dt_ns)
+        self.barrier.note_step()
         verdicts = self._decide(self._held.take(len(self._held)), now_ns, turn)
         if step.is_tick:
             self._kernel.tick(now_ns / SECOND_NS)
