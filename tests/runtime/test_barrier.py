@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from placet import ClosedError, Orchestrator, OrchestratorConfig
+from placet import ClosedError, Limits, Orchestrator, OrchestratorConfig
 from placet.runtime.agent_handle import AgentHandle
 from tests.actors.virtual_time import in_virtual_time, turns
 
@@ -70,6 +70,26 @@ async def test_a_pass_is_over_with_the_step_that_it_was_for():
         ann.pass_turn()  # late, and still before the step
         await world.step(1.0)
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
+
+
+@pytest.mark.parametrize("backpressure", ["reject", "wait"])
+@in_virtual_time
+async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
+    limits = Limits(mailbox_bytes_max=1_000, line_bytes_max=1_000)
+    async with world_of(backpressure=backpressure, limits=limits) as world:
+        ann, bob = await registered(world, "ann", "bob")
+        ann.post([ann.intent("Speak", text="a" * 900)])
+        waiting = asyncio.ensure_future(world.barrier(deadline_s=1.0))
+        await turns()
+        tickets = [bob.post([bob.intent("Speak", text="b" * 900)]) for _ in range(2)]
+        await turns()
+        answers = [None if one.verdict is None else one.verdict.codes for one in tickets]
+        if backpressure == "wait":  # in line, and so held for the step after this one
+            assert answers == [None, ("queue_full",)]
+            assert (await waiting).late == ()
+        else:
+            assert answers == [("queue_full",)] * 2
+            assert (await waiting).late == ("bob",)
 
 
 @in_virtual_time

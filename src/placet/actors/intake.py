@@ -130,9 +130,9 @@ class Intake:
         if self._is_stepped:
             queue = self.mailbox if self._is_prompt(checked) else self.held
             load = self._load(queue, now_ns, submitter)
-            if self.on_held is not None and queue is self.held:
-                self.on_held(checked)
         self._put(queue, Waiting(checked, reply, now_ns, speaker, now_ns), load)
+        if self.on_held is not None and queue is self.held and not reply.done():
+            self.on_held(checked)
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
