@@ -166,6 +166,27 @@ async def test_time_waits_for_effects_that_run():
         assert world.statistics()["outbox"] == 0
 
 
+@in_virtual_time
+async def test_time_does_not_wait_for_effects_that_nobody_runs():
+    async with world_of(Lab()) as world:
+        may_end = asyncio.Event()
+
+        async def handler(effect: Effect) -> None:
+            await may_end.wait()
+
+        await world.register_executor(MAIL, handler, concurrency=1)
+        ann = await world.register_agent("alice")
+        assert (await ann.submit([ann.intent("Mail", count=2)])).admitted
+        sleeping = asyncio.create_task(ann.sleep_until(10.0))
+        leaving = asyncio.create_task(world.unregister_executor(MAIL))
+        await turns()
+        assert [sleeping.done(), leaving.done()] == [False, False]  # one of them runs
+        may_end.set()
+        await asyncio.wait_for(sleeping, 60)
+        await leaving
+        assert world.statistics()["outbox"] == 1
+
+
 async def hanging(agent: AgentHandle) -> None:
     await agent.sleep(1.0)
     await asyncio.Event().wait()

@@ -106,6 +106,7 @@ class Executors:
         await executor.finish()
         if self.by_kind.get(kind) is executor:
             del self.by_kind[kind]
+            self.tell()
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Take effects that are durable. One that has no executor waits in the log for it."""
@@ -138,11 +139,14 @@ class Executors:
             ]
         )
 
-    async def settled(self, places: Iterable[tuple[int, int]] | None = None) -> None:
+    async def settled(
+        self, places: Iterable[tuple[int, int]] | None = None, *, run_only: bool = False
+    ) -> None:
         """Wait until effects are settled, durably, or in doubt for good.
 
         Args:
             places: Seq and number of each; None is those that are open now.
+            run_only: Not those that no executor has, which wait in the log for one.
 
         Raises:
             ClosedError, StoreError: The world is closed or fails before they are.
@@ -150,9 +154,9 @@ class Executors:
         ledger = self._kernel.ledger
         if places is None:
             places = await self._actor.command(lambda kernel: list(kernel.ledger.outbox))
-        awaited = list(places)
+        awaited, moves = list(places), self._is_run if run_only else self._moves
         while awaited:
-            if awaited[-1] not in ledger.outbox or not self._moves(awaited[-1]):
+            if awaited[-1] not in ledger.outbox or not moves(awaited[-1]):
                 awaited.pop()
                 continue
             if self._ending is not None:
@@ -182,8 +186,9 @@ class Executors:
 
     def _moves(self, place: tuple[int, int]) -> bool:
         """Tell whether an open effect may come to an end without an operator."""
-        if self._kernel.ledger.mark_of(*place) != "in_doubt":
-            return True
+        return self._kernel.ledger.mark_of(*place) != "in_doubt" or self._is_run(place)
+
+    def _is_run(self, place: tuple[int, int]) -> bool:
         executor = self.by_kind.get(self._kernel.ledger.outbox[place].kind)
         return executor is not None and executor.has(EffectKey(self._kernel.config.world, *place))
 

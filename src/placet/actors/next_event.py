@@ -114,7 +114,7 @@ class NextEvent:
         company, kernel = self._company, self._kernel
         before = (company.doings, kernel.record_count)
         if kernel.ledger.outbox:
-            await self._executors.settled()
+            await self._executors.settled(run_only=True)
         await self._actor.command(_nothing)
         for _ in range(_QUIET_TURNS):
             await asyncio.sleep(0)
