@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.late_observer import LateObserver
 from placet.domains.world import World
+from placet.errors import TimeStalledError
 from placet.kernel.sight.policy import Policy
 from placet.schemas.latency import ByDistance, Constant, Uniform, delay_ns
 from placet.schemas.limits import SECOND_NS, ObserverLimits
@@ -545,3 +546,19 @@ async def test_a_host_program_sees_what_its_agent_sees_as_late():
             "world.objects/lamp",
         }
         await seen.aclose()
+
+
+@in_virtual_time
+async def test_one_who_waits_for_what_is_late_is_told_that_time_has_stalled():
+    settings = OrchestratorConfig(clock="next_event", moment_seconds_max=60, log_level="critical")
+    async with Orchestrator(World(), settings) as world:
+        ann, bob = [await world.register_agent(name) for name in ("ann", "bob")]
+
+        async def think() -> None:
+            await bob.sleep_until(0)
+            await asyncio.Event().wait()
+
+        thinking = asyncio.ensure_future(think())
+        with pytest.raises(TimeStalledError, match="'bob' neither slept nor posted"):
+            await anext(ann.observe(latency=Constant(1.0)))
+        thinking.cancel()

@@ -8,7 +8,6 @@ the line has no room for stays in the inbox and is conflated there: it comes lat
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final, NamedTuple, Self
 
 import anyio
@@ -17,7 +16,7 @@ from placet.actors.delay_line import DelayLine, Part
 from placet.actors.observer import Begin, Host, Observer
 from placet.kernel.domain import Ref
 from placet.kernel.draw import draw_unit
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
 from placet.schemas.latency import ByDistance, Latency, delay_ns
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import Change, Heard, Observation
@@ -132,9 +131,13 @@ class LateObserver(Observer):
             group.cancel_scope.cancel()
 
     async def _wake_at(self, due_ns: int) -> None:
-        with suppress(ClosedError, StoreError):  # the world has ended, and has said so
+        try:
             await self._time.sleep_until(due_ns)
-            self.wake()
+        except (ClosedError, StoreError):
+            return  # the world has ended, and has said so
+        except TimeStalledError as stalled:
+            self._failure = stalled
+        self.wake()
 
     # when what was seen is shown
 
