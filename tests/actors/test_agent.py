@@ -233,7 +233,6 @@ class Odd(BaseException):
     """Not even an `Exception`."""
 
 
-
 @pytest.mark.parametrize(
     "fault",
     [

@@ -221,6 +221,39 @@ async def test_who_never_yields_to_time_is_found_out_and_named(
 
 
 @in_virtual_time
+async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+
+        async def come_and_go() -> None:
+            for number in range(100):
+                await asyncio.sleep(10)
+                await world.register_agent(f"guest {number}", position=[0, 0])
+
+        others = [asyncio.ensure_future(act) for act in (hanging(bob), come_and_go())]
+        with pytest.raises(TimeStalledError, match="for 60 s 'bob' neither slept"):
+            await ann.sleep_until(2.0)
+        assert asyncio.get_running_loop().time() == pytest.approx(60)
+        for other in others:
+            other.cancel()
+
+
+@in_virtual_time
+async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+
+        async def think(agent: AgentHandle, seconds: float) -> None:
+            await agent.sleep_until(1.0)
+            for x in range(3):
+                await asyncio.sleep(seconds)
+                assert (await agent.submit([agent.intent("Move", to=[x, 0])])).admitted
+
+        await asyncio.gather(think(ann, 50), think(bob, 40), world.wait_until(2.0))
+        assert world.sim_time == 2.0
+
+
+@in_virtual_time
 async def test_rounds_are_counted_at_each_moment_anew():
     async with world_of(moment_rounds_max=2) as world:
         ann = await world.register_agent("ann", position=[0, 0])

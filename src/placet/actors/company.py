@@ -30,7 +30,7 @@ class Company(Sleepers):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self._names: dict[asyncio.Task[Any], str] = {}
-        self._thinking: dict[asyncio.Task[Any], None] = {}
+        self._thinking: dict[asyncio.Task[Any], float] = {}  # since when, by the loop's time
         self._pending: Counter[asyncio.Task[Any]] = Counter()
         self._posters: dict[str, None] = {}
         self._news: asyncio.Future[None] | None = None
@@ -52,8 +52,7 @@ class Company(Sleepers):
         try:
             await super().sleep_until(due_ns, who)
         finally:
-            self._thinking[task] = None
-            self._tell()
+            self._thinks(task)
 
     def note_post(self, reply: "asyncio.Future[Any]", submitter: str) -> None:
         """Note that a batch was posted; who posted it waits for it, as far as time is concerned."""
@@ -73,6 +72,11 @@ class Company(Sleepers):
     def is_thinking(self) -> bool:
         """Somebody is awake and waits for no verdict. O(those who are awake)."""
         return any(task not in self._pending for task in self._thinking)
+
+    @property
+    def thinks_since(self) -> float:
+        """When the longest of the present thoughts began, by the event loop's time."""
+        return min(since for task, since in self._thinking.items() if task not in self._pending)
 
     def thinkers(self) -> list[str]:
         """Name some of those who think."""
@@ -95,6 +99,13 @@ class Company(Sleepers):
         self._pending[task] -= 1
         if not self._pending[task]:
             del self._pending[task]
+            if task in self._thinking:
+                self._thinks(task)
+                return
+        self._tell()
+
+    def _thinks(self, task: "asyncio.Task[Any]") -> None:
+        self._thinking[task] = asyncio.get_running_loop().time()
         self._tell()
 
     def _left(self, task: "asyncio.Task[Any]") -> None:
