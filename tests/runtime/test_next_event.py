@@ -14,8 +14,9 @@ from placet.errors import TimeStalledError
 from placet.runtime.agent_handle import AgentHandle
 from placet.schemas.effect import Effect
 from placet.schemas.intent import Intent
+from placet.schemas.latency import Constant
 from placet.schemas.record import Tick, decode_record
-from placet.schemas.view import View
+from placet.schemas.view import Observation, View
 from tests.actors.virtual_time import in_virtual_time, iterations, turns
 from tests.kernel.domains import MAIL, Lab
 
@@ -343,6 +344,51 @@ async def test_policies_that_are_run_live_in_simulated_time():
                 break
         assert said == [0.0, 2.0, 4.0, 6.0, 8.0]
         assert loop.time() < 1
+
+
+@pytest.mark.parametrize("latency", [None, Constant(0.5)])
+@in_virtual_time
+async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency):
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+        seen: list[tuple[str, float]] = []
+
+        async def watch() -> None:
+            await ann.sleep_until(0)
+            async for observation in ann.observe(latency=latency):
+                seen.append((observation.kind, world.sim_time))
+                await asyncio.sleep(10)  # a thought, for which time waits
+                assert world.sim_time == seen[-1][1]
+                await ann.sleep(0.25)
+
+        watching = asyncio.ensure_future(watch())
+        for x in (1, 2, 3):
+            await bob.sleep_until(float(x))
+            await bob.submit([bob.intent("Move", to=[x, 0])])
+        await bob.sleep_until(5.0)
+        late = 0.0 if latency is None else 0.5
+        deltas = [("delta", x + late) for x in (1.0, 2.0, 3.0)]
+        assert seen == [("snapshot", late), *deltas]
+        watching.cancel()
+
+
+@in_virtual_time
+async def test_a_policy_that_observes_lives_in_simulated_time():
+    async with world_of() as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+
+        class Follow:
+            def observe(self, observation: Observation) -> list[Intent]:
+                places = {one.entity: (one.fields or {}) for one in observation.changes}
+                place = places.get("world.agents/bob", {}).get("position")
+                return [] if place is None else [ann.intent("Move", to=[*place])]
+
+        world.run_agent(AgentActor(ann, Follow(), pause_sim_s=1.0))
+        for x in (1, 2, 3):
+            await bob.sleep(2.0)
+            await bob.submit([bob.intent("Move", to=[x, 0])])
+        await bob.sleep(2.0)
+        assert await world.state("world.agents/ann/position") == [3.0, 0.0, 0.0]
 
 
 @in_virtual_time

@@ -2,11 +2,14 @@
 
 A task joins with its first `sleep_until`, and leaves with its end. From then on time stands still
 while it is awake and has nothing in the queue: it thinks, or waits for something that is not of
-this world, such as a model's answer. What it posted is decided when nobody thinks any more.
+this world, such as a model's answer. What it posted is decided when nobody thinks any more. One
+who waits for something to see does not hold up time: it is time that brings it.
 """
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from placet.actors.ports import Clock
@@ -51,6 +54,20 @@ class Company(Sleepers):
         self._tell()
         try:
             await super().sleep_until(due_ns, who)
+        finally:
+            self._thinks(task)
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Wait inside for something that comes about in this world: that is no thought."""
+        task = asyncio.current_task()
+        if task not in self._thinking:
+            yield
+            return
+        del self._thinking[task]
+        self._tell()
+        try:
+            yield
         finally:
             self._thinks(task)
 

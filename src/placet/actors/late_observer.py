@@ -8,6 +8,7 @@ the line has no room for stays in the inbox and is conflated there: it comes lat
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Final, NamedTuple, Self
 
 import anyio
@@ -25,16 +26,18 @@ _GONE_MAX: Final = 64
 
 
 class Time(NamedTuple):
-    """Simulated time, as a late observer needs it.
+    """Simulated time, as observers need it.
 
     Attributes:
         now_ns: Gives it.
         sleep_until: Waits for a moment of it.
+        rest: Around a wait for something to see, which holds up nobody's time.
         seed: Of the world, for what is drawn.
     """
 
     now_ns: Callable[[], int]
     sleep_until: Callable[[int], Awaitable[None]]
+    rest: Callable[[], AbstractContextManager[None]]
     seed: int
 
 

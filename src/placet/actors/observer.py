@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
@@ -30,6 +31,9 @@ class Host(Protocol):
 
     def dismiss(self, observer: "Observer") -> None:
         """Let it go."""
+
+    def rest(self) -> AbstractContextManager[None]:
+        """Wait inside for something to see: that holds up nobody's time."""
 
 
 class Observer:
@@ -146,7 +150,8 @@ class Observer:
             return
         self._news = asyncio.get_running_loop().create_future()
         try:
-            await self._news
+            with self._host.rest():
+                await self._news
         finally:
             self._news = None
 

@@ -33,10 +33,11 @@ class Observing:
         registry: Whose domains say who may see what.
         on_fault: Told of a domain whose judgement raised as a group was published; all observers
             are then asked about everything.
-        time: For observers behind a latency.
+        time: For observers behind a latency; told of all who wait for something to see.
 
     Attributes:
         overflows: How often an inbox overflowed, of all observers that ever were.
+        rest: Around a wait for something to see.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Observing:
         self._registry = registry
         self._on_fault = on_fault
         self._time = time
+        self.rest = time.rest
         self._late: dict[LateObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0

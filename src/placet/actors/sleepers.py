@@ -5,6 +5,7 @@ caller's own task, so there are as many here as the program has tasks asleep.
 """
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -13,6 +14,7 @@ from placet.actors.ports import Clock, HostClock
 from placet.schemas.errors import ClosedError
 
 _GONE_MAX: Final = 64
+_RESTING: Final = nullcontext()
 
 
 class Sleepers:
@@ -59,6 +61,10 @@ class Sleepers:
             self._asleep -= 1
             if woken.cancelled():
                 self._forget_gone()
+
+    def rest(self) -> AbstractContextManager[None]:
+        """Wait inside for something that comes about in this world, where that is told apart."""
+        return _RESTING
 
     def wake(self) -> None:
         """Wake everybody whose moment has come."""

@@ -241,7 +241,8 @@ class OpenWorld:
             self.time.company.nudge()
 
     def _make_observing(self, kernel: Kernel) -> Observing:
-        time = Time(self.clock.now_ns, self.sleepers.sleep_until, kernel.config.seed)
+        sleepers = self.sleepers
+        time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.rest, kernel.config.seed)
         return Observing(kernel.registry, self._on_error, time)
 
     def _make_keeper(self) -> SnapshotKeeper | None:
