@@ -444,6 +444,25 @@ async def test_in_a_realtime_world_the_timer_shows_what_is_due_though_nothing_ha
 
 
 @in_virtual_time
+async def test_one_who_looks_now_and_then_comes_to_see_what_the_line_had_no_room_for():
+    async with open_world(domain=World(), agents=()) as world:
+        for name in ("ann", "bob"):
+            await world.actor.command(partial(register, name))
+        how: dict[str, Any] = {"latency": Constant(0.2), "limits": ObserverLimits(marks_max=2)}
+        async with world.observing.observer("ann", world.actor.command, **how) as eyes:
+            shown = []
+            for number in range(8):
+                move = intent("Move", {"to": [number, 0]}, f"r{number}", agent_id="bob")
+                assert (await world.actor.post([move], "operator")).admitted
+            for _ in range(8):  # and nothing happens any more
+                await asyncio.sleep(0.3)
+                while (observation := eyes.look()) is not None:
+                    shown.append(observation)
+            assert shown[-1].view_seq == world.kernel.seq
+            assert shown[-1].changes[0].fields == {"position": (7.0, 0.0, 0.0)}
+
+
+@in_virtual_time
 async def test_a_stream_that_waits_for_its_time_ends_with_the_world_and_with_the_agent():
     async with Orchestrator(World(), OrchestratorConfig(log_level="critical")) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]

@@ -106,20 +106,20 @@ class LateObserver(Observer):
     async def next(self) -> Observation | None:
         """Wait until something has come through, and give it; the first is a snapshot."""
         while not self.end:
-            self.take_in()  # what the line had no room for
             observation = self.look()
             if observation is not None:
                 return observation
-            if self._failure is not None:
-                raise self._failure
             await self.news()
         return None
 
     def look(self) -> Observation | None:
         """Take what has come through; None if nothing has."""
+        self.take_in()  # what the line had no room for
         observation = self._line.take(self._time.now_ns())
         if observation is not None:
             self.view_seq = observation.view_seq
+        elif self._failure is not None:
+            raise self._failure
         return observation
 
     async def news(self) -> None:
