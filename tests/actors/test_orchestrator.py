@@ -11,6 +11,7 @@ import pytest
 from placet.actors.orchestrator import OrchestratorActor
 from placet.kernel import Kernel
 from placet.kernel.decide import Decision
+from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.open_world import OpenWorld
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
@@ -499,15 +500,15 @@ async def test_what_a_removal_refuses_is_counted_and_reported():
             await post(world, add(f"r:{number}"), sim_time=5.0)
         await post(world, add("r", agent_id="bob"), sim_time=5.0)
         reported.clear()
-        await world.actor.remove_agent("alice")
+        await world.change_agent("alice", "removed")
         assert [verdict.codes for verdict in reported] == [("agent_unknown",)] * 3
         assert world.counters.refusals["agent", "agent_unknown"] == 3
         assert world.counters.intents["refused"]["Add"] == 3
         reported.clear()
-        await world.actor.remove_agent("bob")
+        await AgentHandle(world, "bob", 1, "bob").leave()
         assert len(reported) == 1
         with pytest.raises(AgentError):
-            await world.actor.remove_agent("bob")
+            await world.change_agent("bob", "removed")
 
 
 @in_virtual_time

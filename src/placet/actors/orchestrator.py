@@ -138,21 +138,16 @@ class OrchestratorActor:
         self._mailbox.post_control(Step(dt_ns, reply, is_tick))
         return await reply
 
-    async def remove_agent(self, agent_id: str) -> None:
-        """Strike an agent out; what it has in the schedule is refused, and counted.
+    def change_agent(self, kernel: Kernel, agent_id: str, what: str) -> None:
+        """Change an agent's standing, in a command; what of its schedule is refused is counted.
 
         Raises:
             AgentError: There is no such agent.
-            ClosedError, StoreError: The world is closed, or has failed.
         """
-
-        def remove(kernel: Kernel) -> None:
-            started_ns = self._clock.monotonic_ns()
-            answers = kernel.change_agent(agent_id, "removed")
-            if answers:
-                self._tally.count_group(answers, self._clock.monotonic_ns() - started_ns)
-
-        await self.operate(remove)
+        started_ns = self._clock.monotonic_ns()
+        answers = kernel.change_agent(agent_id, what)
+        if answers:
+            self._tally.count_group(answers, self._clock.monotonic_ns() - started_ns)
 
     async def pause(self) -> None:
         """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.

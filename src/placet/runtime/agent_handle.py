@@ -140,12 +140,13 @@ class AgentHandle(RaisesRefusals, Sleeps):
         Raises:
             PermissionDeniedError: The agent was removed before.
         """
+        actor, agent_id = self._world.actor, self.agent_id
         try:
-            await self._world.actor.command(
-                lambda kernel: self._checked(kernel).change_agent(self.agent_id, "removed")
+            await actor.command(
+                lambda kernel: actor.change_agent(self._checked(kernel), agent_id, "removed")
             )
         finally:  # it may be done though nobody waits for that any more
-            self._world.roster.look(self.agent_id)
+            self._world.roster.look(agent_id)
 
     async def observe(
         self,

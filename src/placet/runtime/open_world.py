@@ -183,7 +183,7 @@ class OpenWorld:
             AgentError: There is no such agent.
         """
         try:
-            await self.actor.operate(lambda kernel: kernel.change_agent(agent_id, what))
+            await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, what))
         finally:  # it may be done though nobody waits for that any more
             self.roster.look(agent_id)
 
