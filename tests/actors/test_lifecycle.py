@@ -281,6 +281,30 @@ async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new
         assert state_of(world) == "running"
 
 
+@in_virtual_time
+async def test_resuming_is_a_new_budget_though_the_old_one_was_not_spent():
+    async with open_world(limits=restarting(3)) as world:
+        fails = 3
+
+        def policy(view: View) -> list[dict[str, Any]]:
+            nonlocal fails
+            if fails:
+                fails -= 1
+                raise ZeroDivisionError
+            return []
+
+        run(world, "alice", policy, pause_s=1)
+        for _ in range(2):
+            await asyncio.sleep(10)
+            assert (fails, state_of(world)) == (0, "running")
+            await world.change_agent("alice", "suspended")
+            await asyncio.sleep(10)
+            fails = 3
+            await world.change_agent("alice", "resumed")
+        await asyncio.sleep(10)
+        assert (state_of(world), world.roster.status("alice").failures) == ("running", 9)
+
+
 class UnprintableError(Exception):
     def __repr__(self) -> str:
         raise ValueError("do not ask")

@@ -100,9 +100,11 @@ class _Run:
             self._may_act = anyio.Event()
             self._scope.cancel()
 
-    def go_on(self) -> None:
-        """Let the policy think again."""
+    def go_on(self) -> bool:
+        """Let the policy think again; tell whether it was stopped."""
+        was_stopped = not self._may_act.is_set()
         self._may_act.set()
+        return was_stopped
 
 
 class Roster:
@@ -162,7 +164,8 @@ class Roster:
         elif agent.is_suspended:
             run.pause()
         else:
-            run.go_on()
+            if run.go_on():
+                self._supervisor.forgive(_task(agent_id))
             if run.is_given_up:
                 run.is_given_up = False
                 self._start(run)

@@ -44,6 +44,7 @@ class Supervisor:
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
         self._scopes: dict[str, anyio.CancelScope] = {}
+        self._failures: dict[str, list[int]] = {}
         self.restarts = 0
 
     async def run(self, started: anyio.Event) -> None:
@@ -79,6 +80,10 @@ class Supervisor:
         if scope is not None:
             scope.cancel()
 
+    def forgive(self, name: str) -> None:
+        """Give a task its whole budget again; harmless if it has ended."""
+        self._failures.get(name, []).clear()
+
     def stop(self) -> None:
         """Cancel all tasks and let `run` return."""
         self._stop.set()
@@ -92,7 +97,7 @@ class Supervisor:
     ) -> None:
         failures: list[int] = []
         with anyio.CancelScope() as scope:
-            self._scopes[name] = scope
+            self._scopes[name], self._failures[name] = scope, failures
             try:
                 while True:
                     try:
@@ -110,7 +115,7 @@ class Supervisor:
                     await anyio.sleep(min(pause, _BACKOFF_MAX_S))
             finally:
                 if self._scopes.get(name) is scope:
-                    del self._scopes[name]
+                    del self._scopes[name], self._failures[name]
 
     def _may_restart(self, failures: list[int]) -> bool:
         now_ns = self._clock.monotonic_ns()
