@@ -4,8 +4,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from typing_extensions import TypedDict
 
-from placet import Orchestrator, OrchestratorConfig
+from placet import Domain, Kind, Orchestrator, OrchestratorConfig
+from placet.kernel.sight.distance import Distance
 from placet.schemas.codec import from_json
 from placet.schemas.view import Change, Heard, Observation, Picture, fold_observation
 from tests.actors.onlookers import Client, Town, town
@@ -43,6 +45,76 @@ def test_clients_converge_whatever_the_policy(sight, seed):
                 client.task.cancel()
 
     live()
+
+
+class Chests(Domain):
+    """Things of its own, which the people of a town see from near."""
+
+    name, version, kinds = "chests", "1", ()
+    sight = Distance(3, body="world.agents")
+
+    def __init__(self, collection: str) -> None:
+        self.collection = collection
+
+    def on_open(self, draft):
+        for place in range(-6, 6):
+            draft.create(self.collection, f"chest{place}", {"position": [place, 0], "opened": 0})
+
+    def on_batch(self, draft):
+        opened = draft.get(self.collection, "chest0", "opened")
+        draft.put(self.collection, "chest0", "opened", opened + 1)
+
+
+@pytest.mark.parametrize("collection", ["chests.there", "things"])
+@pytest.mark.parametrize("sight", [None, {"distance": 3}, {"team": True}], ids=str)
+@pytest.mark.parametrize("seed", range(2))
+def test_clients_converge_though_one_domain_judges_by_another_ones_agents(collection, sight, seed):
+    @in_virtual_time
+    async def live():
+        domains = [town(sight), Chests(collection)]
+        async with Orchestrator(domains, OrchestratorConfig(log_level="critical")) as world:
+            people = Town(world, seed)
+            for number in range(80):
+                await people.act()
+                if number % 5 == 0:
+                    for client in people.clients.values():
+                        await client.agrees()
+            for client in people.clients.values():
+                await client.agrees()
+                assert sum(one.kind == "snapshot" for one in client.seen) == 1
+                client.task.cancel()
+
+    live()
+
+
+class _Hail(TypedDict):
+    """Nothing but that it is said."""
+
+
+class Sea(Domain):
+    """Ships in a collection that has no domain's name, and hail each other from near."""
+
+    name, version = "sea", "1"
+    kinds = (Kind("Hail", _Hail, lambda draft, intent: None, is_event=True),)
+    sight = Distance(3, body="ships")
+
+    def on_register(self, draft, agent_id, placing):
+        draft.create("ships", agent_id, {"position": placing["position"]})
+
+
+@in_virtual_time
+async def test_who_is_near_is_heard_wherever_agents_have_their_bodies():
+    async with Orchestrator(Sea(), OrchestratorConfig(log_level="critical")) as world:
+        ships = [await world.register_agent(f"s{x}", position=[x, 0]) for x in (0, 2, 9)]
+        clients = [Client(ship) for ship in ships]
+        for client in clients:
+            await client.agrees()
+        assert (await ships[0].submit([ships[0].intent("Hail")])).admitted
+        for client in clients:
+            await client.agrees()
+            client.task.cancel()
+        heard = [[event.agent_id for one in c.seen for event in one.events] for c in clients]
+        assert heard == [["s0"], ["s0"], []]
 
 
 class Secretive:

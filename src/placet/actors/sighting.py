@@ -34,6 +34,8 @@ class Sighting:
 
     def __init__(self, registry: Registry, *, is_indexed: bool = True) -> None:
         self._ways = {d.name: _Way(d.sight) for d in registry.domains if d.sight is not None}
+        self._names = frozenset(domain.name for domain in registry.domains)
+        self._ways_of: dict[str, tuple[_Way | None, ...]] = {}
         self._is_judged_by_anything = not is_indexed or any(
             _judges_itself(domain) or (domain.sight is not None and domain.sight.looks_at is None)
             for domain in registry.domains
@@ -43,8 +45,9 @@ class Sighting:
         """Index all there is. O(state), where there is an index."""
         if self._is_judged_by_anything:
             return
-        for name, way in self._ways.items():
-            way.follower.follow(published.state, [r for r in published.refs() if _of(r) == name])
+        for way in self._ways.values():
+            mine = [ref for ref in published.refs() if way in self._following(ref.collection)]
+            way.follower.follow(published.state, mine)
 
     def join(self, state: State, agent_id: str) -> None:
         """Begin to follow how an agent looks."""
@@ -61,13 +64,15 @@ class Sighting:
         if self._is_judged_by_anything:
             yield Concern(None, None)
             return
-        open_to_all = [ref for ref in changed if _of(ref) not in self._ways]
-        if open_to_all:
-            yield Concern(None, open_to_all)
-        for name, way in self._ways.items():
-            mine = [ref for ref in changed if _of(ref) == name]
-            if mine:
-                yield from way.concerns(state, mine)
+        by_way: dict[_Way | None, list[Ref]] = {}
+        for ref in changed:
+            for way in self._following(ref.collection):
+                by_way.setdefault(way, []).append(ref)
+        for way, refs in by_way.items():
+            if way is None:
+                yield Concern(None, refs)
+            else:
+                yield from way.concerns(state, refs)
 
     def within(self, agent_id: str, published: Published) -> Iterator[Ref]:
         """Name what an agent may see at most."""
@@ -89,12 +94,12 @@ class Sighting:
 
     def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
         """Say how near an entity is to an agent, from 0 to 1; 1 where no sight can tell."""
-        way = self._ways.get(_of(ref))
+        way = self._following(ref.collection)[0]
         return 1.0 if way is None else way.sight.nearness(state, agent_id, ref)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Say how far an entity is from an agent; None where no sight can measure it."""
-        way = self._ways.get(_of(ref))
+        way = self._following(ref.collection)[0]
         return None if way is None else way.sight.distance(state, agent_id, ref)
 
     def body_of(self, agent_id: str) -> Ref | None:
@@ -105,12 +110,29 @@ class Sighting:
 
     def listeners(self, agent_id: str) -> AgentIds | None:
         """Name who may see an agent's own entity, and so may hear it; None is everyone."""
-        if self._is_judged_by_anything:
+        body = None if self._is_judged_by_anything else self.body_of(agent_id)
+        if body is None:
             return None
-        for way in self._ways.values():
-            if way.sight.body:
-                return way.follower.audience(Ref(way.sight.body, agent_id))
-        return None
+        way = self._following(body.collection)[0]
+        return None if way is None else way.follower.audience(body)
+
+    def _following(self, collection: str) -> "tuple[_Way | None, ...]":
+        """Give who follows a collection, its own domain first; None stands for what is open.
+
+        A sight follows the agents' own entities, though they are another domain's, for it judges by
+        them. What begins with no domain's name is judged by all sights, as the registry does.
+        """
+        known = self._ways_of.get(collection)
+        if known is None:
+            owner, ways = collection.partition(".")[0], [*self._ways.values()]
+            if owner in self._names:
+                own = self._ways.get(owner)
+                others = (way for way in ways if way.sight.body == collection and way is not own)
+                known = (own, *others)
+            else:
+                known = (*ways, None)
+            self._ways_of[collection] = known
+        return known
 
 
 class _Way:
@@ -165,10 +187,6 @@ class _Way:
     def _audiences(self, refs: Iterable[Ref]) -> Iterator[Concern]:
         for ref in refs:
             yield Concern(self.follower.audience(ref), (ref,))
-
-
-def _of(ref: Ref) -> str:
-    return ref.collection.partition(".")[0]
 
 
 def _judges_itself(domain: Domain) -> bool:
