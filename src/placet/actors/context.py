@@ -151,9 +151,12 @@ class Context:
     async def _reason(self) -> StaleContextError:
         """Say what changed, with the values that the agent may see now."""
         view = await self._look(None)
-        told = []
+        told, names = [], []
         for ref, change in self.changed.items():
             now = None if ref.entity is None else view.state.get(ref.collection, {}).get(ref.entity)
+            if now is None and ref.entity is not None and not self.knows(ref):
+                continue  # the agent may not see it, and did not
+            names.append(change.entity)
             told.append(
                 {
                     "entity": change.entity,
@@ -162,8 +165,10 @@ class Context:
                     "now": None if now is None else thaw(now),
                 }
             )
-        names = ", ".join(change.entity for change in self.changed.values())
-        what = f"{names} changed" if names else f"others moved the world on by {self.foreign_seqs}"
+        if self.changed:
+            what = f"{', '.join(names) or 'something it depends on'} changed"
+        else:
+            what = f"others moved the world on by {self.foreign_seqs}"
         refusal = Refusal(
             RefusalCode.STALE_CONTEXT,
             f"{what} after context_seq {self.context_seq}; the thought was stopped, refresh the "

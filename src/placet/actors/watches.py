@@ -21,7 +21,7 @@ class ForeignChange(NamedTuple):
     Attributes:
         ref: What; a collection where something in it came or went.
         seq: Sequence number of the latest change by another.
-        by: Who; None where the agent itself changed it since.
+        by: Who; None where the agent itself changed it since, or where it does not show.
         fields: New values; None where it is gone, may not be seen, or has changed again since.
     """
 
@@ -152,8 +152,10 @@ class Watches:
             return
         try:
             fields, is_seen = self._seen(watch.agent_id, ref, change)
-            if watch.footprint is not None or is_seen or watch.knows(ref):
-                watch.note(ForeignChange(ref, seq, None if is_own else change.by, fields))
+            is_seen = is_seen or watch.knows(ref)
+            if watch.footprint is not None or is_seen:
+                by = change.by if is_seen and not is_own else None
+                watch.note(ForeignChange(ref, seq, by, fields))
         except Exception as error:  # noqa: BLE001  # a domain's or a policy's own judgement: raised out of its block
             watch.fail(error)
 
