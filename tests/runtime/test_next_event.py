@@ -219,6 +219,26 @@ async def test_who_never_yields_to_time_is_found_out_and_named(
             await ann.sleep_until(3.0)
         assert world.sim_time == 1.0
         holding.cancel()
+        await asyncio.wait([holding])
+
+
+@in_virtual_time
+async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob, cy = [await world.register_agent(n, position=[0, 0]) for n in ("a", "b", "c")]
+        holding = asyncio.ensure_future(hanging(bob))
+        sleeping = asyncio.ensure_future(ann.sleep_until(2.0))
+        waiting = asyncio.ensure_future(cy.sleep(1.0))
+        await waiting
+        ticket = cy.post([cy.intent("Move", to=[1, 0])])
+        with pytest.raises(TimeStalledError):
+            await ticket
+        with pytest.raises(TimeStalledError):
+            await cy.submit([cy.intent("Move", to=[1, 0])])
+        assert (await cy.submit([cy.intent("Move", to=[1, 0])], dry_run=True)).admitted
+        with pytest.raises(TimeStalledError):
+            await sleeping
+        holding.cancel()
 
 
 @in_virtual_time

@@ -21,7 +21,7 @@ from placet.actors.turn import resolve
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.errors import ClosedError
+from placet.schemas.errors import ClosedError, TimeStalledError
 from placet.schemas.refusal import Refusal, RefusalCode
 from placet.schemas.verdict import Verdict
 
@@ -37,6 +37,7 @@ class Intake:
         held: In a stepped world, what waits for the step.
         on_held: Told of each batch that comes to them, while somebody waits for it.
         is_closed: No more batches, ever.
+        stalled: Why no step will come any more for what is held; None while one may.
         is_draining: No more batches until `resume`.
         woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
     """
@@ -67,6 +68,7 @@ class Intake:
         self._told_last: Told | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
+        self.stalled: TimeStalledError | None = None
         self.is_draining = False
         self.woken_ns = 0
 
@@ -90,6 +92,7 @@ class Intake:
 
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
+            TimeStalledError: It would be held, and simulated time moves no more.
         """
         if self.is_closed or self._committer.failure is not None:
             self.check_open()  # which says why
@@ -118,7 +121,7 @@ class Intake:
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
-        if speaker is not None and not self.may_speak(speaker):
+        if speaker is not None and not self._may_speak(speaker):
             refused = self.refuse(unauthorized(speaker.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
@@ -129,6 +132,8 @@ class Intake:
             return self._answer(reply, checked)
         if self._is_stepped:
             queue = self.mailbox if self._is_prompt(checked) else self.held
+            if self.stalled is not None and queue is self.held:
+                raise self.stalled
             load = self._load(queue, now_ns, submitter)
         self._put(queue, Waiting(checked, reply, now_ns, speaker, now_ns), load)
         if self.on_held is not None and queue is self.held and not reply.done():
@@ -143,11 +148,6 @@ class Intake:
         if not is_dry_run:
             self._tally.count_turned_away(verdict)
         return verdict
-
-    def may_speak(self, speaker: Speaker) -> bool:
-        """Tell whether an agent is there, and not another of its name."""
-        agent = self._kernel.ledger.agents.get(speaker.agent_id)
-        return agent is not None and agent.incarnation == speaker.incarnation
 
     def drain(self) -> None:
         """Take no more batches until `resume`, and let go on what was paused."""
@@ -177,6 +177,12 @@ class Intake:
             while (message := queue.take_control()) is not None:
                 resolve(message.reply, failure or ClosedError(why))
 
+    def stall(self, stalled: TimeStalledError) -> None:
+        """Tell all who wait for a step that none will come, and whoever posts for one."""
+        self.stalled = stalled
+        for waiting in self.held.take_all():
+            resolve(waiting.reply, stalled)
+
     def note_turn(self) -> None:
         """Note how long the orchestrator waited for its turn since a batch woke it."""
         if self.woken_ns:
@@ -196,6 +202,11 @@ class Intake:
             raise ClosedError("the world is closed and takes no more batches; open it again")
 
     # taking in
+
+    def _may_speak(self, speaker: Speaker) -> bool:
+        """Tell whether an agent is there, and not another of its name."""
+        agent = self._kernel.ledger.agents.get(speaker.agent_id)
+        return agent is not None and agent.incarnation == speaker.incarnation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Load | None:
         """Say what stands against one more batch of a submitter in a queue."""

@@ -88,6 +88,7 @@ class NextEvent:
             return
         except TimeStalledError as stalled:
             self._company.end(stalled)
+            self._actor.stall(stalled)
             self._on_stall(stalled)
 
     async def _thought(self) -> None:

@@ -50,6 +50,7 @@ class OrchestratorActor:
         post: Hands in a batch (`Intake.post`).
         refuse: Answers at the door (`Intake.refuse`).
         shed: Answers everything that waits without deciding it (`Intake.shed`).
+        stall: Tells who waits for a step that none will come (`Intake.stall`).
         barrier: Where the host of a stepped world waits for its agents.
     """
 
@@ -77,6 +78,7 @@ class OrchestratorActor:
         self._mailbox, self._held = intake.mailbox, intake.held
         # Bound once: a method around it would be one more call for each batch.
         self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
+        self.stall = intake.stall
         self.barrier = Barrier(intake)
         self._alarm = Alarm(clock, self._mailbox.wake)
         self._is_free = True  # neither the operator nor a step has come since the last turn
