@@ -72,6 +72,16 @@ async def test_a_pass_is_over_with_the_step_that_it_was_for():
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
 
 
+@pytest.mark.parametrize("places", [1, 10])
+@in_virtual_time
+async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
+    async with world_of(backpressure="wait", mailbox_batches_max=places) as world:
+        ann, bob = await registered(world, "ann", "bob")
+        ann.post([ann.intent("Move", to=[1, 0])])
+        assert bob.post([bob.intent("Move", to=[1, 0])]).withdraw()
+        assert (await world.barrier(["ann", "bob"], deadline_s=1.0)).late == ("bob",)
+
+
 @pytest.mark.parametrize("backpressure", ["reject", "wait"])
 @in_virtual_time
 async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:

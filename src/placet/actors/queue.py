@@ -190,8 +190,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         return now_ns - waiting.since_ns
 
     def batches(self) -> "list[CheckedBatch]":
-        """Give all that wait in the queue, owner by owner or as they came."""
-        return [waiting.batch for waiting in (*self._turns, *self._lane)]
+        """Give all that wait in the queue and were not withdrawn, by owner or as they came."""
+        return [one.batch for one in (*self._turns, *self._lane) if not one.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
         """Give the replies of all who wait, in line too."""

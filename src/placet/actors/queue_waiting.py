@@ -191,7 +191,7 @@ class WaitingQueue(BatchQueue):
 
     def batches(self) -> list[CheckedBatch]:
         """Give all that wait, in line too."""
-        return [*super().batches(), *(waiting.batch for waiting in self._line)]
+        return [*super().batches(), *(one.batch for one in self._line if not one.reply.done())]
 
     def replies(self) -> list[asyncio.Future[Any]]:
         """Give the replies of all who wait, in line too."""
