@@ -17,6 +17,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class Area:
             name: list(self.kernel.tree.get("world.agents", name, "position"))
             for name in self.movers
         }
-        clock = Time(lambda: 0, waiting, self.kernel.config.seed)
+        clock = Time(lambda: 0, waiting, nullcontext, self.kernel.config.seed)
         self.observing = Observing(self.kernel.registry, raising, clock)
         self.watching: list[Observer] = []
         self.slow: list[Observer] = []
