@@ -102,6 +102,34 @@ def test_a_log_decided_again_is_the_world_there_was(setting, life):
     assert again.undecided == []
 
 
+class Taker(Domain):
+    """Takes apart what its hooks are given, as a careless author does."""
+
+    version = "1"
+
+    def __init__(self, name: str) -> None:
+        self.name, self.kinds = name, (Kind(f"{name}.Go", Amount, lambda *_: None),)
+
+    def on_register(self, draft, agent_id, placing):
+        at = placing.pop("at")
+        draft.create(f"{self.name}.homes", agent_id, {"at": at.pop(), "others": len(at)})
+
+    def on_settle(self, draft, effect, settlement):
+        draft.create(f"{self.name}.letters", "one", {"last": settlement.output["lines"].pop()})
+
+
+def test_what_a_hook_does_to_what_it_was_given_is_nobody_elses():
+    log: list[bytes] = []
+    kernel = kernel_of(domains := [Lab(), Taker("inn"), Taker("mill")], agents=(), sink=log)
+    kernel.register_agent("alice", at=[1, 2])
+    assert kernel.decide(intent("Mail", {"count": 1})).admitted
+    assert kernel.settle(Settlement(kernel.open_effects()[0].key, True, {"lines": ["a", "b"]}))
+    for name in ("inn", "mill"):
+        assert kernel.tree.entity(f"{name}.homes", "alice") == {"at": 2, "others": 1}
+        assert kernel.tree.entity(f"{name}.letters", "one") == {"last": "b"}
+    assert decided(log, domains).hooks == 2
+
+
 @EACH_SETTING
 def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
     kernel, log = reused(**SETTINGS[setting])

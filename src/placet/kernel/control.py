@@ -18,7 +18,7 @@ from placet.kernel.journal import Journal
 from placet.kernel.ledger import Agent, Ledger, Policy
 from placet.kernel.succession import Rules
 from placet.kernel.transaction import NO_CHANGES
-from placet.schemas.codec import ENCODE_ERRORS, Json
+from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import Quota
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
@@ -128,7 +128,7 @@ class Control:
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
-        plain = _plain(placing, ledger.policy.limits)
+        given = freeze(_plain(placing, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
 
@@ -142,12 +142,12 @@ class Control:
                 permissions=_sorted(permissions),
                 priority_max=priority_max,
                 quotas=own,
-                placing=plain,
+                placing=given,
                 changes=changes,
             )
 
-        hooks = [
-            partial(domain.on_register, draft, agent_id, plain)
+        hooks = [  # each with a copy of its own: the record tells what was given
+            partial(domain.on_register, draft, agent_id, thaw(given))
             for domain in self._context.registry.concerned(agent_id)
         ]
         record, data = self.act("on_register", hooks, registered, agent_id)

@@ -13,7 +13,7 @@ from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.plain import NotPlain, TooLarge, to_plain
 from placet.kernel.journal import Journal
 from placet.kernel.ledger import Ledger
-from placet.schemas.codec import Json
+from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.identity import is_identity
@@ -93,6 +93,7 @@ class Outbox:
         if pending is None:
             return False
         sound = _sound(settlement, ledger.policy.limits)
+        output = freeze(sound.output)
         effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
 
         def settled(changes: Changes) -> Settled:
@@ -103,12 +104,14 @@ class Outbox:
                 effect_seq=key.seq,
                 k=key.k,
                 succeeded=sound.succeeded,
-                output=sound.output,
+                output=output,
                 changes=changes,
             )
 
-        domains = self._context.registry.domains
-        hooks = [partial(domain.on_settle, draft, effect, sound) for domain in domains]
+        hooks = [  # each with a copy of its own: the record tells what came back
+            partial(domain.on_settle, draft, effect, Settlement(key, sound.succeeded, thaw(output)))
+            for domain in self._context.registry.domains
+        ]
         record, data = self._control.act("on_settle", hooks, settled, is_contained=True)
         booking.book_settled(ledger, record)
         self._control.write(record, data)
