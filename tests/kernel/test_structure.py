@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
-from placet.schemas.codec import canonical, from_canonical, from_json, to_json
+from placet.schemas.codec import canonical, freeze, from_canonical, from_json, to_json
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import Annex, Lab
 
@@ -282,6 +282,40 @@ def test_a_field_of_any_type_lets_only_json_in():
     assert kernel.decide(intent("Loose", {"metadata": (1,)})).results[0].normalized == {
         "metadata": [1]
     }
+
+
+class PlacedData(TypedDict):
+    at: tuple[int, int]
+    data: JsonValue
+
+
+class PlacedCounts(TypedDict):
+    counts: dict[str, tuple[int, int]]
+
+
+class Votes(TypedDict):
+    votes: dict[int, int]
+
+
+@pytest.mark.parametrize(
+    ("model", "payload"),
+    [
+        (PlacedData, {"at": [1, 2], "data": {"a": [None]}}),
+        (PlacedCounts, {"counts": {"a": [1, 2]}}),
+        (Votes, {"votes": {"7": 1}}),
+    ],
+)
+def test_what_only_json_takes_for_what_it_should_be_is_taken_beside_open_data(model, payload):
+    """Lists for tuples, and text for the keys that are numbers."""
+
+    class Mixed(Domain):
+        name, version = "mixed", "1"
+        kinds = (Kind("Mixed", model, lambda draft, intent: draft.answer(intent["payload"])),)
+
+    kernel = kernel_of(Mixed(), agents=("alice",))
+    for number, raw in enumerate([payload, as_objects(payload), from_json(json.dumps(payload))]):
+        verdict = kernel.decide(intent("Mixed", raw, f"r{number}"))
+        assert [result.output for result in verdict.results] == [freeze(payload)], verdict.refusals
 
 
 def test_the_depth_of_a_payload_is_bounded_alike_for_text_and_objects():

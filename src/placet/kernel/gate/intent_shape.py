@@ -46,6 +46,9 @@ _ENDLESS: Final = frozenset({"any", "definition-ref"})
 _ORDERED: Final = frozenset({"dict"})
 """What keeps the order in which keys came, which is gone once they are encoded."""
 
+_READ_FROM_TEXT: Final = frozenset({"int", "float", "bool"})
+"""Keys that a plain object has as text, which is read in JSON mode alone."""
+
 _NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
 """Keys of a schema that hold data, or what is done outside Python mode."""
 
@@ -112,9 +115,11 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
         model = adapter.validate_json(to_json(bounded(value)), strict=True)
         return _as_object(adapter.dump_python(model, mode="json"))
 
-    if parts - _PLAIN - _ENDLESS:
+    is_copied = parts & (_ENDLESS | _ORDERED)
+    # A plain copy has lists, which strict JSON takes for tuples, and strict Python does not.
+    if parts - _PLAIN - _ENDLESS or (is_copied and "tuple" in parts):
         return Annotated[Any, PlainValidator(as_json)]
-    if parts & (_ENDLESS | _ORDERED):
+    if is_copied:
         payload = Annotated[payload, BeforeValidator(bounded)]
     elif is_typeddict(payload):
         return payload
@@ -136,6 +141,8 @@ def _parts_of(schema: object) -> set[str]:
             found.add(schema["type"])
             if schema.get("extra_behavior") == "allow":  # fields of which nothing else is said
                 found.add("any")
+            if _parts_of(schema.get("keys_schema")) & _READ_FROM_TEXT:
+                found.add("keys")
         for name, part in schema.items():
             if not is_node or name not in _NOT_SCHEMAS:
                 found |= _parts_of(part)
