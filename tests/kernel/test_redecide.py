@@ -1,11 +1,13 @@
 """Laws of deciding a log again: it comes out the same, and where it does not, the rule is named."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
 from placet.kernel.difference import Difference, OtherDecision, difference_of_records
@@ -100,6 +102,35 @@ def test_a_log_decided_again_is_the_world_there_was(setting, life):
     assert again.batches == len(batches)
     assert again.intents == sum(len(batch.contexts) for batch in batches)
     assert again.undecided == []
+
+
+class LetterModel(BaseModel, extra="forbid"):
+    from_: str = Field(alias="from")
+
+
+class LetterDict(TypedDict):
+    from_: Annotated[str, Field(alias="from")]
+
+
+@pytest.mark.parametrize("model", [LetterModel, LetterDict])
+def test_a_field_that_has_an_alias_is_read_back_by_its_name(model):
+    class Post(Domain):
+        name, version = "post", "1"
+        kinds = (Kind("Write", model, lambda *_: None),)
+
+    log: list[bytes] = []
+    kernel = kernel_of(Post(), sink=log)
+    verdict = kernel.decide(intent("Write", {"from": "alice"}, "a"))
+    (applied,) = [result.normalized for result in verdict.results]
+    assert applied == {"from_": "alice"}
+    assert kernel.decide(intent("Write", applied, "b")).results[0].normalized == applied
+    later = {"intents": [intent("Write", {"from": "alice"}, "c")], "sim_time": 1}
+    assert kernel.decide(later).scheduled
+    kernel.step(2)
+    due = kernel.verdict_of("alice", "c")
+    assert due is not None
+    assert (due.admitted, due.scheduled) == (True, False)
+    assert decided(log, [Post()]).batches == 4
 
 
 class Taker(Domain):

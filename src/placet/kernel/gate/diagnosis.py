@@ -148,7 +148,9 @@ class Diagnosis:
             chosen = [plain[index] for index in positions]
             details = self._unknown_fields(chosen)
             try:
-                intents = self._intents.validate_json(to_json(chosen), strict=True)
+                intents = self._intents.validate_json(
+                    to_json(chosen), strict=True, by_alias=True, by_name=True
+                )
                 if not details:
                     return intents, []
             except Unsound as error:

@@ -112,7 +112,8 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
         return to_plain(value, limits.payload_depth_max, limits.payload_bytes_max)
 
     def as_json(value: object) -> dict[str, Json]:
-        model = adapter.validate_json(to_json(bounded(value)), strict=True)
+        text = to_json(bounded(value))
+        model = adapter.validate_json(text, strict=True, by_alias=True, by_name=True)
         return _as_object(adapter.dump_python(model, mode="json"))
 
     is_copied = parts & (_ENDLESS | _ORDERED)
