@@ -279,6 +279,8 @@ def test_a_kernel_without_a_sink_keeps_the_chain_all_the_same():
         ({"staleness_threshold": 1.5}, "staleness_threshold must be None or an int >= 0"),
         ({"world": ""}, "world must be 1 to 128 characters"),
         ({"world": 7}, "world must be 1 to 128 characters"),
+        ({"default_permissions": "Move"}, "permissions must be a set of kinds or None"),
+        ({"default_permissions": {7}}, "permissions must be a set of kinds or None"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(settings, why):

@@ -161,6 +161,7 @@ async def test_a_world_may_have_several_domains():
         ({"staleness_threshold": -1}, "staleness_threshold must be"),
         ({"quotas": {"Add": {"rate": 0, "burst": 1}}}, "rate must be"),
         ({"mailbox_batches_max": 0}, "'mailbox_batches_max' must be a positive int"),
+        ({"default_permissions": "Add"}, "permissions must be a set of kinds"),
         ({"log_level": "loud"}, "log_level must be one of debug, info"),
         ({"log_format": "xml"}, "log_format must be one of console"),
     ],

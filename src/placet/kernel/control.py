@@ -298,22 +298,6 @@ def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     return plain
 
 
-def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
-    """Read permissions as a host gives them.
-
-    One that is no kind permits nothing here; a validator of the host's own may know it.
-
-    Raises:
-        ValueError: They are one string, or hold what is no string.
-    """
-    if permissions is None:
-        return None
-    permitted = frozenset(permissions)
-    if isinstance(permissions, str) or not all(isinstance(kind, str) for kind in permitted):
-        raise ValueError(f"permissions must be a set of kinds or None, got {permissions!r}")
-    return permitted
-
-
 def require_owner(agent: Agent | None, owner: str | None) -> None:
     """Check that a registered agent is not registered again as another's.
 

@@ -15,7 +15,7 @@ from placet.kernel import snapshot as snapshots
 from placet.kernel.amending import Amends
 from placet.kernel.answered import unpack
 from placet.kernel.apply import Applier
-from placet.kernel.control import Control, permitted_kinds, require_owner
+from placet.kernel.control import Control, require_owner
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
@@ -33,7 +33,7 @@ from placet.kernel.succession import Rules, require_successor, rules_in, rules_o
 from placet.kernel.transaction import Transaction
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
-from placet.schemas.config import KernelConfig, QuotaSpec
+from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS

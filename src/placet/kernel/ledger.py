@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from placet.kernel.answered import Answered
 from placet.kernel.window import Window
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig, Quota
+from placet.schemas.config import KernelConfig, Quota, permitted_kinds
 from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits
 from placet.schemas.record import Scheduled
@@ -101,7 +101,7 @@ class Policy:
             config.staleness_threshold,
             {kind: Quota.of(spec) for kind, spec in sorted(config.quotas.items())},
             None if config.world_quota is None else Quota.of(config.world_quota),
-            config.default_permissions,
+            permitted_kinds(config.default_permissions),
             config.limits,
         )
 

@@ -9,7 +9,7 @@ from placet.actors.queue import Backpressure
 from placet.runtime.snapshots.taking import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging_structlog import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json
-from placet.schemas.config import KernelConfig, QuotaSpec
+from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.limits import Limits
 
 ClockName = Literal["realtime", "stepped", "next_event"]
@@ -154,13 +154,12 @@ class OrchestratorConfig:
             "mailbox_bytes_max": self.mailbox_bytes_max,
         }
         limits = replace(self.limits, **{k: v for k, v in own.items() if v is not None})
-        permissions = self.default_permissions
         return KernelConfig(
             world=self.world,
             seed=self.seed,
             staleness_threshold=self.staleness_threshold,
             quotas=self.quotas,
             world_quota=self.world_quota,
-            default_permissions=None if permissions is None else frozenset(permissions),
+            default_permissions=permitted_kinds(self.default_permissions),
             limits=limits,
         )

@@ -1,6 +1,6 @@
 """What a world is set up with, as far as it decides anything: plain data for the kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf, nextafter
 from typing import Final, NamedTuple
@@ -117,3 +117,20 @@ class KernelConfig:
             Quota.of(spec)
         if self.world_quota is not None:
             Quota.of(self.world_quota)
+        permitted_kinds(self.default_permissions)
+
+
+def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
+    """Read permissions as a host gives them.
+
+    One that is no kind permits nothing here; a validator of the host's own may know it.
+
+    Raises:
+        ValueError: They are one string, or hold what is no string.
+    """
+    if permissions is None:
+        return None
+    permitted = frozenset(permissions)
+    if isinstance(permissions, str) or not all(isinstance(kind, str) for kind in permitted):
+        raise ValueError(f"permissions must be a set of kinds or None, got {permissions!r}")
+    return permitted
