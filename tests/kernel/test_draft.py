@@ -1,10 +1,13 @@
 """What a rule may do with a draft, and what it is told when it does it wrong."""
 
+from enum import StrEnum
+
 import pytest
 
 from placet.kernel.draft import Draft, ToolUnregistered
 from placet.kernel.state import State
 from placet.kernel.transaction import NO_CHANGES, Transaction
+from placet.schemas.codec import canonical
 from placet.schemas.refusal import Notice
 
 
@@ -35,6 +38,7 @@ def test_a_draft_reads_what_it_wrote(draft):
         (lambda d: d.put("c", "none", "f", 1), KeyError, "no entity c/none; create it before"),
         (lambda d: d.put("none", "e", "f", 1), KeyError, "no entity none/e; create it before"),
         (lambda d: d.put("c", "e", "", 1), ValueError, "a field needs a name"),
+        (lambda d: d.put("c", "e", 1, 1), TypeError, "requires a 'str' object"),
         (lambda d: d.put("c", "e", "f", {1}), TypeError, "plain JSON, got set"),
         (lambda d: d.put("c", "e", "f", float("nan")), ValueError, "must be finite"),
         (lambda d: d.create("c", "e"), KeyError, "entity c/e exists already"),
@@ -52,11 +56,24 @@ def test_a_draft_reads_what_it_wrote(draft):
     ],
 )
 def test_what_makes_no_sense_is_an_error_and_changes_nothing(draft, act, error, why):
-    before = draft.state.dump()
+    before = canonical(draft.state.dump())
     with pytest.raises(error, match=why):
         act(draft)
-    assert draft.state.dump() == before
+    assert canonical(draft.state.dump()) == before
     assert draft.effects == []
+    draft.undo()
+    assert not draft.exists("c", "e")
+
+
+def test_a_field_is_called_what_it_will_be_called_when_it_is_read_back(draft):
+    class Name(StrEnum):
+        HEALTH = "health"
+
+    draft.put("c", "e", Name.HEALTH, 1)
+    draft.put("c", "e", Name.HEALTH, 2)
+    assert [*map(repr, draft.entity("c", "e"))] == ["'f'", "'health'"]
+    draft.undo()
+    assert not draft.exists("c", "e")
 
 
 def test_a_draft_notes_what_the_verdict_will_tell(draft):

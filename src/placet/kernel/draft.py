@@ -133,7 +133,8 @@ class Draft:
 
         Raises:
             KeyError: There is no such entity; `create` it.
-            TypeError, ValueError: The value is not plain JSON, or not finite.
+            TypeError, ValueError: The name is no string, or empty; the value is not plain JSON, or
+                not finite.
         """
         try:
             row = self.state.collections[collection].entities[entity]
@@ -151,10 +152,15 @@ class Draft:
         fields = row.fields
         old = fields.get(field, ABSENT)
         by = row.by
-        self._undo.append((collection, entity, field, old, row, row.seq, by, row.foreign_seq))
-        fields[field] = value
+        undo = (collection, entity, field, old, row, row.seq, by, row.foreign_seq)
         if old is ABSENT:
+            field = str.__str__(field)  # an Enum's too is a plain one when it is read back
+            self._undo.append(undo)
+            fields[field] = value
             sort_last(fields)
+        else:
+            self._undo.append(undo)
+            fields[field] = value
         if by != self.agent_id:
             row.foreign_seq = row.seq
             row.by = self.agent_id
