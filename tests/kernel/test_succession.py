@@ -1,6 +1,7 @@
 """Other rules take over a log: what they may, what they say, and what becomes of old payloads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,20 @@ def test_a_batch_scheduled_before_an_upgrade_is_made_todays_when_it_is_due():
     due = [r for r in map(decode_record, log) if isinstance(r, Admitted)][-1]
     assert due.due_of == 1
     assert kernel.tree.get(TANK, "it", "ml") == 3001
+
+
+def test_the_verdict_on_what_was_due_shows_payloads_of_today_also_beside_effects():
+    def pour_and_write(draft: Draft, given: Intent) -> None:
+        pour(draft, given)
+        draft.emit("mail", {})
+
+    log = poured_in_liters()
+    [poured] = tank_2().kinds
+    kernel = life_of(Tank([replace(poured, rule=pour_and_write, effects=("mail",))]), log)
+    kernel.change_executor("mail", 9)
+    ((_, verdict),) = kernel.decide_checked((), 10 * SECOND_NS).answers
+    assert verdict.results[0].normalized == {"milliliters": 1000}
+    assert len(kernel.open_effects()) == 1
 
 
 @pytest.mark.parametrize("upcaster", [lambda payload: payload["gallons"], lambda payload: object()])

@@ -15,6 +15,7 @@ from placet.kernel.state import WorldState
 from placet.kernel.transaction import Mark
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.intent import Intent
+from placet.schemas.record_intents import batch_in
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
 FaultSink = Callable[[str, BaseException], None]
@@ -119,15 +120,15 @@ class DomainRules:
         What a kind does not declare, the stage before has not measured: its outbox could only grow.
         """
         kinds = context.registry.kinds
-        batch.retake()
+        parts = batch_in(batch.encoded)  # not the intents, into which a rule may have written
         positions = range(len(batch)) if batch.order is None else batch.order
         for seq, effect, _, _ in context.draft.effects:
             position = positions[seq - context.ledger.seq - 1]
-            kind = kinds[batch.intents[position]["kind"]]
+            kind = kinds[parts[position][2]]
             if effect not in kind.effects:
                 error = TypeError(f"{kind.name} does not declare {effect!r} among its effects")
                 self.on_fault(f"rule {kind.name}", error)
-                return [rule_error(batch, position, f"rule of {kind.name}", error)]
+                return [rule_error(_retaken(batch, None), position, f"rule of {kind.name}", error)]
         limit = context.ledger.policy.limits.effects_per_batch_max
         count = len(context.draft.effects)
         if count <= limit:
