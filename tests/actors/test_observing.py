@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
+from typing_extensions import TypedDict
 
 from placet import Orchestrator
 from placet.domains.world import World
 from placet.errors import AgentError, PermissionDeniedError
-from placet.kernel import Domain, Kernel
+from placet.kernel import Domain, Kernel, Kind
+from placet.kernel.draft import Draft
 from placet.kernel.sight.policy import Policy
 from placet.schemas.errors import ClosedError
+from placet.schemas.intent import Intent
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import Picture, fold_observation
 from tests.actors.fake_logs import SlowLog
@@ -83,6 +86,34 @@ async def test_speech_is_heard_in_order_by_those_to_whom_it_is_said():
         assert (event.agent_id, event.kind) == ("ann", "Speak")
         for client in clients.values():
             client.task.cancel()
+
+
+class Words(TypedDict):
+    text: str
+
+
+def _say_softly(draft: Draft, said: Intent) -> None:
+    draft.normalize({"text": said["payload"]["text"].lower()})
+
+
+class Library(Domain):
+    name, version = "library", "1"
+    kinds = (Kind("Say", Words, _say_softly, is_event=True),)
+
+
+@in_virtual_time
+async def test_what_is_heard_is_what_was_applied_in_the_order_in_which_it_was():
+    async with Orchestrator(Library(), config()) as world:
+        ann = await world.register_agent("ann")
+        client = Client(ann)
+        await turns()
+        said = [("THIRD", 10), ("FIRST", 90), ("SECOND", 50)]
+        ann.post([{**ann.intent("Say", text=text), "priority": rank} for text, rank in said])
+        await world.step(1)
+        await turns()
+        heard = [event.payload["text"] for one in client.seen for event in one.events]
+        assert heard == ["first", "second", "third"]
+        client.task.cancel()
 
 
 @in_virtual_time

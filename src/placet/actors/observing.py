@@ -216,8 +216,12 @@ class Observing:
         if not any(kind in encoded for kind in self._event_kinds):
             return []  # most batches tell of nothing, and are not looked into
         kinds = self._registry.kinds
-        told = recorded_batch(record).intents
-        return [(intent, record.seq) for intent in told if kinds[intent["kind"]].is_event]
+        intents, applied = recorded_batch(record).intents, dict(record.normalized or ())
+        return [
+            ({**intents[n], "payload": applied.get(n, intents[n]["payload"])}, record.seq)
+            for n in record.order or range(len(intents))  # as they took effect
+            if kinds[intents[n]["kind"]].is_event
+        ]
 
     def _tell(self, intent: Intent, seq: int) -> None:
         """Tell of an intent those who hear it."""

@@ -62,7 +62,7 @@ class Heard(msgspec.Struct, frozen=True, dict=True):
         seq: Sequence number of the world after its batch.
         agent_id: Who did it.
         kind: What was done.
-        payload: As it was admitted.
+        payload: As it was applied: what a rule normalized is told as that.
     """
 
     seq: int
