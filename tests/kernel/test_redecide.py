@@ -344,6 +344,19 @@ def one_more(record: Any) -> Any:
     )
 
 
+def told_twice(record: Any) -> Any:
+    """Put before a change another one of the same entity, which a fold would make too."""
+    (first, *_) = record.changes.entities
+    before = msgspec.structs.replace(first, fields={**first.fields, "x": 1})
+    changes = Changes([before, *record.changes.entities], record.changes.collections)
+    return msgspec.structs.replace(record, changes=changes)
+
+
+def refused_for_nothing(record: Any) -> Any:
+    names = [name for name in Refused.__struct_fields__ if name != "refusals"]
+    return Refused(**{name: getattr(record, name) for name in names}, refusals=[])
+
+
 A_BATCH, MAILED, REMADE = (Admitted, 0), (Admitted, 1), (Admitted, 3)
 FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
     (A_BATCH, replaced(normalized=None), "the normalized payload", "Clamp of lab 1"),
@@ -356,6 +369,9 @@ FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
     (A_BATCH, change(fields={"count": 10.0}), f"{COUNTS}/alice count", "Add of lab 1"),
     (A_BATCH, change(fields={"count": 11, "x": 1}), f"{COUNTS}/alice x", "Add of lab 1"),
     (A_BATCH, one_more, f"{THINGS}/new", "Add of lab 1"),
+    (A_BATCH, told_twice, "the order of changes", "Add of lab 1"),
+    (A_BATCH, refused_for_nothing, "the verdict", "Add of lab 1"),
+    ((Admitted, 2), replaced(fingerprint=7), "its fingerprint", "the kernel's schedule"),
     (MAILED, effect_of_another_number, "an effect", "Mail of lab 1"),
     (REMADE, change(fields=None), f"{THINGS}/a", "Remake of lab 1"),
     (REMADE, other_way_round, "the order of changes", "Remake of lab 1"),

@@ -59,6 +59,12 @@ _GIVEN: Final = (
 )
 """Fields that say what a hook was told, where a record has them."""
 
+_PROPOSED: Final = (
+    *("batch_id", "submitter", "fingerprint", "encoded", "contexts", "valid_until_ns"),
+    *("due_of", "group_seq"),
+)
+"""Fields that say what a batch was, whatever became of it."""
+
 _VALUE_CHARS_MAX: Final = 300
 
 
@@ -169,11 +175,22 @@ def difference_of_batch(record: BatchRecord, again: Record | None, verdict: Verd
             one = now or then
             return Part("a refusal", then, now, one[0] or 0, one[1])
     if isinstance(record, Admitted) and isinstance(again, Admitted):
-        return _difference_of_admitted(record, again)
+        part = _difference_of_admitted(record, again)
+        if part is not None:
+            return part
     if isinstance(record, Scheduled) and isinstance(again, Scheduled):
         then_due, now_due = (record.number, record.due_ns), (again.number, again.due_ns)
         if then_due != now_due:
             return Part("its entry in the schedule", then_due, now_due, None, "schedule")
+    return None if again is None else _difference_of_proposal(record, again)
+
+
+def _difference_of_proposal(record: BatchRecord, again: Record) -> Part | None:
+    """Compare what came to the gate: that of a batch that was due is in the schedule."""
+    for name in _PROPOSED:
+        then, now = getattr(record, name), getattr(again, name)
+        if then != now:
+            return Part(f"its {name}", then, now, None, "schedule")
     return None
 
 
@@ -245,8 +262,8 @@ def name_of_rule(part: Part, record: Record, registry: Registry, batch: CheckedB
 
 
 def _outcome(record: BatchRecord, refusals: Sequence[Sequence[Json]]) -> str:
-    if refusals:
-        return "refused at " + str(refusals[0][1])
+    if isinstance(record, Refused):
+        return "refused at " + str(refusals[0][1] if refusals else "no stage")
     return "scheduled" if isinstance(record, Scheduled) else "admitted"
 
 
@@ -320,8 +337,8 @@ def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json
     stamped = [(c.collection, c.seq, c.by, c.foreign_seq) for c in now.collections]
     if stamps != stamped:
         return "the stamps of collections", stamps, stamped, max([0, *(s[1] for s in stamped)])
-    if list(before) != list(after):
-        order, ordered = (["/".join(key) for key in keys] for keys in (before, after))
+    order, ordered = ([f"{c.collection}/{c.entity}" for c in x.entities] for x in (then, now))
+    if order != ordered:
         return "the order of changes", order, ordered, 0
     return None
 
