@@ -1,6 +1,7 @@
 """Laws of deciding a log again: it comes out the same, and where it does not, the rule is named."""
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -131,6 +132,27 @@ def test_a_field_that_has_an_alias_is_read_back_by_its_name(model):
     assert due is not None
     assert (due.admitted, due.scheduled) == (True, False)
     assert decided(log, [Post()]).batches == 4
+
+
+class Who(str, Enum):  # noqa: UP042  # formats as `Who.ANN`
+    ANN = "ann"
+
+
+def test_an_agent_is_called_what_it_will_be_called_when_it_is_read_back():
+    class Homes(Lab):
+        def on_register(self, draft, agent_id, placing):
+            draft.create(THINGS, f"home of {agent_id}", {"draw": draft.draw("home")})
+
+        def on_remove(self, draft, agent_id):
+            draft.delete(THINGS, f"home of {agent_id}")
+
+    log: list[bytes] = []
+    kernel = kernel_of(Homes(), agents=(), sink=log)
+    kernel.register_agent(Who.ANN)
+    assert [*kernel.tree.ids(THINGS)] == ["home of ann"]
+    kernel.change_agent(Who.ANN, "removed")
+    assert [*kernel.tree.ids(THINGS)] == []
+    assert decided(log, [Homes()]).hooks == 2
 
 
 class Taker(Domain):

@@ -122,7 +122,7 @@ class Control:
             ValueError: The priority or a quota is unsound.
         """
         ledger, draft = self._ledger, self._context.draft
-        self._check_name(agent_id)
+        agent_id = self._new_name(agent_id)
         if owner is not None and not is_identity(owner):
             raise AgentError(f"the owner of {agent_id!r} must be an identity, got {owner!r}")
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
@@ -166,6 +166,7 @@ class Control:
         ledger, draft = self._ledger, self._context.draft
         if agent_id not in ledger.agents:
             raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
+        agent_id = ledger.agents[agent_id].agent_id
 
         def changed(changes: Changes) -> AgentChanged:
             return AgentChanged(
@@ -216,7 +217,8 @@ class Control:
         self._ledger.now_ns = record.now_ns
         self._journal.append(data)
 
-    def _check_name(self, agent_id: str) -> None:
+    def _new_name(self, agent_id: str) -> str:
+        """Check a name, and give it plain: an Enum's is another text to whoever formats it."""
         ledger = self._ledger
         if not is_identity(agent_id) or agent_id in RESERVED_IDS:
             raise AgentError(
@@ -229,6 +231,7 @@ class Control:
                 f"agent {agent_id!r} does not fit: {agents_max} agents are registered, which is "
                 "the limit `agents_max`; remove one or raise it"
             )
+        return str.__str__(agent_id)
 
     def act(
         self,
