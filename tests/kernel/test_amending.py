@@ -185,6 +185,13 @@ def test_who_is_not_there_cannot_be_dropped_and_a_hook_that_raises_is_named():
         fork_of(folded(log), Lab("on_remove"), dropped=["bob"])
 
 
+def test_who_is_named_twice_is_dropped_once():
+    log: list[bytes] = []
+    kernel_of(sink=log)
+    once = fork_of(folded(log), Lab(), dropped=["bob"])
+    assert fork_of(folded(log), Lab(), dropped=["bob", "bob"]) == once
+
+
 def test_a_fork_has_a_name_of_its_own():
     require_branch("w2", "world", "simulate")
     for world in ("world", "", "a/b", "x" * 129, "\n"):

@@ -72,6 +72,7 @@ class Amender:
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
         require_branch(world, parent, effects)
+        dropped = [*dict.fromkeys(dropped)]
         for agent_id in dropped:
             if agent_id not in ledger.agents:
                 raise AgentError(f"agent {agent_id!r} is not registered and cannot be dropped")
@@ -85,7 +86,7 @@ class Amender:
                 parent=parent,
                 effects=effects,
                 given=plain,
-                dropped=list(dropped),
+                dropped=dropped,
                 changes=changes,
             )
 
