@@ -242,7 +242,6 @@ class Odd(BaseException):
         propose_a_number,
         await_what_was_canceled,
         asyncio.CancelledError("a pool was closed"),
-        SystemExit(2),
         Odd(),
     ],
 )

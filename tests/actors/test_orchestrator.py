@@ -157,11 +157,12 @@ async def test_a_step_that_fails_half_way_answers_who_stepped_and_who_waited():
             await answer
 
 
+@pytest.mark.parametrize("how", ["recursion", "panic"])
 @in_virtual_time
-async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses():
+async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses(how):
     """G23: the world goes on after rules and hooks that raise."""
     async with open_world(domain=Lab("on_tick", "on_remove"), clock="stepped") as world:
-        poison = post(world, intent("Fail", {"how": "recursion"}, "poison"))
+        poison = post(world, intent("Fail", {"how": how}, "poison"))
         sound = post(world, add("sound", agent_id="bob"))
         await world.actor.step(SECOND_NS)
         assert poison.result().codes == ("rule_error",)

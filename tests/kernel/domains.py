@@ -165,8 +165,17 @@ def divide_by_nothing(draft: Draft, intent: Intent) -> None:
     raise ZeroDivisionError("a bug")
 
 
+class Panic(BaseException):
+    """As extensions in Rust raise it, which is no `Exception`."""
+
+
+def panic(draft: Draft, intent: Intent) -> None:
+    raise Panic
+
+
 FAULTS: dict[str, Callable[[Draft, Intent], Any]] = {
     "raise": divide_by_nothing,
+    "panic": panic,
     "nonsense": lambda draft, intent: "no",
     "refuse": lambda draft, intent: refuse("unwell", "the rule is unwell", retry_after=1.5),
     "huge": put_own(2**64),

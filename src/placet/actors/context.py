@@ -63,7 +63,7 @@ class Context:
         self._watches = watches
         self._scope = anyio.CancelScope()
         self._is_stale = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._is_over = False
         self._is_inside = False
 
@@ -119,7 +119,7 @@ class Context:
         if self.threshold is not None and self.foreign_seqs > self.threshold:
             self._turn_stale()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Stop the body at once: what counts can no longer be told. The error is raised."""
         self._error = self._error or error
         self.end()

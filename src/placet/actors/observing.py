@@ -19,6 +19,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry
 from placet.kernel.replay import recorded_batch
 from placet.kernel.state import State
+from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
@@ -193,7 +194,9 @@ class Observing:
         try:
             for agent_ids, refs in scene.sighting.concerns(scene.published.state, changed):
                 self._mark_for(agent_ids, refs, seq)
-        except Exception as error:  # noqa: BLE001  # a domain's judgement, reported; the world lives
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a domain's judgement, reported; the world lives
             self._on_fault("sight", error)
             scene.judge_all_anew()
             self._mark_for(None, None, seq)
@@ -236,7 +239,9 @@ class Observing:
                     for observer in observers:
                         observer.inbox.tell(heard)
                         observer.wake()
-        except Exception as error:  # noqa: BLE001  # likewise
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # likewise
             self._on_fault(f"hears of {domain.name}", error)
 
     def _all_observers(self) -> list[Observer]:

@@ -15,6 +15,7 @@ import anyio
 from placet.actors.executing import is_canceled
 from placet.actors.policy_thread import PolicyThread, raisable
 from placet.schemas.codec import Json
+from placet.schemas.errors import INTERRUPTS
 
 S = TypeVar("S")
 
@@ -56,7 +57,7 @@ class Thinking(Generic[S]):
         Raises:
             TimeoutError: It took longer than it may.
             ValueError: An iterator gave more intents than it may, or has no end.
-            Exception: Whatever the policy raises; of what ends a task or a program, a fault.
+            Exception: Whatever the policy raises; of what is no `Exception`, a fault.
         """
         began = anyio.current_time()
         try:
@@ -67,7 +68,7 @@ class Thinking(Generic[S]):
                     answer = await self._thread.call(lambda: self._answer(seen))
                 if isawaitable(answer):
                     answer = self._gather(await answer)
-        except (Exception, KeyboardInterrupt, GeneratorExit):
+        except (Exception, *INTERRUPTS):
             raise
         except BaseException as error:
             if is_canceled():

@@ -12,6 +12,7 @@ from placet.kernel.registry import Registry
 from placet.kernel.state import State
 from placet.schemas.change import Changes, CollectionChange, EntityChange
 from placet.schemas.codec import Json
+from placet.schemas.errors import INTERRUPTS
 from placet.schemas.record import AgentChanged, LogGroup, decode_record
 
 
@@ -61,7 +62,7 @@ class Watch(Protocol):
     def move_on(self, seqs: int) -> None:
         """Take in that others moved the world on."""
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Take in that it cannot be told any more."""
 
     def end(self) -> None:
@@ -156,7 +157,9 @@ class Watches:
             if watch.footprint is not None or is_seen:
                 by = change.by if is_seen and not is_own else None
                 watch.note(ForeignChange(ref, seq, by, fields))
-        except Exception as error:  # noqa: BLE001  # a domain's or a policy's own judgement: raised out of its block
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a domain's or a policy's own judgement: raised out of its block
             watch.fail(error)
 
     def _seen(

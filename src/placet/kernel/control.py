@@ -20,7 +20,7 @@ from placet.kernel.succession import Rules
 from placet.kernel.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import Quota
-from placet.schemas.errors import AgentError, ValidationError
+from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.record import (
@@ -262,7 +262,7 @@ class Control:
             data = _encoded(what, record)
         except BaseException as error:
             draft.undo()
-            if not is_contained or not isinstance(error, Exception):
+            if not is_contained or isinstance(error, INTERRUPTS):
                 raise
             self._rules.on_fault(what, error)
             record = record_of(NO_CHANGES)

@@ -34,7 +34,7 @@ def decide_batch(
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch.
 
-    What is no `Exception`, such as `KeyboardInterrupt`, is raised, and nothing of the batch stays.
+    What is of nobody here, such as Ctrl-C (`INTERRUPTS`), is raised, and nothing of it stays.
     """
     try:
         if batch.due_of is None:

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from placet.schemas.codec import Json
 
 
+INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What comes out of a guest's code and is none of its own: a signal that came meanwhile, an end.
+
+All else is the guest's fault, also what is no `Exception`, such as a panic of an extension.
+"""
+
+
 class PlacetError(Exception):
     """Everything that placet raises on purpose.
 

@@ -24,7 +24,7 @@ class GuestFault(Exception):  # noqa: N818  # a domain's error on its way to the
         index: Position of the intent; None where it cannot be told.
     """
 
-    def __init__(self, where: str, error: Exception, index: int | None = None) -> None:
+    def __init__(self, where: str, error: BaseException, index: int | None = None) -> None:
         super().__init__(where)
         self.where = where
         self.error = error

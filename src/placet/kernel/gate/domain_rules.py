@@ -14,6 +14,7 @@ from placet.kernel.gate.plain import shown, to_plain
 from placet.kernel.state import WorldState
 from placet.kernel.transaction import Mark
 from placet.schemas.batch import CheckedBatch
+from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
 from placet.schemas.record_intents import batch_in
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -71,7 +72,9 @@ class DomainRules:
                 found = _refusal(_retaken(batch, refusals), position, answer, context)
             except ToolUnregistered as error:
                 found = _tool_unregistered(_retaken(batch, refusals), position, str(error))
-            except Exception as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
+            except INTERRUPTS:
+                raise
+            except BaseException as error:  # noqa: BLE001  # the rule boundary: a bug refuses its batch
                 kind = _retaken(batch, refusals).intents[position]["kind"]
                 self.on_fault(f"rule {kind}", error)
                 found = rule_error(batch, position, f"rule of {kind}", error)
@@ -108,7 +111,9 @@ class DomainRules:
         for domain in context.registry.finishing:
             try:
                 domain.on_batch(context.draft)
-            except Exception as error:  # noqa: BLE001  # the rule boundary
+            except INTERRUPTS:
+                raise
+            except BaseException as error:  # noqa: BLE001  # the rule boundary
                 where = f"on_batch of {domain.name}"
                 self.on_fault(where, error)
                 return [rule_error(None, None, where, error)]
@@ -152,7 +157,9 @@ class DomainRules:
                     _violation(found, domain.name)
                     for found in domain.invariants(context.state, changed)
                 ]
-            except Exception as error:  # noqa: BLE001  # the rule boundary
+            except INTERRUPTS:
+                raise
+            except BaseException as error:  # noqa: BLE001  # the rule boundary
                 where = f"invariants of {domain.name}"
                 self.on_fault(where, error)
                 refusals.append(rule_error(None, None, where, error))
@@ -244,7 +251,7 @@ def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refus
 
 
 def rule_error(
-    batch: CheckedBatch | None, index: int | None, where: str, error: Exception
+    batch: CheckedBatch | None, index: int | None, where: str, error: BaseException
 ) -> Refusal:
     """Refuse for what a domain's own code raised, where: `rule of Move`."""
     message = (

@@ -10,6 +10,7 @@ from placet.kernel.domain import Kind, Ref
 from placet.kernel.gate.context import GateContext, GuestFault, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
+from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode
@@ -140,7 +141,9 @@ def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
                 refusals.append(_stale(batch, index, changed, context))
             elif forgotten is not None:
                 refusals.append(_too_old(batch, index, forgotten, tracked_from))
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             raise GuestFault(f"footprint of {kind.name}", error, index) from error
     return refusals
 

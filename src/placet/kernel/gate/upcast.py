@@ -6,6 +6,7 @@ from placet.kernel.gate.context import GuestFault
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, thaw
+from placet.schemas.errors import INTERRUPTS
 
 
 def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:
@@ -34,7 +35,9 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
             if upcaster is None:
                 raise LookupError(f"there is none to version {kind.version}")
             payload = thaw(freeze(upcaster(thaw(intent["payload"]))))
-        except Exception as error:
+        except INTERRUPTS:
+            raise
+        except BaseException as error:
             raise GuestFault(where, error, index) from error
         intents[index] = {**intent, "payload": payload}
     batch.intents = intents
