@@ -92,7 +92,8 @@ def test_a_folder_that_refuses_is_said_in_one_line(placet, town, monkeypatch):
     monkeypatch.setattr(Disk, "remove", refuse)
     outcome = placet("compact", "town.db", "--keep", "1")
     assert outcome.code == 1
-    assert "cannot remove old snapshots from town.db.snapshots" in outcome.err
+    assert "cannot remove old snapshots from /" in outcome.err
+    assert "/town.db.snapshots: [Errno 13] Permission denied; make the folder" in outcome.err
     assert "make the folder writable" in outcome.err
 
 

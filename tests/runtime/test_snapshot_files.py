@@ -120,9 +120,11 @@ def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
     assert files.read(Place(1, 1)) == a_snapshot(1, 1)
 
 
-def test_snapshots_lie_beside_their_log():
+def test_snapshots_lie_beside_their_log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     log = open_event_log("sqlite:///some%20where/a.db?synchronous=off")
+    monkeypatch.chdir("/")
     files = snapshots_of(log)
     assert isinstance(files, SnapshotFiles)
-    assert files.folder == Path("some where/a.db.snapshots")
+    assert files.folder == tmp_path / "some where/a.db.snapshots"
     assert snapshots_of(MemoryEventLog()) is None

@@ -304,6 +304,41 @@ async def test_a_world_that_compacts_keeps_two_snapshots_and_what_came_after_the
         assert await world.digest() == digest
 
 
+def goes_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(folder)
+    return "sqlite:///w.db"
+
+
+def leads_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    link = folder.parent / "link.db"
+    link.unlink(missing_ok=True)
+    link.symlink_to(folder / "w.db")
+    return f"sqlite:///{link}"
+
+
+@pytest.mark.parametrize("named", [goes_elsewhere, leads_elsewhere])
+@pytest.mark.usefixtures("in_this_process")
+async def test_a_log_of_the_same_name_elsewhere_is_not_taken_for_the_worlds(
+    tmp_path, monkeypatch, named
+):
+    """Else its snapshots say how much may be removed from a log that they are not of."""
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here, other):
+        folder.mkdir()
+    write_log(other / "w.db", records_of_adds(200))
+    config = OrchestratorConfig(
+        store=named(here, monkeypatch), snapshot_every_seqs=20, compact_log=True
+    )
+    async with Orchestrator(Lab(), config) as world:
+        named(other, monkeypatch)
+        await world.register_agent("alice")
+        begins = world._open.counters.gauges["log_first_record"][""]
+        await add_until(world, range(5_000), lambda: begins() > 0)
+        digest = await world.digest()
+    assert [file.name for file in other.iterdir()] == ["w.db"]
+    assert recover(SqliteEventLog(here / "w.db")).past.state.digest().hex() == digest
+
+
 async def _soon(world: Orchestrator, since: int) -> Any:
     """Give the events that are there already."""
     end = world.seq

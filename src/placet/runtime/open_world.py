@@ -36,7 +36,7 @@ from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.keeper import SnapshotKeeper
 from placet.runtime.snapshots.process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery
-from placet.runtime.stores.event_log_url import environment_of
+from placet.runtime.stores.event_log_url import environment_of, lasting_url_of
 from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError
@@ -254,7 +254,9 @@ class OpenWorld:
         return SnapshotKeeper(
             log,
             self.epoch,
-            SnapshotProcess(log.url, config.snapshots_kept, seconds_max, environment_of(log)),
+            SnapshotProcess(
+                lasting_url_of(log), config.snapshots_kept, seconds_max, environment_of(log)
+            ),
             self.counters,
             every=config.snapshot_every_seqs,
             recovery=self._recovery,

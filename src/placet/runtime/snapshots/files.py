@@ -16,7 +16,7 @@ from placet.actors.ports import EventLog
 from placet.runtime.snapshots.place import Place as Place  # noqa: PLC0414  # of their names
 from placet.runtime.stores.address_file import behind_link
 from placet.runtime.stores.event_log_pack import PackEventLog
-from placet.runtime.stores.event_log_url import file_of, postgres_address_of
+from placet.runtime.stores.event_log_url import postgres_address_of, whereabouts_of
 from placet.runtime.stores.file_operations import Disk, FileOperations
 from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
@@ -153,7 +153,7 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
         from placet.runtime.snapshots.packed import PackedSnapshots  # noqa: PLC0415  # few are
 
         return PackedSnapshots(log)
-    path = file_of(log)
+    path = whereabouts_of(log)
     return None if path is None else files_beside(path)
 
 

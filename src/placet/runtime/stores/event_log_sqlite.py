@@ -41,7 +41,8 @@ class SqliteEventLog:
         durability: `full` survives a power loss; `normal` survives a crash of the process, and may
             lose the last groups with the power; `off` leaves even their order to the system.
         is_blocking: True.
-        url: Where the log is.
+        url: Where the log is, as it was named.
+        file: Likewise, wherever its process works and whatever a link leads to by now.
     """
 
     def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
@@ -57,7 +58,7 @@ class SqliteEventLog:
             )
         if level != SYNCHRONOUS_LEVELS[0]:
             self.url += f"?synchronous={level}"
-        self._path = behind_link(Path(path)).absolute()
+        self.file = behind_link(Path(path)).absolute()
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
         self._epoch: int | None = None
@@ -225,30 +226,29 @@ class SqliteEventLog:
     def _require_place(self) -> None:
         """Say what SQLite would only call "unable to open database file"."""
         what = None
-        if self._path.is_dir():
-            what = f"{self._path} is a directory; give the path of a file in it"
-        elif not self._path.parent.is_dir():
-            what = f"there is no directory {self._path.parent}; make it first"
-        elif self._path.exists() and not self._path.is_file():
+        if self.file.is_dir():
+            what = f"{self.file} is a directory; give the path of a file in it"
+        elif not self.file.parent.is_dir():
+            what = f"there is no directory {self.file.parent}; make it first"
+        elif self.file.exists() and not self.file.is_file():
             what = self._no_file()
         if what:
             raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
 
     def _no_file(self) -> str:
-        if self._path.exists():
-            return f"{self._path} is no regular file; give the path of a log"
+        if self.file.exists():
+            return f"{self.file} is no regular file; give the path of a log"
         return (
-            f"there is no file {self._path}; "
-            "check the path, or make a log with `placet run --store`"
+            f"there is no file {self.file}; check the path, or make a log with `placet run --store`"
         )
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         if mode != "ro" or not self._is_wal_sound:
             self._require_sound_wal()
-        if mode == "ro" and is_bare(self._path):
-            return connect_bare(self._path)
+        if mode == "ro" and is_bare(self.file):
+            return connect_bare(self.file)
         return sqlite3.connect(
-            f"{self._path.as_uri()}?mode={mode}",
+            f"{self.file.as_uri()}?mode={mode}",
             uri=True,
             timeout=LOCK_SECONDS_MAX,
             isolation_level=None,  # transactions are spelled out
@@ -258,7 +258,7 @@ class SqliteEventLog:
     def _require_sound_wal(self) -> None:
         """Stop before SQLite forgets what is beyond a damage; see `wal_sqlite.py`."""
         is_full = self.durability == SYNCHRONOUS_LEVELS[0]
-        damage = damage_of(self._path.with_name(f"{self._path.name}-wal")) if is_full else None
+        damage = damage_of(self.file.with_name(f"{self.file.name}-wal")) if is_full else None
         if damage is not None:
             raise StoreError(
                 f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
@@ -270,7 +270,7 @@ class SqliteEventLog:
 
     def _connect_reader(self) -> sqlite3.Connection:
         with sqlite_faults("read", self.url):
-            if not self._path.is_file():
+            if not self.file.is_file():
                 raise StoreError(f"cannot read {self.url}: {self._no_file()}", store=self.url)
             connection = self._connect("ro")
             try:

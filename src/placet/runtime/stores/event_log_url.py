@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 from urllib.parse import parse_qsl
 
 from placet.actors.ports import EventLog
-from placet.runtime.stores.address_file import unquoted
+from placet.runtime.stores.address_file import quoted, unquoted
 from placet.runtime.stores.address_postgres import SCHEMES, PostgresAddress, address_of, shown_url
 from placet.runtime.stores.event_log_memory import MemoryEventLog
 from placet.schemas.errors import StoreError
@@ -137,10 +137,27 @@ def _unknown(url: str, came: str) -> StoreError:
 
 
 def file_of(log: EventLog) -> Path | None:
-    """Say in which file a log is; None if it is in none."""
+    """Say in which file a log is, as it was named; None if it is in none."""
     if not log.url.startswith(_FILE_URL):
         return None
     return Path(unquoted(log.url.removeprefix(_FILE_URL).partition("?")[0]))
+
+
+def whereabouts_of(log: EventLog) -> Path | None:
+    """Say in which file a log is since it was named; None if it is in none.
+
+    Its process may work elsewhere by now, and a link lead elsewhere: what has the log's name then
+    is another log.
+    """
+    return log.file if _is_sqlite(log) else None
+
+
+def lasting_url_of(log: EventLog) -> str:
+    """Give the URL of that file, or else the log's own: by it another process opens the same."""
+    if not _is_sqlite(log):
+        return log.url
+    _, mark, options = log.url.partition("?")
+    return f"{_FILE_URL}{quoted(log.file)}{mark}{options}"
 
 
 def is_lasting(log: EventLog) -> bool:
@@ -174,6 +191,10 @@ def news_of(log: EventLog) -> News | None:
     from placet.runtime.stores.news_postgres import PostgresNews  # noqa: PLC0415  # an extra
 
     return PostgresNews(log.address)
+
+
+def _is_sqlite(log: EventLog) -> "TypeGuard[SqliteEventLog]":
+    return log.url.startswith(_FILE_URL)
 
 
 def _is_postgres(log: EventLog) -> "TypeGuard[PostgresEventLog]":
