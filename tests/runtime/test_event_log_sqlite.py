@@ -206,6 +206,22 @@ def test_what_a_killed_writer_left_is_read_in_a_read_only_folder(log, folder_of_
     assert files_of(folder_of_root) == {f"a.db{suffix}" for suffix in suffixes}
 
 
+def test_what_a_killed_process_left_half_done_is_taken_back_by_whoever_reads(log, path, tmp_path):
+    """It had the file out of WAL: as the log is opened, closed or shrunk."""
+    log.close()
+    left = tmp_path / "left.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as killed:
+        killed.execute("PRAGMA cache_size = 1")  # so that it writes before it commits
+        killed.execute("BEGIN IMMEDIATE")
+        killed.execute("UPDATE groups SET blob = zeroblob(100000)")
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{path}{suffix}", f"{left}{suffix}")
+    assert left.stat().st_size > path.stat().st_size
+    assert [len(data) for _, data in read_all(left)] == [40] * 4
+    assert files_of(tmp_path) == {"a.db", "left.db"}
+    assert SqliteEventLog(left).open() == 2
+
+
 @pytest.mark.timeout(20)
 def test_a_pipe_is_no_log_and_nobody_waits_for_it(path):
     os.mkfifo(path)

@@ -2,8 +2,9 @@
 
 One row is one group, because a durable commit costs the same whatever its size. The fence and the
 end of the log are checked inside the transaction that appends, so a writer that was paused for an
-hour cannot slip a group in. Readers have connections of their own, never create or change a file,
-and hold no lock while their caller looks at what they gave.
+hour cannot slip a group in. Readers have connections of their own, and hold no lock while their
+caller looks at what they gave. They never create or change a file, but for what SQLite must take
+back before anybody reads: who is killed while opening, closing or shrinking one leaves it so.
 """
 
 import sqlite3
@@ -242,11 +243,16 @@ class SqliteEventLog:
             f"there is no file {self.file}; check the path, or make a log with `placet run --store`"
         )
 
+    def _beside(self, suffix: str) -> Path:
+        return self.file.with_name(f"{self.file.name}{suffix}")
+
     def _connect(self, mode: str) -> sqlite3.Connection:
         if mode != "ro" or not self._is_wal_sound:
             self._require_sound_wal()
         if mode == "ro" and is_bare(self.file):
             return connect_bare(self.file)
+        if mode == "ro" and self._beside("-journal").exists():
+            mode = "rw"  # what a killed process left half done is taken back before it is read
         return sqlite3.connect(
             f"{self.file.as_uri()}?mode={mode}",
             uri=True,
@@ -258,7 +264,7 @@ class SqliteEventLog:
     def _require_sound_wal(self) -> None:
         """Stop before SQLite forgets what is beyond a damage; see `wal_sqlite.py`."""
         is_full = self.durability == SYNCHRONOUS_LEVELS[0]
-        damage = damage_of(self.file.with_name(f"{self.file.name}-wal")) if is_full else None
+        damage = damage_of(self._beside("-wal")) if is_full else None
         if damage is not None:
             raise StoreError(
                 f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
