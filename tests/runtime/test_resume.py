@@ -226,6 +226,21 @@ def test_a_finished_run_is_gone_on_with_to_no_effect(placet):
     assert (again["resumed_at"], again["ticks"], again["batches"]) == (2, 2, 0)
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_fork_of_a_run_is_gone_on_with_by_its_own_name(placet, is_compacted):
+    stopped_town(placet)
+    if is_compacted:
+        placet("compact", "town.db", "--keep", "1")
+    placet("fork", "town.db", "same.db")
+    placet("fork", "town.db", "fewer.db", "--drop-agent", "folk_1")
+    assert placet("run", "--resume", "town.db").code == 0
+    assert placet("run", "--resume", "same.db").code == 0
+    assert placet("diff", "town.db", "same.db").code == 0
+    fewer = placet("run", "--resume", "fewer.db", "--json").json()
+    assert (fewer["resumed_at"], fewer["verified"]) == (2, True)
+    assert placet("replay", "fewer.db", "--path", "world.agents/folk_1").code != 0
+
+
 def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
     run_process("gate", "--store", "g.db", folder=placet.folder, stdin=b'{"register":"ann"}\n')
     outcome = placet("run", "--resume", "g.db")

@@ -93,15 +93,17 @@ def run(
 
     if resume is None:
         chosen, store = begun(scenario, agents, ticks, seed, store, settings or [])
+        world = None
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
-        chosen, store = resumed(resume)
+        chosen, store, world = resumed(resume)
     stop = StopSignals()
     report = live(
         chosen,
         stop,
         store=store,
         is_resumed=resume is not None,
+        world=world,
         metrics_port=metrics_port,
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,

@@ -52,8 +52,8 @@ def begun(
     return chosen, store
 
 
-def resumed(store: str) -> tuple[Scenario, str]:
-    """Find the run that a store holds, and the policies that it names.
+def resumed(store: str) -> tuple[Scenario, str, str]:
+    """Find the run that a store holds, and the policies that it names; its world's name is last.
 
     Raises:
         CommandError: It holds none.
@@ -68,7 +68,7 @@ def resumed(store: str) -> tuple[Scenario, str]:
             "with that program"
         )
     require_policies(store, found.scenario)
-    return found.scenario, store if file_of(log) is None else log.url
+    return found.scenario, store if file_of(log) is None else log.url, found.world
 
 
 def _chosen(
@@ -86,6 +86,7 @@ def live(
     *,
     store: str,
     is_resumed: bool,
+    world: str | None,
     metrics_port: int | None,
     snapshot_every_seqs: int,
     compact_log: bool,
@@ -96,6 +97,7 @@ def live(
             scenario,
             store=store,
             is_resumed=is_resumed,
+            world=world,
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,

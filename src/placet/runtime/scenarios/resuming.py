@@ -17,10 +17,12 @@ class BegunRun:
     Attributes:
         scenario: What it is a run of, overrides and all.
         ticks: How many of its ticks are in the log.
+        world: Its name, which is not the scenario's where it was forked.
     """
 
     scenario: Scenario
     ticks: int
+    world: str
 
     @property
     def is_finished(self) -> bool:
@@ -38,8 +40,10 @@ def begun_run(log: EventLog) -> BegunRun | None:
         ScenarioError: Its scenario is none of this release.
     """
     past = recover(log).past
-    text = None if past.header is None else past.header.origin.get(ORIGIN)
-    if not isinstance(text, str):
+    header = past.header
+    text = None if header is None else header.origin.get(ORIGIN)
+    if header is None or not isinstance(text, str):
         return None
     scenario = from_text(log.url, text)
-    return BegunRun(scenario, ticks_at(scenario, past.ledger.now_ns / SECOND_NS))
+    ticks = ticks_at(scenario, past.ledger.now_ns / SECOND_NS)
+    return BegunRun(scenario, ticks, header.world)

@@ -134,6 +134,7 @@ class ScenarioRunner:
         store: Where the log goes. One that is not empty must hold a run of this very scenario,
             which is gone on with.
         is_resumed: Whether it does.
+        world: Its name; None is the scenario's.
         metrics_port: As in the configuration of a world; likewise the next two.
         snapshot_every_seqs: Likewise.
         compact_log: Likewise.
@@ -151,6 +152,7 @@ class ScenarioRunner:
         *,
         store: str = "memory://",
         is_resumed: bool = False,
+        world: str | None = None,
         metrics_port: int | None = None,
         snapshot_every_seqs: int | None = EVERY_SEQS,
         compact_log: bool = False,
@@ -163,7 +165,7 @@ class ScenarioRunner:
         self._domain = _domain_of(scenario)
         self._is_resumed = is_resumed
         self._config = replace(
-            _config_of(scenario, store),
+            _config_of(scenario, store, world or scenario.name),
             metrics_port=metrics_port,
             snapshot_every_seqs=snapshot_every_seqs,
             compact_log=compact_log,
@@ -206,8 +208,12 @@ class ScenarioRunner:
         return report
 
     async def _register(self, world: Orchestrator) -> None:
-        """Register all agents, many to one durable write, in the scenario's order."""
-        members = self._scenario.members()
+        """Register all agents, many to one durable write, in the scenario's order.
+
+        Who was dropped, as the world was forked, stays away.
+        """
+        gone = await world.read(lambda kernel: frozenset(kernel.ledger.gone))
+        members = (one for one in self._scenario.members() if one.agent_id not in gone)
         while chunk := list(islice(members, _REGISTERED_TOGETHER)):
             if self._is_stopped():
                 return
@@ -312,7 +318,7 @@ def ticks_at(scenario: Scenario, sim_time: float) -> int:
     return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
 
 
-def _config_of(scenario: Scenario, store: str) -> OrchestratorConfig:
+def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
     """Configure the world; its queue holds a batch of every agent: a tick posts them all."""
     limits, agents = Limits(), scenario.agents_count
     try:
@@ -327,7 +333,7 @@ def _config_of(scenario: Scenario, store: str) -> OrchestratorConfig:
             quotas=scenario.quotas,
             mailbox_batches_max=max(limits.mailbox_batches_max, agents),
             mailbox_bytes_max=max(limits.mailbox_bytes_max, agents * _BATCH_BYTES),
-            world=scenario.name,
+            world=world,
             origin={ORIGIN: as_text(scenario)},
         )
     except ValueError as error:
