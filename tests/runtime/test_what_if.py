@@ -101,6 +101,25 @@ def test_outcomes_that_were_recorded_are_those_of_the_same_effects(tmp_path):
     assert (refused.effects_answered, refused.effects_unanswered) == (1, 2)
 
 
+def test_what_was_begun_there_leaves_the_draws_as_they_were(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    kernel.decide([intent("Mail", {"count": 1}, "before")])
+    at = kernel.seq
+    kernel.decide([intent("Mail", {"count": 1}, "m")])
+    first, second = kernel.open_effects()
+    for effect in (first, second):
+        kernel.mark_effect(effect.key, "started")
+    kernel.mark_effect(second.key, "in_doubt", "no answer")
+    kernel.settle(Settlement(first.key, succeeded=True, output="sent"))
+    kernel.decide([intent("Look", {"thing": None}, "l")])
+    again = replayed(log, tmp_path, at)
+    assert (again.same, again.changed_otherwise) == (2, 0)
+    assert (again.seq, again.digest) == (again.parent_seq, again.parent_digest)
+    refused = replayed(log, tmp_path, at, name="r.db", effects="refuse")
+    assert (refused.effects_answered, refused.refused_instead) == (1, 1)
+
+
 class Choosy(Lab):
     """Mails the agent's count, so that another count asks for another mail."""
 

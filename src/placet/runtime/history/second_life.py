@@ -3,7 +3,8 @@
 Batches come as they came, at their times and in the order that was recorded; registrations, ticks
 and the like happen again. What an agent saw moves with the fork: a `context_seq` names the same
 moment there. What was recorded of an effect is its outcome again, where the fork asks for the very
-same effect; where it asks for another one, nobody knows the outcome, and it stays open.
+same effect, and so is that it was begun; where it asks for another one, nobody knows the outcome,
+and it stays open.
 
 Agents do not react: they propose here what they proposed there. What left no trace in the log -
 refusals of load and quota - is not proposed again.
@@ -33,6 +34,7 @@ from placet.runtime.history.what_if import Changed, WhatIf
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.config import KernelConfig
+from placet.schemas.effect import EffectKey
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import (
@@ -41,6 +43,7 @@ from placet.schemas.record import (
     Amended,
     Checkpoint,
     Configured,
+    EffectChanged,
     ExecutorChanged,
     Forked,
     Record,
@@ -123,6 +126,8 @@ class SecondLife:
                 self._live_batch(ordinal, record)
             case Settled():
                 self._live_settled(record)
+            case EffectChanged():
+                self._live_mark(record)
             case Registered() | AgentChanged():
                 if record.agent_id not in self._dropped:
                     self._let_happen(record)
@@ -145,7 +150,7 @@ class SecondLife:
                     "the log is of a fork itself from here on; fork it here or later instead"
                 )
             case _:
-                pass  # marks of effects' attempts: nothing is attempted here
+                pass  # executors that do not come here
 
     # batches
 
@@ -264,6 +269,16 @@ class SecondLife:
             return
         self.report.effects_answered += 1
         self._let_happen(msgspec.structs.replace(record, effect_seq=key[0], k=key[1]))
+
+    def _live_mark(self, record: EffectChanged) -> None:
+        """Note that an effect was begun there: it took a seq, by which rules draw."""
+        key = self._effect_keys.get((record.effect_seq, record.k))
+        if key is None:
+            return
+        self._start(record.now_ns)
+        effect = EffectKey(self._rehearsal.world, *key)
+        self._rehearsal.outbox.mark(effect, record.what, record.why)
+        self._write(record.now_ns)
 
     def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Amended) -> None:
         self._start(record.now_ns)
