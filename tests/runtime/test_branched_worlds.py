@@ -141,6 +141,17 @@ async def test_a_collection_is_put_back_with_what_came_and_went():
         assert await world.state("lab.things") == then
 
 
+async def test_what_differs_for_the_digest_alone_is_put_back():
+    async with Orchestrator(DOMAINS) as world:
+        alice = await world.register_agent("alice")
+        await alice.submit([alice.intent("Put", thing="a", field="x", value=1)])
+        seq, digest = world.seq, await world.digest()
+        await alice.submit([alice.intent("Put", thing="a", field="x", value=True)])
+        assert await world.digest() != digest
+        await world.restore("lab.things/a", seq)
+        assert await world.digest() == digest
+
+
 async def test_what_breaks_an_invariant_is_not_put_back():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice", count=50)

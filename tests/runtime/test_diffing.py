@@ -40,6 +40,19 @@ def two_worlds() -> tuple[list[bytes], list[bytes]]:
     return logs[0], logs[1]
 
 
+@pytest.mark.parametrize("value", [True, 1.0])
+def test_what_differs_for_the_digest_alone_is_told(value):
+    logs: list[list[bytes]] = [[], []]
+    for log, put in zip(logs, (1, value), strict=True):
+        kernel = kernel_of(DOMAINS, sink=log)
+        kernel.decide([intent("Put", {"thing": "a", "field": "x", "value": put}, "p")])
+    found = diff(*map(log_of, logs))
+    assert found.digests[0] != found.digests[1]
+    assert [(one.path, one.one, type(one.other)) for one in found.state] == [
+        (f"{THINGS}/a/x", 1, type(value))
+    ]
+
+
 def test_what_differs_is_told_by_path_by_book_and_by_request():
     one, other = map(log_of, two_worlds())
     found = diff(one, other)

@@ -57,6 +57,16 @@ def test_it_is_told_what_would_have_been_refused_and_what_admitted(tmp_path):
     assert richer.seq == richer.parent_seq - 1
 
 
+def test_what_differs_for_the_digest_alone_is_done_otherwise(tmp_path):
+    log: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=log)
+    at = kernel.seq
+    kernel.decide([add("a:0", 1)])
+    report = replayed(log, tmp_path, at, put={f"{COUNTS}/alice/count": 0.0})
+    assert (report.same, report.changed_otherwise) == (1, 1)
+    assert report.digest != report.parent_digest
+
+
 def test_a_view_names_the_same_moment_though_the_fork_counts_otherwise(tmp_path):
     log: list[bytes] = []
     kernel = kernel_of(DOMAINS, sink=log, staleness_threshold=1)

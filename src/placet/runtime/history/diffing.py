@@ -15,7 +15,7 @@ from placet.runtime.history.bisection import shared_records
 from placet.runtime.history.decisions import Decision, decision_of
 from placet.runtime.history.log_reader import fold
 from placet.runtime.snapshots.recovery import decode
-from placet.schemas.codec import Json, thaw
+from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.record import Admitted, Refused, Scheduled
@@ -191,7 +191,7 @@ def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[Difference]:
                     _ABSENT if fields is None else fields,
                     _ABSENT if there is None else there,
                 )
-            elif fields != there:
+            elif not _is_same(fields, there):
                 yield from _in_fields(entity, fields, there, path)
 
 
@@ -200,8 +200,15 @@ def _in_fields(
 ) -> Iterator[Difference]:
     for field in sorted({*fields, *there}):
         one, other = fields.get(field, _ABSENT), there.get(field, _ABSENT)
-        if one != other and _is_part(f"{entity}/{field}", path):
+        if not _is_same(one, other) and _is_part(f"{entity}/{field}", path):
             yield _difference(f"{entity}/{field}", one, other)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Tell as the digest does: to Python, 1 and 1.0 and True are equal."""
+    if one is _ABSENT or other is _ABSENT:
+        return one is other
+    return canonical(one) == canonical(other)
 
 
 def _is_part(name: str, path: str) -> bool:

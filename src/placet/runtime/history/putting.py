@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from placet.kernel.state import State
-from placet.schemas.codec import Json, thaw
+from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.errors import ValidationError
 from placet.schemas.record_branch import Given
 
@@ -59,5 +59,10 @@ def _differing(
 ) -> Iterator[tuple[str, str, dict[str, Json] | None, bool]]:
     for name in names:
         was, is_now = then.entity(collection, name), now.entity(collection, name)
-        if was != is_now:
+        if _bytes(was) != _bytes(is_now):
             yield collection, name, None if was is None else thaw(dict(was)), True
+
+
+def _bytes(fields: Mapping[str, Json] | None) -> bytes | None:
+    """Write an entity as its digest sees it: to Python, 1 and 1.0 and True are equal."""
+    return None if fields is None else canonical(dict(fields))

@@ -175,7 +175,7 @@ class SecondLife:
             self._numbers[record.number] = made.number
         if isinstance(record, Admitted) and isinstance(made, Admitted):
             self._note_effects(record, made)
-            if _puts(record) != _puts(made):
+            if canonical(_puts(record)) != canonical(_puts(made)):
                 self.report.changed_otherwise += 1
 
     def _decide(self, batch: CheckedBatch) -> Verdict:
