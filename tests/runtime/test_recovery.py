@@ -333,6 +333,16 @@ def test_a_snapshot_is_taken_at_the_end_and_the_newest_are_kept(tmp_path):
     assert [place.records for place in files_of(log).places()] == [30, 20]
 
 
+def test_every_snapshot_that_is_kept_is_of_use_after_a_compaction(tmp_path):
+    log = write_log(tmp_path / "a.db", [])
+    for length in (10, 20, 30, 40):
+        write_log(tmp_path / "a.db", RECORDS, to=length)
+        cut_at(log, take_snapshot(log, files_of(log), kept=3).compact_before)
+    assert log.start().record == 19
+    report = verify(log)
+    assert (report.is_ok, report.snapshots, report.warnings) == (True, 3, ())
+
+
 def test_where_nothing_is_new_nothing_is_written(log):
     files = files_of(log)
     first = take_snapshot(log, files)

@@ -49,8 +49,8 @@ class OrchestratorConfig:
         snapshot_every_seqs: Take a snapshot of a store on disk, in a process of its own, after so
             many seqs (or records): that bounds how long the next opening takes. None is never.
         snapshots_kept: How many of them stay; 2 at least.
-        compact_log: Remove from a store on disk what two snapshots hold. What is removed can no
-            longer be replayed, explained or verified.
+        compact_log: Remove from a store on disk what two snapshots hold, or all that are kept.
+            What is removed can no longer be replayed, explained or verified.
         origin: What began the world, for whoever wants to begin it again: plain JSON, kept in the
             first record of its log.
         limits: All other bounds.

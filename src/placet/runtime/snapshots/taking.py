@@ -32,7 +32,8 @@ class Taken:
         seq: and in seqs.
         size_bytes: Of its file; 0 where there was nothing new to take.
         folded: How many records were folded for it.
-        compact_before: Records before this one are in two snapshots: a compaction may remove them.
+        compact_before: Records before this one are in all snapshots that are kept, two at least: a
+            compaction may remove them, and each of those still stands on a record.
     """
 
     records: int
@@ -83,7 +84,7 @@ def take_snapshot(
         size_bytes=size_bytes,
         folded=recovery.folded,
         # The record on which a snapshot stands is kept: by its hash they know each other.
-        compact_before=places[KEPT_MIN - 1].records - 1 if len(places) >= KEPT_MIN else 0,
+        compact_before=places[-1].records - 1 if len(places) >= KEPT_MIN else 0,
     )
 
 
