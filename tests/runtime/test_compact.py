@@ -1,10 +1,12 @@
 """`placet compact`: what it leaves, what it says, and when it refuses."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from placet.runtime.history.log_reader import fold, verify
+from placet.runtime.snapshots import compaction
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
@@ -73,6 +75,42 @@ def test_compacting_again_removes_only_what_is_new(placet, town):
     last = placet("compact", "town.db", "--keep", "1", "--json").json()
     assert last["removed_records"] > 0
     assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
+
+
+def test_what_found_no_room_to_shrink_is_shrunk_the_next_time(placet, town, monkeypatch):
+    def no_room(path: Path, store: str) -> None:
+        raise StoreError("the disk is full", store=store)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "vacuum", no_room)
+        assert placet("compact", "town.db", "--keep", "20").code == 1
+    again = placet("compact", "town.db", "--keep", "20", "--json").json()
+    assert again["removed_records"] == 0
+    assert again["file_bytes"]["after"] < again["file_bytes"]["before"]
+    assert "became" not in placet("compact", "town.db", "--keep", "20").out
+    assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
+
+
+def test_what_was_ended_half_way_is_finished_the_next_time(placet, town, monkeypatch):
+    def ended(self: SqliteEventLog, *place: int, groups_max: int) -> bool:
+        raise StoreError(f"after {genuine(self, *place, groups_max=2)}", store=self.url)
+
+    genuine = SqliteEventLog.compact
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteEventLog, "compact", ended)
+        assert "after True" in placet("compact", "town.db", "--keep", "20").err
+    begins = open_event_log("town.db").start().record
+    assert placet("compact", "town.db", "--keep", "20", "--json").json()["first_record"] > begins
+    assert "nothing to remove" in placet("compact", "town.db", "--keep", "20").out
+    assert fold(open_event_log("town.db")).state.digest().hex() == town["digest"]
+
+
+def test_nothing_is_removed_before_a_single_snapshot(placet, town):
+    left = placet("compact", "town.db", "--keep", "20", "--json").json()
+    snapshots = files_of(SqliteEventLog(placet.folder / "town.db"))
+    (snapshots.folder / snapshots.places()[-1].name).unlink()
+    again = placet("compact", "town.db", "--keep", "20", "--json").json()
+    assert (again["removed_records"], again["first_record"]) == (0, left["first_record"])
 
 
 @pytest.mark.parametrize("keep", [21, 45, 80])

@@ -45,16 +45,16 @@ def compact(
             }
         )
         return
+    sizes = f"{number(before / 1e3)} kB became {number(after / 1e3)} kB"
     if not done.removed_records:
         say(
             f"{store}: nothing to remove; it reaches from seq {done.before.seq} to {done.seq}, "
-            f"and {counted(keep, 'seq')} stay"
+            f"and {counted(keep, 'seq')} stay{f'; {sizes}' if after < before else ''}"
         )
         return
     say(
         f"{store} begins at record {done.after.record} now, after seq {done.after.seq}: "
-        f"{counted(done.removed_records, 'record')} removed"
-        + ("" if path is None else f", {number(before / 1e3)} kB became {number(after / 1e3)} kB")
+        f"{counted(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
     )
     say(f"What led there is in {files.where}: it belongs to the log, copy and move both together.")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.files import Place, SnapshotStore
 from placet.runtime.snapshots.recovery import listed, trusted_places
-from placet.runtime.snapshots.taking import keep_only, take_snapshot
+from placet.runtime.snapshots.taking import KEPT_MIN, keep_only, take_snapshot
 from placet.runtime.stores.log_file_sqlite import is_in_use, vacuum
 from placet.schemas.errors import StoreError
 from placet.schemas.record import LogStart
@@ -67,7 +67,7 @@ def compact(
         done = _cut(log, epoch, files, keep_seqs)
     finally:
         log.close()
-    if path is not None and done.removed_records:
+    if path is not None:
         vacuum(path, log.url)
     return done
 
@@ -77,12 +77,14 @@ def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Com
     newest = take_snapshot(log, files, kept=None)
     to_seq = newest.seq - keep_seqs
     # A log that was cut before can be folded from its oldest snapshot on, and not to before it.
-    first_seq = trusted_places(log, files)[-1].seq if before.record else before.seq
-    if to_seq <= first_seq:
-        return Compaction(newest.seq, before, before)
-    older = take_snapshot(log, files, kept=None, to_seq=to_seq)
-    two = [Place(one.records, one.seq) for one in (older, newest)]
-    keep_only(log, files, two, of=listed(log, files))
-    while log.compact(older.records - 1, epoch, groups_max=_SLICE_GROUPS):
+    places = trusted_places(log, files) if before.record else []
+    # And what one that was ended half way has left before two snapshots is of no use.
+    cut = places[-1].records - 1 if len(places) >= KEPT_MIN else 0
+    if to_seq > (places[-1].seq if places else before.seq):
+        older = take_snapshot(log, files, kept=None, to_seq=to_seq)
+        two = [Place(one.records, one.seq) for one in (older, newest)]
+        keep_only(log, files, two, of=listed(log, files))
+        cut = older.records - 1
+    while log.compact(cut, epoch, groups_max=_SLICE_GROUPS):
         pass
     return Compaction(newest.seq, before, log.start())

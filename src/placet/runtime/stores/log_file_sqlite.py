@@ -75,13 +75,16 @@ def is_bare(path: Path) -> bool:
 
 
 def vacuum(path: Path, store: str) -> None:
-    """Give the system back the space of what was removed. O(file), and needs as much again.
+    """Give the system back the space of what was removed, whenever it was; if any, O(file).
+
+    It needs as much again, and may have found no room for it before.
 
     Raises:
         StoreError: The disk refused, or somebody is writing.
     """
     with sqlite_faults("shrink", store), closing(_connect(path)) as connection:
-        connection.execute("VACUUM")
+        if connection.execute("PRAGMA freelist_count").fetchone()[0]:
+            connection.execute("VACUUM")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
