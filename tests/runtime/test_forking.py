@@ -25,6 +25,7 @@ from placet.runtime.history.log_reader import fold
 from placet.runtime.history.redecision import redecide
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores import log_layout_sqlite
+from placet.runtime.stores.event_log_sqlite import SqliteEventLog
 from placet.runtime.stores.event_log_url import open_event_log
 from placet.schemas.codec import from_canonical
 from placet.schemas.errors import AgentError, StoreError, ValidationError
@@ -403,6 +404,26 @@ def test_a_fork_is_not_made_without_the_snapshot_that_it_begins_from(tmp_path, m
     with pytest.raises(StoreError, match="was compacted while it was read; fork again"):
         fork(log, str(tmp_path / "child.db"))
     assert sorted(tmp_path.iterdir()) == there
+
+
+def test_a_fork_has_no_snapshot_of_what_its_parent_alone_has_refused(tmp_path, monkeypatch):
+    """A refusal takes no seq: a snapshot after it stands at the seq of the fork."""
+    records: list[bytes] = []
+    kernel = kernel_of(DOMAINS, sink=records)
+    shared = len(records)
+    assert not kernel.decide([intent("Take", {"amount": 500}, "t")]).admitted
+    log = write_log(tmp_path / "parent.db", records, to=shared)
+    place = snapshot_at(log, records, 4)
+
+    def meanwhile(parent: EventLog) -> object:
+        write_log(tmp_path / "parent.db", records)
+        assert snapshot_at(log, records, len(records)).seq == kernel.seq
+        return snapshots_of(parent)
+
+    monkeypatch.setattr(forking, "snapshots_of", meanwhile)  # as above
+    made = fork(log, str(tmp_path / "child.db"))
+    assert made.record == shared
+    assert files_of(SqliteEventLog(tmp_path / "child.db")).places() == [place]
 
 
 # what is otherwise

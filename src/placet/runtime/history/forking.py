@@ -138,7 +138,7 @@ def fork(
         draft.append(seq, [first])
         if life is not None:
             _live(life, log, record, draft)
-        draft.keep(log, seq)
+        draft.keep(log, record, seq)
     return Fork(
         store=f"sqlite:///{quoted(path)}",
         world=world,
@@ -350,16 +350,20 @@ class _Draft:
         self._count += len(records)
         self._seq = seq
 
-    def keep(self, log: EventLog, seq: int) -> None:
-        """Copy the snapshots up to a seq: a compacted log begins from the oldest."""
+    def keep(self, log: EventLog, records: int, seq: int) -> None:
+        """Copy the snapshots of the first records: a compacted log begins from the oldest.
+
+        A parent that only refuses takes snapshots at the same seq, of records that are its alone.
+        """
         files = snapshots_of(log)
         if files is None:
             return
-        kept = trusted_snapshots(log, files, to_seq=seq, skipped=[])
+        found = trusted_snapshots(log, files, to_seq=seq, skipped=[])
+        kept = [snapshot for place, snapshot in found if place.records <= records]
         if not kept and self._log.start().record:  # they went since we read them
             raise _compacted_meanwhile(log)
         try:
-            for _, snapshot in kept:
+            for snapshot in kept:
                 self._files.write(snapshot)
         except OSError as error:
             raise StoreError(
