@@ -67,6 +67,25 @@ def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
         assert server.process.wait() == 143
 
 
+@pytest.mark.slow
+def test_what_is_given_up_at_the_end_is_told_that_it_is_unavailable(tmp_path):
+    arguments = ("--set", "clock=stepped", "--set", "limits.shutdown_seconds_max=1")
+    with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
+        server.post("agents", {"agent_id": "ann"})
+        named = {"x-request-id": "mine"}
+        asking = threads.submit(server.post, "batches", [move("ann", 1)], headers=named)
+        depth = 'placet_mailbox_depth{actor="orchestrator"} 1.0'
+        with httpx.Client(base_url=server.told["url"], headers=server.headers) as second:
+            until(lambda: depth in second.get("/metrics").text)
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+        answer = asking.result()
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert (answer.headers["retry-after"], answer.headers["x-request-id"]) == ("1", "mine")
+    assert outcome.code == 143
+    assert "Traceback" not in outcome.err
+
+
 def until(is_true: Callable[[], bool]) -> None:
     """Ask until it is so."""
     latest = time.monotonic() + LATEST_SECONDS

@@ -2,7 +2,7 @@
 
 On SIGTERM or SIGINT a world's `/readyz` says no; after `drain_seconds` nothing more is accepted,
 what is in flight is answered, the world is closed, and the process ends. A second signal does not
-wait.
+wait. What takes longer than the server waits for it is told that it is unavailable.
 """
 
 import asyncio
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from placet.runtime.http_api.connection import BoundedConnection
+from placet.runtime.http_api.problems import Problem
+from placet.runtime.http_api.request_id import HEADER, KEY
 from placet.runtime.serve_config import ServeConfig
 from placet.schemas.errors import PlacetError
 
@@ -39,6 +41,39 @@ class _DeniedHandshakes(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.msg != "ASGI callable returned without completing handshake."
+
+
+class _GivenUp:
+    """Answers the requests that the server gives up at its end, where none has begun to.
+
+    It cancels them, and nobody else does. Of itself it would log each as a bug, and answer 500.
+
+    Args:
+        app: What answers the others.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        is_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or is_begun:
+                return
+            headers = {"retry-after": "1"}
+            if KEY in scope:
+                headers[HEADER] = scope[KEY].decode()
+            detail = "the server ended before this was answered; ask again what became of it"
+            await Problem("unavailable", detail, headers=headers).response()(scope, receive, send)
 
 
 class DrainingServer(uvicorn.Server):
@@ -182,7 +217,7 @@ async def serve_until_signal(
         The number of the signal that ended it.
     """
     config = uvicorn.Config(
-        app,
+        _GivenUp(app),
         lifespan="off",
         http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
         ws="websockets-sansio",
