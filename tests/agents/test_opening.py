@@ -186,6 +186,27 @@ async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> 
         assert await total(session) == 0
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_nothing_more_is_asked_of_an_agent_that_is_removed_within_its_turn(
+    is_followed: bool,
+) -> None:
+    asked: list[Context] = []
+    async with opened() as world:
+
+        async def propose(context: Context) -> str:
+            asked.append(context)
+            await world.remove_agent("agent")
+            if is_followed:
+                await world.register_agent("agent")
+            return "{"
+
+        session = await Session.open(world=world, adapter=propose)
+        turn = await session.say("put one")
+        assert (turn.outcome, turn.stop, len(asked)) == ("refused", "agent_unknown", 1)
+        assert "removed" in turn.message
+        assert [one.status for one in turn.attempts] == ["invalid"]
+
+
 class Usurped(Orchestrator):
     """A world in which the agent's name becomes another's just as something is handed in."""
 

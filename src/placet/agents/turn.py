@@ -33,6 +33,7 @@ from placet.agents.modes import Mode
 from placet.agents.plan import Issue, Plan, Stop
 from placet.agents.record import Attempt, OutcomeName, Status
 from placet.schemas.codec import Json, canonical
+from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.refusal import RefusalCode
 
 Look = Callable[["Counters"], Awaitable[Context]]
@@ -137,6 +138,8 @@ class Proposing:
                 context = await self._look(counters)
             except ContextTooLarge as error:
                 return End("failed", Code.CONTEXT_TOO_LARGE, str(error))
+            except PermissionDeniedError as error:  # the agent was removed, and sees nothing
+                return End("refused", RefusalCode.AGENT_UNKNOWN, str(error))
             is_priced = getattr(self._adapter, "is_priced", True)
             end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
             if end is not None:
