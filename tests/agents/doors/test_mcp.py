@@ -382,6 +382,7 @@ def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
         (("--http", "0.0.0.0:1"), 1, "can be reached from other machines"),
         (("--mode", "wild"), 2, "there is no mode"),
         (("--person", "mcp"), 2, "who proposes does not confirm"),
+        (("--agent", "session.clerk"), 2, "'session.clerk' records what is said"),
     ],
 )
 def test_what_cannot_be_served_is_said(placet, options, code, why):

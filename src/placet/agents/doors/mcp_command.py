@@ -13,6 +13,7 @@ import typer
 from placet.agents.doors.mcp_stdin import lines_of_stdin
 from placet.agents.doors.opened import ModeOption, check_words, domains_for
 from placet.agents.session import Session
+from placet.domains.session import CLERK
 from placet.kernel.domain import Domain
 from placet.runtime.cli.domains import DomainOption
 from placet.runtime.cli.signals import StopSignals
@@ -80,6 +81,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     check_words(mode, session)
     if person == agent:
         raise typer.BadParameter("who proposes does not confirm; give --person another name")
+    if agent == CLERK:
+        raise typer.BadParameter(f"{CLERK!r} records what is said; give --agent another name")
     try:
         from placet.agents.doors.mcp_server import McpDoor  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:
