@@ -202,6 +202,15 @@ def test_its_own_words_are_answered_one_value_a_line(placet):
     assert outcome.code == 1
 
 
+def test_a_tab_parts_its_own_words_as_a_space_does(placet):
+    words = ("/mode\tinteractive", "set beam to 9 m", "/deny\t")
+    mode, held, denied = turns(placet.told(*words, to=(*DESIGN, "--as", "ann")))
+    assert mode == {"mode": "interactive"}
+    told = placet.told("/mode", f"/approve\t{held['hold_id']}", to=DESIGN)
+    assert denied["message"] == "deny by ann"
+    assert turns(told)[1]["message"].startswith(f"there is no hold '{held['hold_id']}'")
+
+
 def test_kinds_of_the_session_are_not_offered(placet):
     (told,) = turns(placet.told("/kinds", to=DESIGN))
     assert not [kind for kind in told["kinds"] if kind.startswith("session.")]

@@ -53,21 +53,21 @@ class OwnWords:
 
     def knows(self, text: str) -> bool:
         """Tell whether a line is one of these words."""
-        word = text.split(maxsplit=1)[0]
+        word, _ = _split(text)
         return word in self._answers and word[1:] not in self._session.world.registry.kinds
 
     def answer(self, text: str) -> bool:
         """Answer a line; False where it could not be done."""
-        word, _, rest = text.partition(" ")
-        return self._answers[word](rest.strip())
+        word, rest = _split(text)
+        return self._answers[word](rest)
 
     def resolution(self, text: str) -> tuple[str, str] | None:
         """Read a decision about a hold; None where a line is none."""
-        word, _, hold_id = text.partition(" ")
+        word, hold_id = _split(text)
         decision = _DECISIONS.get(word)
         if decision is None or word[1:] in self._session.world.registry.kinds:
             return None
-        return decision, hold_id.strip() or self._newest()
+        return decision, hold_id or self._newest()
 
     def _newest(self) -> str:
         """Name the hold that was made last and is open; else nothing."""
@@ -117,3 +117,9 @@ class OwnWords:
 
     def _catalogue(self) -> Catalogue:
         return self._portal.call(catalogue_of, self._session)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Give the first word of a line, which is not empty, and what follows it."""
+    word, *rest = text.split(maxsplit=1)
+    return word, "".join(rest)
