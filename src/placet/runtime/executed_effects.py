@@ -24,6 +24,7 @@ from placet.schemas.effect import (
     Settlement,
 )
 from placet.schemas.limits import EFFECT_ATTEMPTS_MAX, SECOND_NS
+from placet.schemas.verdict import Verdict
 
 
 class ExecutesEffects:
@@ -130,15 +131,27 @@ class ExecutesEffects:
         """
         await self._open.executors.unregister(kind)
 
-    async def settle(self) -> None:
-        """Wait until all effects so far are settled, durably, or in doubt.
+    async def settle(self, verdict: Verdict | None = None) -> None:
+        """Wait until effects are settled, durably, or in doubt.
+
+        Args:
+            verdict: Of the batch that asked for them, given again or not; None is all so far.
 
         One whose kind has no executor at present is waited for too: it is done once there is one.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before they are.
         """
-        await self._open.executors.settled()
+        world = self._open
+        if verdict is None:
+            await world.executors.settled()
+            return
+        seqs = {one.seq for one in verdict.results}
+        await world.executors.settled(
+            await world.actor.command(
+                lambda kernel: [place for place in kernel.ledger.outbox if place[0] in seqs]
+            )
+        )
 
     async def effects(
         self, state: EffectState | None = None, *, kind: str | None = None

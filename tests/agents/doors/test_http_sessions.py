@@ -1,5 +1,6 @@
 """Sessions over HTTP: who may talk, who may decide, and what comes back."""
 
+import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from placet.agents import Raw, Session
 from placet.agents.doors.http_wire import SCHEMAS
 from placet.domains.design import Design
 from placet.domains.session import Sessions
@@ -394,3 +396,24 @@ def test_a_body_of_a_stranger_is_not_read(tmp_path):
             "/api/v1/worlds/world/sessions", content=b"{", headers={"authorization": "Bearer x"}
         )
         assert (answer.status_code, json.loads(answer.text)["code"]) == (401, "unauthenticated")
+
+
+async def test_a_phase_is_not_kept_waiting_by_a_model_that_thinks():
+    is_asked, is_over = asyncio.Event(), asyncio.Event()
+
+    async def thinks(_context):
+        is_asked.set()
+        await is_over.wait()
+        return Raw(text="hm")
+
+    async with serving([Design(), Sessions()], agents=()) as served:  # type: ignore[arg-type]
+        session = await Session.open(world=served.world, adapter=thinks)
+        turn = asyncio.create_task(session.say("think"))
+        await is_asked.wait()
+        answer = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})
+        again = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})
+        assert (answer.status_code, again.status_code) == (200, 200), answer.text
+        assert answer.json()["phase"]["status"] == again.json()["phase"]["status"] != "running"
+        assert not turn.done()
+        is_over.set()
+        assert (await turn).outcome == "said"

@@ -203,7 +203,7 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
         return verdict_answer(step.verdict)
     try:
         async with asyncio.timeout(_PHASE_SECONDS_MAX):
-            await world.settle()
+            await world.settle(step.verdict)
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
     return _json({**told, **await world.read(lambda kernel: _ran(kernel, phase, told))})
