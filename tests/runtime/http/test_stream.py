@@ -198,6 +198,20 @@ async def test_a_handshake_is_refused_with_the_reason(path, token, code):
             denied = await socket.answer()
         assert denied["type"] == "websocket.http.response.start"
         assert denied["status"] in {401, 403, 404, 422}
+        assert [name for name, _ in denied["headers"]].count(b"x-request-id") == 1
+
+
+async def test_a_refused_handshake_names_its_request_by_the_client_s_own_id():
+    async with serving() as served:
+        socket = Socket(
+            served.app,
+            STREAM,
+            None,
+            headers=[(b"x-request-id", b"mine")],
+            extensions={"websocket.http.response": {}},
+        )
+        async with socket:
+            assert (b"x-request-id", b"mine") in (await socket.answer())["headers"]
 
 
 async def test_a_browser_shows_its_token_as_a_subprotocol():

@@ -15,6 +15,9 @@ KEY: Final = "placet.request_id"
 """Under which a request's scope has it, for the answer to a fault: that is made outside of here."""
 
 _NAME: Final = HEADER.encode()
+_STARTS: Final = frozenset({"http.response.start", "websocket.http.response.start"})
+"""Of answers; a handshake that is refused has one too."""
+
 _SOUND: Final = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -32,13 +35,13 @@ class RequestId:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
+        if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
         request_id = scope[KEY] = self._id_of(scope)
 
         async def send_named(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in _STARTS:
                 message["headers"].append((_NAME, request_id))
             await send(message)
 
