@@ -20,6 +20,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from placet.domains.design import Design
+from placet.domains.program import Program
+from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.http_api import create_app
 from tests.runtime.http.process import running
@@ -58,6 +60,19 @@ def test_the_document_refers_to_nothing_that_is_not_in_it(domain):
     document = create_app(domain).openapi()
     known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert set(references(document)) <= known
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [[World()], [Design(), Sessions()], [Program(), Sessions()]],
+    ids=["world", "design", "program"],
+)
+def test_who_sends_a_body_is_told_all_that_may_be_wrong_with_it(domains):
+    paths = create_app(domains).openapi()["paths"]
+    for operation in (one for item in paths.values() for one in item.values()):
+        if "requestBody" in operation:
+            told = set(operation["responses"])
+            assert {"401", "408", "413", "415", "422"} <= told, operation["summary"]
 
 
 async def test_the_document_is_whole_and_names_the_kinds_of_the_domain():

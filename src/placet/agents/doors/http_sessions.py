@@ -41,7 +41,8 @@ router = APIRouter(tags=["sessions"])
 _SESSIONS_MAX: Final = 1_000
 """Open in one process; each holds a look at its world."""
 
-_TURN_STATUSES: Final = (200, 202, 401, 403, 404, 409, 413, 415, 422, 424, 429, 500, 501, 502, 503)
+_TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
+"""Of a turn, or of a problem."""
 _DECISIONS: Final = ("approve", "deny", "edit")
 
 
@@ -74,12 +75,11 @@ def routes(app: FastAPI) -> APIRouter | None:
 
 def _turn_answers() -> dict[int | str, dict[str, Json]]:
     """Declare a turn: its status is that of the code which ended it."""
-    declared = answers(200, "Turn", *_TURN_STATUSES)
+    declared = answers(200, "Turn", 401, 408, 415, *_TURN_STATUSES)
     turn = declared[200]["content"]
-    for status in (202, 403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503, 504):
+    for status in (202, *_TURN_STATUSES, 504):
         problem = declared.get(status, {}).get("content", {})
         declared[status] = {"description": "a turn, or a problem", "content": {**problem, **turn}}
-    declared[202]["content"] = turn
     return declared
 
 
@@ -87,7 +87,7 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
     "/worlds/{world}/sessions",
     summary="Open a session",
     status_code=201,
-    responses=answers(201, "Session", 401, 403, 404, 409, 413, 415, 422, 503),
+    responses=answers(201, "Session", 401, 403, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=example("SessionOpening"),
 )
 async def open_session(world: str, request: Request) -> Response:
@@ -166,7 +166,7 @@ async def close_session(world: str, session: str, request: Request) -> Response:
 @router.put(
     "/worlds/{world}/sessions/{session}/mode",
     summary="Say how much the agent may do by itself",
-    responses=answers(200, "Session", 401, 403, 404, 413, 415, 422, 503),
+    responses=answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=example("SessionMode"),
 )
 async def set_mode(world: str, session: str, request: Request) -> Response:

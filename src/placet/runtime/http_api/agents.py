@@ -55,7 +55,7 @@ async def list_agents(
     "/worlds/{world}/agents",
     summary="Register an agent",
     status_code=201,
-    responses=answers(201, "Agent", 200, 401, 403, 404, 413, 415, 422, 503),
+    responses=answers(201, "Agent", 200, 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=body_of("Registration"),
 )
 async def register(world: str, request: Request) -> Response:
@@ -99,7 +99,7 @@ async def agent(world: str, agent_id: str, request: Request) -> Response:
 @router.put(
     "/worlds/{world}/agents/{agent_id:path}/permissions",
     summary="Say what an agent may propose",
-    responses=answers(200, "Agent", 401, 403, 404, 413, 415, 422, 503),
+    responses=answers(200, "Agent", 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=body_of("Permissions"),
 )
 async def set_permissions(world: str, agent_id: str, request: Request) -> Response:

@@ -86,7 +86,7 @@ async def designs(request: Request) -> Response:
     "/designs",
     summary="Create a design",
     status_code=201,
-    responses=answers(201, "Design", 401, 403, 409, 413, 415, 422, 503),
+    responses=answers(201, "Design", 401, 403, 408, 409, 413, 415, 422, 503),
     openapi_extra=body_of("DesignCreation"),
 )
 async def create(request: Request) -> Response:

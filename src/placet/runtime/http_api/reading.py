@@ -109,7 +109,7 @@ async def events(
 @router.post(
     "/worlds/{world}/step",
     summary="Step a stepped world",
-    responses=answers(200, "World", 401, 403, 404, 409, 413, 415, 422, 503),
+    responses=answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 422, 503),
     openapi_extra=body_of("Step"),
 )
 async def step(world: str, request: Request) -> Response:
