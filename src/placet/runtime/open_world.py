@@ -165,7 +165,6 @@ class OpenWorld:
             await self.committer.flush()
         self.actor.close()
         self.actor.shed("the world was closed")
-        self.publisher.close()
         if self._keeper is not None:
             self._keeper.close()
         self.supervisor.stop()
@@ -266,6 +265,7 @@ class OpenWorld:
 
     def _end(self) -> None:
         self._is_ending = True
+        self.publisher.close()
         self.observing.close()
         self.executors.end(self.committer.failure)
         self.sleepers.end(self.committer.failure)

@@ -333,11 +333,11 @@ async def test_a_world_that_closes_says_goodbye():
         assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
 
 
-async def test_a_world_that_fails_says_goodbye():
+@pytest.mark.parametrize("query", ["", "?agent=alice&observe=true"])
+async def test_a_world_that_fails_says_goodbye(query):
     async with serving() as served:
-        async with Socket(served.app, STREAM, "alice") as socket:
+        async with Socket(served.app, STREAM + query, "alice") as socket:
             await socket.message()
             served.world._open._on_escalation("committer", StoreError("the disk is gone"))
-            served.world._open.publisher.close()
             closed = await socket.answer()
         assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
