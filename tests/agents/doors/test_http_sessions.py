@@ -11,6 +11,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from placet.agents import Raw, Session
+from placet.agents.doors import http_sessions
 from placet.agents.doors.http_wire import SCHEMAS
 from placet.domains.design import Design
 from placet.domains.session import Sessions
@@ -40,9 +41,9 @@ class Talking:
     async def say(self, message: str, token: str = "bob"):
         return await self.served.post(f"{MAIN}/messages", {"message": message}, token=token)
 
-    async def held(self) -> str:
+    async def held(self, token: str = "bob") -> str:
         """Have something held, and name the hold."""
-        answer = await self.say("/till.put amount=500")
+        answer = await self.say("/till.put amount=500", token)
         assert answer.status_code == 202, answer.text
         return answer.json()["hold_id"]  # type: ignore[no-any-return]
 
@@ -152,6 +153,24 @@ async def test_the_owner_of_the_proposer_does_not_decide():
         hold = held.json()["hold_id"]
         assert (await talk.decide(hold, {"decision": "approve"}, "carol")).status_code == 403
         assert (await talk.decide(hold, {"decision": "approve"}, "operator")).status_code == 200
+
+
+async def test_an_owner_whose_agent_goes_as_it_decides_is_nobody(monkeypatch):
+    speaks_for, asked = http_sessions._speaks_for, []
+
+    async def goes(world, who, agent_id):
+        asked.append(agent_id)
+        if len(asked) == 2:
+            await world.remove_agent(agent_id)
+        return await speaks_for(world, who, agent_id)
+
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        await served.register("dave", owner="carol")
+        await served.post("sessions", {"agent": "dave"})
+        hold = await Talking(served).held("operator")
+        monkeypatch.setattr(http_sessions, "_speaks_for", goes)
+        answer = await Talking(served).decide(hold, {"decision": "approve"}, "carol")
+        assert (answer.status_code, len(asked)) == (403, 2)
 
 
 async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing():

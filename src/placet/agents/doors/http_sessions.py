@@ -279,7 +279,8 @@ async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
         return OPERATOR, OPERATOR
     world = opened.session.world
     assert isinstance(world, Orchestrator), "doors serve worlds of the runtime"
-    if await _speaks_for(world, who, opened.session.agent_id):
+    speaks_for_it = await _speaks_for(world, who, opened.session.agent_id)
+    if speaks_for_it or who.submitter not in opened.people:  # an owner whose agent has just gone
         raise Problem("forbidden", "whoever speaks for the proposer does not decide about it")
     return who.submitter, opened.people[who.submitter]
 
