@@ -11,6 +11,7 @@ from placet.agents import ChatIntent
 from placet.agents.tools import definitions, is_wire_name, parse_intent, to_intent
 from placet.domains.design import Design
 from placet.domains.world import World
+from tests.agents.till import Till
 
 
 def test_each_kind_is_a_tool_and_two_propose_nothing() -> None:
@@ -49,6 +50,14 @@ def test_what_was_not_offered_is_an_error_prompt(name: str, arguments: str, says
         ("[]", "The intent is not valid"),
         ({"type": "action_call", "action_id": "Fly", "inputs": {}}, "'Fly' does not exist"),
         ({"type": "action_call"}, "An action_call needs an action_id"),
+        (
+            {
+                "type": "action_call",
+                "action_id": "ask_clarification",
+                "inputs": {"question": "Which?"},
+            },
+            "'ask_clarification' does not exist",
+        ),
         ({"type": "clarification_request", "question": " "}, "needs a question"),
         ({"type": "action_call", "action_id": "Move", "role": "admin"}, "/role"),
     ],
@@ -72,6 +81,15 @@ def test_the_seeds_two_examples_are_read() -> None:
         domain=World(),
     )
     assert isinstance(asked, ChatIntent)
+
+
+def test_an_action_is_named_as_its_kind_and_not_as_its_tool() -> None:
+    call = {"type": "action_call", "action_id": "till.put", "inputs": {"amount": 1}}
+    assert isinstance(parse_intent(call, domain=Till()), ChatIntent)
+    answer = parse_intent({**call, "action_id": "till__put"}, domain=Till())
+    assert isinstance(answer, str)
+    assert "'till__put' does not exist" in answer
+    assert "Did you mean till.put" in answer
 
 
 @given(st.text() | st.binary() | st.dictionaries(st.text(), st.text()))

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from placet.agents.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
 from placet.agents.chat_intent import ChatIntent
-from placet.agents.contract import Call, Vocabulary, parse_calls
+from placet.agents.contract import VERSION, Call, Vocabulary, parse, parse_calls
 from placet.agents.plan import Issue, Stop
 from placet.kernel.gate.plain import complaint, pointer
 from placet.schemas.codec import Json, from_json, to_json
@@ -80,11 +80,10 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
         return intent
     if not intent.action_id:
         return "An action_call needs an action_id. Please choose from the listed actions."
-    try:
-        to_intent(wire_name(intent.action_id), intent.inputs, domain=domain)
-    except ValueError as error:
-        return str(error)
-    return intent
+    action = {"kind": intent.action_id, "payload": intent.inputs}
+    plan = {"version": VERSION, "goal": "one action", "base_seq": 0, "actions": [action]}
+    _, issues = parse(plan, domain=domain)
+    return error_prompt(issues) if issues else intent
 
 
 def error_prompt(issues: list[Issue]) -> str:
