@@ -134,10 +134,10 @@ class ExecutesEffects:
     async def settle(self, verdict: Verdict | None = None) -> None:
         """Wait until effects are settled, durably, or in doubt.
 
+        One whose kind has no executor at present is waited for too: it is done once there is one.
+
         Args:
             verdict: Of the batch that asked for them, given again or not; None is all so far.
-
-        One whose kind has no executor at present is waited for too: it is done once there is one.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before they are.
