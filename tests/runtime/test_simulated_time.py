@@ -86,6 +86,26 @@ async def test_a_step_that_is_none_is_refused(dt):
             await world.step(dt)
 
 
+async def test_a_step_past_the_end_of_time_is_refused_and_the_world_goes_on():
+    async with Orchestrator(config=quiet(clock="stepped")) as world:
+        await world.step(4.6e9)
+        with pytest.raises(
+            ValueError, match=r"time ends at 4\.61169e\+09 s, a step of 4600000000\.0"
+        ):
+            await world.step(4.6e9)
+        await world.step(1.0)
+        assert world.sim_time == 4.6e9 + 1
+
+
+async def test_a_sleep_past_the_end_of_time_is_refused():
+    async with Orchestrator(config=quiet(clock="next_event")) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        await ann.sleep(4.6e9)
+        with pytest.raises(ValueError, match="a moment must be seconds below"):
+            await ann.sleep(4.6e9)
+        assert world.sim_time == 4.6e9
+
+
 @pytest.mark.parametrize("clock", ["stepped"])
 def test_only_a_time_that_runs_by_itself_is_slowed(clock):
     with pytest.raises(ValueError, match="it needs clock='realtime', got 'stepped'"):

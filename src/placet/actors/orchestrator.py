@@ -25,7 +25,7 @@ from placet.actors.tally import GroupReport, Tally
 from placet.actors.turn import Turn, resolve
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import StoreError
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.record import LogGroup
 from placet.schemas.verdict import Verdict
 
@@ -274,6 +274,9 @@ class OrchestratorActor:
         result: object
         if isinstance(message, Step) and self._mailbox.is_paused:
             result = ValueError("the world is paused, and time with it; resume it before a step")
+        elif isinstance(message, Step) and self._passes_the_end(message):
+            end_s, dt_s = SIM_TIME_NS_MAX / SECOND_NS, message.dt_ns / SECOND_NS
+            result = ValueError(f"simulated time ends at {end_s:g} s, a step of {dt_s!r} passes it")
         elif isinstance(message, Step):
             result = self._step(message, turn)
         else:
@@ -282,6 +285,9 @@ class OrchestratorActor:
             except Exception as error:  # noqa: BLE001  # carried to whoever sent the message
                 result = error
         turn.replies.append((message.reply, result))
+
+    def _passes_the_end(self, step: Step) -> bool:
+        return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
     def _step(self, step: Step, turn: Turn) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"

@@ -36,13 +36,11 @@ from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.record import Header
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
-_NOW_NS_MAX: Final = 2**62
-_SECONDS_MAX: Final = _NOW_NS_MAX / SECOND_NS
-"""Simulated time ends after 146 years, so that it and what is added to it fit 64 bits."""
+_SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
 class Kernel(KeepsOutbox, Amends):
@@ -345,7 +343,7 @@ class Kernel(KeepsOutbox, Amends):
         if not 0 <= dt < _SECONDS_MAX:
             raise ValueError(f"dt must be a finite number of seconds >= 0, got {dt!r}")
         now_ns = self._context.now_ns + round(dt * SECOND_NS)
-        if now_ns >= _NOW_NS_MAX:
+        if now_ns >= SIM_TIME_NS_MAX:
             raise ValueError(
                 f"simulated time ends at {_SECONDS_MAX:g} s, a step of {dt!r} passes it"
             )

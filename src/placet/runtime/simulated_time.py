@@ -7,10 +7,10 @@ from placet.actors.barrier import Arrivals
 from placet.kernel.kernel import Kernel
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.open_world import OpenWorld
-from placet.schemas.limits import SECOND_NS
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.verdict import Verdict
 
-_SECONDS_MAX: Final = 2**62 / SECOND_NS
+_SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
 class KeepsTime:
@@ -36,7 +36,7 @@ class KeepsTime:
             The verdicts of the batches that waited, in order of arrival.
 
         Raises:
-            ValueError: The world is not stepped, or `dt` is negative or not finite.
+            ValueError: The world is not stepped, or `dt` is negative or leads past time's end.
         """
         if self.config.clock != "stepped":
             raise ValueError("only a stepped world is stepped; set clock='stepped'")
@@ -123,19 +123,20 @@ class Sleeps:
             ClosedError, StoreError, ValueError: As `sleep_until`.
         """
         sleepers, now_ns = self._world.sleepers, self._world.clock.now_ns()
-        await sleepers.sleep_until(now_ns + _moment_ns(seconds), self.agent_id)
+        await sleepers.sleep_until(_moment_ns(seconds, now_ns), self.agent_id)
 
 
 def _active_agents(kernel: Kernel) -> list[str]:
     return [one.agent_id for one in kernel.ledger.agents.values() if not one.is_suspended]
 
 
-def _moment_ns(sim_time: float) -> int:
-    """Read a moment that a program waits for.
+def _moment_ns(seconds: float, since_ns: int = 0) -> int:
+    """Read a moment that a program waits for, as seconds since another.
 
     Raises:
         ValueError: It is no moment of simulated time.
     """
-    if not -_SECONDS_MAX < sim_time < _SECONDS_MAX:
-        raise ValueError(f"a moment must be seconds below {_SECONDS_MAX:g}, got {sim_time!r}")
-    return round(sim_time * SECOND_NS)
+    moment = since_ns / SECOND_NS + seconds
+    if not -_SECONDS_MAX < moment < _SECONDS_MAX:
+        raise ValueError(f"a moment must be seconds below {_SECONDS_MAX:g}, got {moment!r}")
+    return since_ns + round(seconds * SECOND_NS)

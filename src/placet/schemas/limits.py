@@ -9,6 +9,9 @@ from typing import Final
 
 SECOND_NS = 1_000_000_000
 
+SIM_TIME_NS_MAX: Final = 2**62
+"""Simulated time ends after 146 years, so that it and what is added to it fit 64 bits."""
+
 EFFECT_ATTEMPTS_MAX: Final = 5
 """Attempts at an effect where its executor says nothing else. Not of a world: no gate asks it."""
 
