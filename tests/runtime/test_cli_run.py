@@ -237,6 +237,25 @@ def test_policy_that_raises_is_named(placet, own, monkeypatch):
     )
 
 
+def test_policy_that_cannot_be_made_is_named(placet, own, monkeypatch):
+    (own("pass") / "people.py").write_text("def Walker(*_):\n    raise KeyError('speed')\n")
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    outcome = placet("run", "own.toml", "--store", "memory://")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "placet: own: agents.walker.policy: raised KeyError('speed') as it was made for walker_1\n",
+    )
+
+
+@pytest.mark.parametrize("proposed", ["[5]", "[{}]", "{'kind': 'Move'}", "[None]"])
+def test_what_a_policy_proposes_and_is_no_intent_is_refused(placet, own, monkeypatch, proposed):
+    own(f"return {proposed}")
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    report = placet("run", "own.toml", "--store", "memory://", "--json").json()
+    assert report["intents"] == {"submitted": 150, "admitted": 149, "refused": 1}
+    assert sum(n for code, n in report["refusals"].items() if code.startswith("structure/")) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

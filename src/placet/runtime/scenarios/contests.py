@@ -14,6 +14,9 @@ from placet.schemas.intent import Intent
 from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
+_OUTSIDE: Final = frozenset({Stage.DOOR, Stage.STRUCTURE})
+"""What is refused there never reached the core, and may be no intent at all."""
+
 PAIRS_MAX: Final = 200_000
 """Pairs of loser and winner that are counted; of those met later nothing is kept."""
 
@@ -49,9 +52,8 @@ class Contests:
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
         """Count one answer."""
-        agents = {intent["agent_id"] for intent in batch}
-        if all(refusal.stage is not Stage.DOOR for refusal in verdict.refusals):
-            self.decided.update(agents)
+        if all(refusal.stage not in _OUTSIDE for refusal in verdict.refusals):
+            self.decided.update({intent["agent_id"] for intent in batch})
         for refusal in verdict.refusals:
             winner, resource = refusal.details.get("winner"), refusal.details.get("resource")
             if isinstance(winner, str) and isinstance(resource, str):

@@ -54,7 +54,7 @@ def find_policy(name: str) -> PolicyFactory:
     if not colon:
         near = get_close_matches(name, BUNDLED, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"bundled are {', '.join(BUNDLED)}"
-        raise LookupError(f"there is no policy {name!r}; {hint} One's own is module:attribute")
+        raise LookupError(f"there is no policy {name!r}; {hint}; one's own is module:attribute")
     try:
         found = getattr(import_from_here(module_name), attribute, None)
     except ImportError as error:

@@ -282,7 +282,13 @@ class _Person:
         self._member = member
         self._scenario = scenario
         self._next = 0
-        self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
+        try:
+            self._policy: ScriptedPolicy = make_policy(member, scenario, self._intent)
+        except ScenarioError:
+            raise
+        except Exception as error:
+            problem = f"raised {error!r} as it was made for {member.agent_id}"
+            raise self._fault(problem) from error
 
     def _intent(self, kind: str, /, **payload: Json) -> Intent:
         """Make an intent; its req_id says at which tick, not in which process, it was made."""
@@ -299,9 +305,11 @@ class _Person:
             return list(self._policy.propose(view))
         except Exception as error:
             # The policy may be the user's own; one that goes on without an agent is no run of it.
-            key = f"agents.{self._member.group}.policy"
             problem = f"raised {error!r} for {view.agent_id} at {view.sim_time} s"
-            raise ScenarioError(self._scenario.name, key, problem) from error
+            raise self._fault(problem) from error
+
+    def _fault(self, problem: str) -> ScenarioError:
+        return ScenarioError(self._scenario.name, f"agents.{self._member.group}.policy", problem)
 
 
 def _domain_of(scenario: Scenario) -> Domain:
