@@ -260,6 +260,11 @@ def test_text_stays_text_where_text_was(tmp_path):
         ("agents.folk.policy=json:Thing", "agents.folk.policy: .* has no callable 'Thing'"),
         ("agents.folk.area=[[5,5],[1,1]]", r"agents.folk.area: must be two corners"),
         ("objects.apple.area=[[1,1],[5,5,5]]", r"objects.apple.area: must be two corners"),
+        ("agents.folk.options.since=1979-05-27", "agents.folk.options: .*JSON has no date"),
+        ("agents.folk.options.speed=nan", "agents.folk.options: .*must be finite, got nan"),
+        ("agents.folk.placing.at=07:32:00", "agents.folk.placing: .*JSON has no time"),
+        ("objects.apple.fields.mass=inf", "objects.apple.fields: .*must be finite, got inf"),
+        ("settings.max_step=nan", "settings: .*must be finite, got nan"),
         ("quotas.Speak={rate=0,burst=2}", "quotas.Speak: .*rate must be > 0"),
     ],
 )

@@ -4,15 +4,17 @@ A scenario is a value. Where it leaves something to chance - where an agent begi
 drawn from its seed by name, so that one agent more moves nobody else.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from placet.actors.dilation import FACTOR_MIN, WAIT_MS
 from placet.actors.queue import Backpressure
 from placet.kernel.draw import draw_unit
+from placet.kernel.gate.plain import to_plain
 from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
@@ -25,6 +27,14 @@ def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
     return quota
 
 
+def _checked_table(table: Mapping[str, Json]) -> Mapping[str, Json]:
+    to_plain(table, _DEPTH_MAX, sys.maxsize)
+    return table
+
+
+_DEPTH_MAX: Final = 64
+_Table = Annotated[Mapping[str, Json], AfterValidator(_checked_table)]
+"""Plain JSON: the log keeps the scenario as that, so a date or a NaN would come back otherwise."""
 _Count = Annotated[int, Field(strict=True, ge=0, le=SCENARIO_AGENTS_MAX)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Corner = Annotated[tuple[_Number, ...], Field(min_length=2, max_length=3)]
@@ -65,9 +75,9 @@ class AgentGroup:
     count: _Count
     policy: str
     area: Area | None = None
-    placing: Mapping[str, Json] = field(default_factory=dict)
+    placing: _Table = field(default_factory=dict)
     permissions: tuple[str, ...] | None = None
-    options: Mapping[str, Json] = field(default_factory=dict)
+    options: _Table = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +88,7 @@ class ObjectGroup:
 
     count: _Count
     area: Area
-    fields: Mapping[str, Json] = field(default_factory=dict)
+    fields: _Table = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +130,7 @@ class Scenario:
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
     ticks: Annotated[int, Field(strict=True, ge=0, le=SCENARIO_TICKS_MAX)]
     tick_s: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
-    settings: Mapping[str, Json] = field(default_factory=dict)
+    settings: _Table = field(default_factory=dict)
     quotas: Mapping[str, _Quota] = field(default_factory=dict)
     staleness_threshold: Annotated[int, Field(strict=True, ge=0)] | None = None
     clock: ClockName = "stepped"
