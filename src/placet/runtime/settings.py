@@ -257,7 +257,8 @@ def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type
 
 def _is_kinds(key: str, value: Json) -> bool:
     """Tell whether a value is a set in Python, which TOML writes as an array."""
-    return key == "default_permissions" and isinstance(value, list)
+    is_texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return key == "default_permissions" and is_texts
 
 
 def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN401  # of `of`, or None

@@ -121,6 +121,9 @@ def test_none_is_a_value_where_nothing_is_one(tmp_path):
         ("[serve]\ndrain_seconds = -1", "drain_seconds must be"),
         ('[serve]\ncors_origins = ["a.example"]', "an origin is"),
         ("quotas = { Move = { rate = 2 } }", "burst"),
+        ("default_permissions = [['Move']]", r"default_permissions: .*got \[\['Move'\]\]"),
+        ("default_permissions = [{ kind = 'Move' }]", "default_permissions: .*got"),
+        ("default_permissions = ['Move', 3]", "default_permissions: .*got"),
     ],
 )
 def test_an_unsound_value_is_named_with_its_source(tmp_path, text, said):
