@@ -274,6 +274,13 @@ def test_a_wrong_override_says_what_is_wrong(small, override, message):
         load(small, overrides=overrides)
 
 
+def test_an_override_in_what_should_be_groups_and_is_none_is_refused(tmp_path):
+    path = tmp_path / "bad.toml"
+    path.write_text("ticks = 1\nagents = 5\n")
+    with pytest.raises(ScenarioError, match="there is no group 'folk' of agents"):
+        load(path, overrides=["agents.folk.count=1"])
+
+
 # errors of files
 
 

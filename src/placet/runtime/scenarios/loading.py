@@ -155,8 +155,9 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
-    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in raw.get(path[0], {})):
-        groups = list(raw.get(path[0], {}))
+    table = raw.get(path[0], {})
+    groups = list(table) if isinstance(table, dict) else []
+    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in groups):
         name = path[1] if len(path) > 1 else ""
         problem = f"there is no group {name!r} of {path[0]}{_hint(name, groups)}"
         raise ScenarioError(source, "", problem)
