@@ -199,6 +199,18 @@ def test_another_count_of_agents_is_shared_out_as_before(small, count):
     assert abs(folk - 2 * child) <= 2
 
 
+def test_where_all_groups_are_empty_agents_are_shared_out_evenly(small):
+    empty = load(small).with_agents(0)
+    assert [group.count for group in empty.with_agents(7).agents.values()] == [4, 3]
+
+
+def test_agents_without_a_group_are_refused(small):
+    nobody = replace(load(small), agents={})
+    assert nobody.with_agents(0) == nobody
+    with pytest.raises(ScenarioError, match="there is no group for 3 agents"):
+        nobody.with_agents(3)
+
+
 def test_permissions_of_a_group_are_those_of_its_members(small):
     override = 'agents.child.permissions=["Move"]'
     *_, child = load(small, overrides=[override]).members()

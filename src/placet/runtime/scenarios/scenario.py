@@ -148,10 +148,22 @@ class Scenario:
     def with_agents(self, count: int) -> "Scenario":
         """Give the same scenario with `count` agents, shared out among the groups as before.
 
+        Where all groups are empty, each has an equal share.
+
+        Raises:
+            ScenarioError: There is no group.
+
         Source: the largest-remainder method (Hamilton); ties go to the group that stands first.
         """
-        total = max(self.agents_count, 1)
-        shares = {name: group.count * count for name, group in self.agents.items()}
+        if count and not self.agents:
+            raise ScenarioError(
+                self.name, "agents", f"there is no group for {count} agents; add one"
+            )
+        parts = {name: group.count for name, group in self.agents.items()}
+        if not any(parts.values()):
+            parts = dict.fromkeys(parts, 1)
+        total = max(sum(parts.values()), 1)
+        shares = {name: part * count for name, part in parts.items()}
         counts = {name: share // total for name, share in shares.items()}
         by_remainder = sorted(shares, key=lambda name: -(shares[name] % total))
         for name in by_remainder[: count - sum(counts.values())]:
