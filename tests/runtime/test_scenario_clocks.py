@@ -8,6 +8,7 @@ import pytest
 from placet.runtime.cli.run_report import report_lines
 from placet.runtime.history.log_reader import verify
 from placet.runtime.scenarios import ScenarioError, load
+from placet.runtime.scenarios.resuming import begun_run
 from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
 from placet.runtime.stores.event_log_url import open_event_log
 
@@ -58,6 +59,43 @@ def test_a_run_by_its_next_event_costs_no_real_time_and_ends_the_same_each_time(
     assert reports[0].sim_time == (TICKS - 1) * 1000.0
     assert reports[0].admitted == reports[1].admitted >= 20
     assert run(seed=2, **few).digest != reports[0].digest
+
+
+CHASE = """
+class Chase:
+    def __init__(self, member, scenario, intent):
+        self.intent, self.name = intent, member.agent_id
+        self.ahead = f"a_{int(self.name[2:]) - 1}"
+
+    def propose(self, view):
+        agents = view.state["world.agents"]
+        x = agents[self.name]["position"][0]
+        leads = self.ahead not in agents or agents[self.ahead]["position"][0] % 3 == 2
+        return [self.intent("Move", to=[x + 1, 0])] if leads else []
+"""
+
+
+@pytest.mark.parametrize("asked_max", range(1, 12))
+def test_wherever_a_run_by_its_next_event_is_stopped_it_ends_as_it_would_have(
+    tmp_path, monkeypatch, asked_max
+):
+    (tmp_path / "chasing.py").write_text(CHASE)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "chase.toml"
+    group = "[agents.a]\ncount = 4\npolicy = 'chasing:Chase'\nplacing = { position = [0, 0] }\n"
+    path.write_text(f"ticks = 9\nclock = 'next_event'\n{group}")
+    scenario, store = load(path), f"sqlite:///{tmp_path}/chase.db"
+    whole = asyncio.run(ScenarioRunner(scenario).run())
+    asked = iter(range(1_000))
+    stopped = ScenarioRunner(scenario, store=store, is_stopped=lambda: next(asked) >= asked_max)
+    report = asyncio.run(stopped.run())
+    for ticks in (report.ticks, 9):
+        again = asyncio.run(ScenarioRunner(scenario, store=store, is_resumed=True).run())
+        assert again.resumed_at == ticks
+        assert (again.digest, again.seq, not again.refusals) == (whole.digest, whole.seq, True)
+    begun = begun_run(open_event_log(store))
+    assert begun is not None
+    assert begun.is_finished
 
 
 def test_a_stepped_scenario_is_not_dilated_and_the_reason_is_told():

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from placet.actors.ports import EventLog
 from placet.runtime.scenarios.loading import from_text
-from placet.runtime.scenarios.runner import ORIGIN, ticks_at
+from placet.runtime.scenarios.runner import ORIGIN, ticks_lived
 from placet.runtime.scenarios.scenario import Scenario
 from placet.runtime.snapshots.recovery import recover
-from placet.schemas.limits import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +44,4 @@ def begun_run(log: EventLog) -> BegunRun | None:
     if header is None or not isinstance(text, str):
         return None
     scenario = from_text(log.url, text)
-    ticks = ticks_at(scenario, past.ledger.now_ns / SECOND_NS)
-    return BegunRun(scenario, ticks, header.world)
+    return BegunRun(scenario, ticks_lived(scenario, past.ledger), header.world)

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import Final
 
 from placet.kernel.domain import Domain
+from placet.kernel.ledger import Ledger
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.facade import Orchestrator
@@ -175,6 +176,7 @@ class ScenarioRunner:
         self._is_stopped = is_stopped
         self._people: list[_Person] = []
         self._acts = 0
+        self._begun = 0
 
     async def run(self) -> RunReport:
         """Live through the scenario; the log is closed when this returns.
@@ -188,7 +190,8 @@ class ScenarioRunner:
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
             if self._is_resumed or scenario.clock == "stepped":
-                report.ticks = min(ticks_at(scenario, world.sim_time), scenario.ticks)
+                lived = await world.read(lambda kernel: ticks_lived(scenario, kernel.ledger))
+                report.ticks = min(lived, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
             if scenario.clock == "stepped":
@@ -247,6 +250,8 @@ class ScenarioRunner:
     async def _live(self, world: Orchestrator) -> None:
         """Let all act once per tick of a time that runs by itself, each in a task of its own."""
         began, acting = world.sim_time, self._people
+        if self._is_resumed and self._report.ticks > ticks_at(self._scenario, began):
+            began += self._scenario.tick_s  # all have acted at the moment at which the log ends
         tasks = [asyncio.create_task(self._act(one, began)) for one in acting]
         try:
             await asyncio.gather(*tasks)
@@ -261,7 +266,7 @@ class ScenarioRunner:
         first = report.ticks
         for number in range(first, scenario.ticks):
             await one.handle.sleep_until(began + (number - first) * scenario.tick_s)
-            if self._is_stopped():
+            if not self._begins(number):
                 return
             if batch := one.propose(await one.handle.refresh_view(), number):
                 report.count(batch, await one.handle.submit(batch))
@@ -270,6 +275,14 @@ class ScenarioRunner:
                 report.ticks += 1
                 report.contests.begin_group()
                 self._on_tick(report.ticks)
+
+    def _begins(self, number: int) -> bool:
+        """Tell whether a tick is lived: by all, where the first of them was not told to stop."""
+        if number >= self._begun:
+            if self._is_stopped():
+                return False
+            self._begun = number + 1
+        return True
 
 
 class _Person:
@@ -293,7 +306,7 @@ class _Person:
     def _intent(self, kind: str, /, **payload: Json) -> Intent:
         """Make an intent; its req_id says at which tick, not in which process, it was made."""
         intent = self.handle.intent(kind, **payload)
-        intent["req_id"] = f"run:{self._next}"
+        intent["req_id"] = _req_id(self._next)
         self._next += 1
         return intent
 
@@ -324,6 +337,22 @@ def _domain_of(scenario: Scenario) -> Domain:
 def ticks_at(scenario: Scenario, sim_time: float) -> int:
     """Say how many ticks of a scenario have passed at a simulated time."""
     return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
+
+
+def ticks_lived(scenario: Scenario, ledger: Ledger) -> int:
+    """Say how many ticks of a scenario a log has. O(agents).
+
+    A step ends a tick. Where time is not stepped nothing does, and the log ends at the moment at
+    which the last tick began: somebody was answered in it, or it is still to be lived.
+    """
+    passed = ticks_at(scenario, ledger.now_ns / SECOND_NS)
+    req_id = _req_id(passed * _TICK_REQ_IDS)
+    windows = (agent.window for agent in ledger.agents.values())
+    return passed + any(window is not None and window.find(req_id) for window in windows)
+
+
+def _req_id(number: int) -> str:
+    return f"run:{number}"
 
 
 def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
