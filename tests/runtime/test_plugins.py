@@ -1,5 +1,7 @@
 """The door by which domains enter."""
 
+from importlib.metadata import EntryPoint, EntryPoints
+
 import pytest
 
 from placet.domains.world import World
@@ -34,6 +36,13 @@ def test_the_world_is_found_without_installed_metadata(monkeypatch):
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: ())
     assert find_domain("world") is World
     assert domain_names() == ["world"]
+
+
+def test_an_entry_point_without_a_class_is_said_to_be(monkeypatch):
+    entries = EntryPoints([EntryPoint("halves", "json", "placet.domains")])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+    with pytest.raises(DomainNotFound, match="'halves' names no class; expected module:Class, got"):
+        find_domain("halves")
 
 
 def test_a_domain_is_found_as_module_and_class():

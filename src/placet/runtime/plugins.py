@@ -70,6 +70,11 @@ def _find(spec: str) -> Callable[..., Domain] | Domain:
         return _import(spec, module_name, attribute)
     for entry in _installed():
         if entry.name == spec:
+            if not entry.attr:
+                raise DomainNotFound(
+                    f"the entry point of domain {spec!r} names no class; expected module:Class, "
+                    f"got {entry.value!r}"
+                )
             return _import(spec, entry.module, entry.attr)
     if spec == "world":  # a source tree on the path, without the installed metadata
         return _import(spec, "placet.domains.world", "World")
