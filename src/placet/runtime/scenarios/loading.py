@@ -59,6 +59,7 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     except ValidationError as error:
         raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
     require_policies(source, loaded)
+    _require_once(source, loaded)
     return _checked(source, loaded)
 
 
@@ -202,6 +203,21 @@ def require_policies(source: str, scenario: Scenario) -> None:
             find_policy(group.policy)
         except LookupError as error:
             raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
+
+
+def _require_once(source: str, scenario: Scenario) -> None:
+    """Refuse what a file gives twice: one of the two would be left out, and nobody told."""
+    twice = []
+    if scenario.objects and "objects" in scenario.settings:
+        twice.append(("settings.objects", "objects"))
+    for name, group in scenario.agents.items():
+        if group.area is not None and "position" in group.placing:
+            twice.append((f"agents.{name}.placing.position", f"agents.{name}.area"))
+    for name, things in scenario.objects.items():
+        if "position" in things.fields:
+            twice.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
+    for key, other in twice:
+        raise ScenarioError(source, key, f"{other!r} says the same; give one of the two")
 
 
 def _checked(source: str, scenario: Scenario) -> Scenario:
