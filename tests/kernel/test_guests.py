@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
-from placet.kernel import Domain, Kernel, KernelConfig, Kind, refuse
+from placet.kernel import Domain, Draft, Kernel, KernelConfig, Kind, refuse
 from placet.kernel.domain import Ref
 from placet.kernel.gate.domain_rules import RefusalRaised
 from placet.kernel.registry import Registry
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ValidationError
+from placet.schemas.intent import Intent
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
 from tests.kernel.test_replay import folded
@@ -92,6 +93,73 @@ def test_an_invariant_that_goes_wrong_refuses_the_batch(fault):
     assert verdict.refusals[0].index is None
     assert [where for where, _ in faults] == ["invariants of lab"]
     assert kernel.tree.dump() == before
+
+
+class Rung(Domain):
+    """A domain all of whose code a signal may come in the middle of."""
+
+    name, version = "rung", "1"
+
+    def __init__(self) -> None:
+        self.rings: dict[str, list[type[BaseException]]] = {}
+
+        class Bell(BaseModel):
+            loud: bool = False
+
+            @field_validator("loud")
+            @classmethod
+            def sound(cls, value: bool) -> bool:
+                self.ring("payload")
+                return value
+
+        def pull(draft: Draft, _intent: Intent) -> None:
+            draft.create("rung.bells", f"bell {draft.seq}")
+            self.ring("rule")
+
+        def footprint(_intent: Intent) -> list[Ref]:
+            self.ring("reads")
+            return []
+
+        self.kinds = (Kind("Ring", Bell, pull, reads=footprint),)
+
+    def ring(self, where: str) -> None:
+        if faults := self.rings.get(where):
+            raise faults.pop(0)
+
+    def on_batch(self, draft):
+        self.ring("on_batch")
+
+    def invariants(self, state, changed):
+        self.ring("invariants")
+        return ()
+
+
+@pytest.mark.parametrize("where", ["payload", "reads", "rule", "on_batch", "invariants"])
+def test_an_interrupt_is_no_fault_of_whoever_it_came_upon(where):
+    domain = Rung()
+    kernel = kernel_of(domain)
+    assert kernel.decide(intent("Ring", {"loud": True}, "first")).admitted
+    before = trace(kernel)
+    domain.rings = {where: [KeyboardInterrupt]}
+    with pytest.raises(KeyboardInterrupt):
+        kernel.decide(intent("Ring", {"loud": True}, "second"))
+    assert trace(kernel) == before
+    assert kernel.decide(intent("Ring", {"loud": True}, "second")).admitted
+
+
+@pytest.mark.parametrize("faults", [[KeyboardInterrupt], [ValueError, KeyboardInterrupt]])
+def test_what_is_due_is_still_due_after_an_interrupt_in_its_payloads_validator(faults):
+    domain = Rung()
+    kernel = kernel_of(domain)
+    later = {"intents": [intent("Ring", {"loud": True})], "sim_time": 5.0}
+    assert kernel.decide(later, 1.0).scheduled
+    domain.rings = {"payload": list(faults)}
+    with pytest.raises(KeyboardInterrupt):
+        kernel.decide_group([], 6.0)
+    assert kernel.ledger.scheduled
+    kernel.decide_group([], 6.0)
+    assert not kernel.ledger.scheduled
+    assert len(kernel.state["rung.bells"]) == 1
 
 
 def test_invariants_judge_the_whole_batch_and_see_what_changed():

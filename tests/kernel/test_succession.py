@@ -307,6 +307,15 @@ def test_a_payload_of_a_version_that_nothing_reads_is_never_taken_for_todays():
     assert batch.intents[0]["payload"] == {"liters": 1}
 
 
+def test_an_interrupt_within_an_upcaster_is_no_fault_of_its():
+    def interrupted(_payload: dict[str, Any]) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    batch = recorded_batch(decode_record(poured_in_liters()[-1]))  # type: ignore[arg-type]  # a batch
+    with pytest.raises(KeyboardInterrupt):
+        upcast(batch, {"Pour": "1"}, Registry([tank_2(interrupted)]))
+
+
 def test_a_kind_has_no_upcaster_from_itself():
     with pytest.raises(ValueError, match="which is its own version"):
         Kind("Pour", Liters, pour, upcasters={"1": in_milliliters})
