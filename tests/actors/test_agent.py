@@ -264,6 +264,22 @@ async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_onl
         assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
 
 
+class Dazzled(Handle):
+    """Of an agent of which nobody can tell what it sees."""
+
+    async def refresh_view(self) -> View:
+        raise Odd
+
+
+@in_virtual_time
+async def test_a_fault_in_what_is_done_for_a_policy_suspends_its_agent_and_ends_no_world():
+    async with open_world(limits={"restarts_max": 2}) as world:
+        world.roster.run(AgentActor(Dazzled(world), Policy()))
+        await asyncio.sleep(100)
+        assert is_suspended(world, "alice")
+        assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted
+
+
 @in_virtual_time
 async def test_a_policy_that_recovers_is_not_suspended():
     async with open_world(limits={"restarts_max": 2}) as world:
@@ -291,6 +307,13 @@ async def test_an_agent_that_is_removed_ends_without_a_fault():
 async def test_a_policy_that_is_denied_something_of_its_own_is_at_fault():
     agent = AgentActor(Handle(), Policy(then=PermissionDeniedError("a file")))
     with pytest.raises(PermissionDeniedError, match="a file"):
+        await agent.run()
+
+
+@in_virtual_time
+async def test_a_policy_that_is_run_by_hand_does_not_end_as_if_it_were_canceled():
+    agent = AgentActor(Handle(), Policy(then=await_what_was_canceled))
+    with pytest.raises(RuntimeError, match="the policy raised CancelledError"):
         await agent.run()
 
 

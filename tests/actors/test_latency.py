@@ -22,6 +22,7 @@ from placet.schemas.view import Observation, Picture, fold_observation
 from tests.actors.onlookers import Client, Town, config, digest, town
 from tests.actors.parts import intent, open_world
 from tests.actors.virtual_time import LoopClock, in_virtual_time, turns
+from tests.kernel.domains import Panic
 
 DT = 0.125
 SLOW = pytest.mark.slow
@@ -481,22 +482,25 @@ class Blinding(Policy):
     """Cannot judge once somebody has moved."""
 
     body = "world.agents"
+    fault: type[BaseException]
 
     def may_see(self, state, agent_id, ref):
         if state.get("world.agents", "bob", "position") != (0.0, 0.0, 0.0):
-            raise ZeroDivisionError
+            raise self.fault
         return True
 
 
 class Blind(World):
-    def __init__(self) -> None:
+    def __init__(self, fault: type[BaseException]) -> None:
         super().__init__()
         self.sight = Blinding()
+        self.sight.fault = fault
 
 
+@pytest.mark.parametrize("fault", [ZeroDivisionError, Panic])
 @in_virtual_time
-async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody():
-    async with Orchestrator(Blind(), config()) as world:
+async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody(fault):
+    async with Orchestrator(Blind(fault), config()) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         client = Client(ann, latency=Constant(DT))
         await world.step(DT)
@@ -504,7 +508,7 @@ async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody():
         bob.post([bob.intent("Move", to=[1, 0])])
         await world.step(DT)
         await turns()
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(fault):
             await client.task
         assert (await world.step(DT)) == []  # the world goes on
         assert world.statistics()["observers"] == 0

@@ -22,7 +22,7 @@ from placet.schemas.record import Admitted, Refused, Scheduled, Tick, decode_rec
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, Named, add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, turns
-from tests.kernel.domains import MAIL, Lab
+from tests.kernel.domains import MAIL, Lab, Panic
 
 if TYPE_CHECKING:
     from placet.actors.supervisor import Fault
@@ -171,14 +171,15 @@ async def test_a_poisonous_rule_refuses_its_batch_and_nobody_elses(how):
         assert len(records_of(world, Tick)) == 1
 
 
+@pytest.mark.parametrize("fault", [ZeroDivisionError, Panic])
 @in_virtual_time
-async def test_what_a_command_raises_is_its_senders_and_the_world_goes_on():
-    def divide(kernel: Kernel) -> float:
-        return kernel.seq / 0
+async def test_what_a_command_raises_is_its_senders_and_the_world_goes_on(fault):
+    def fail(kernel: Kernel) -> None:
+        raise fault
 
     async with open_world() as world:
-        with pytest.raises(ZeroDivisionError):
-            await world.actor.command(divide)
+        with pytest.raises(fault):
+            await world.actor.command(fail)
         assert (await post(world, add("r"))).admitted
 
 
@@ -310,7 +311,7 @@ async def test_nothing_the_operator_says_passes_by_a_step():
         assert world.actor.is_paused
 
 
-class Torn(BaseException):
+class Torn(SystemExit):
     """Comes out of the middle of a command, and is nobody's to catch."""
 
 

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from placet.kernel import Domain, Kind
 from placet.schemas.codec import canonical, freeze, from_canonical, from_json, to_json
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
-from tests.kernel.domains import Annex, Lab
+from tests.kernel.domains import Annex, Lab, Panic
 
 
 def is_json(verdict):
@@ -329,9 +329,10 @@ def test_the_depth_of_a_payload_is_bounded_alike_for_text_and_objects():
             assert reused()[0].decide(raw).admitted is is_sound
 
 
-def test_a_validator_that_raises_is_the_payloads_fault():
+@pytest.mark.parametrize("fault", [KeyError, Panic])
+def test_a_validator_that_raises_is_the_payloads_fault(fault):
     def explode(value: int) -> int:
-        raise KeyError(value)
+        raise fault
 
     def enlarge(value: int) -> int:
         return value * 2**64
@@ -365,8 +366,8 @@ def test_a_validator_that_raises_is_the_payloads_fault():
         if found.code == "payload_invalid"
     ]
     reading = (
-        "reading the batch raised KeyError; send plain JSON values, or report it to the author of "
-        "the payload's model"
+        f"reading the batch raised {fault.__name__}; send plain JSON values, or report it to the "
+        "author of the payload's model"
     )
     making = (
         "the payload model of Enlarging makes what cannot be recorded (OverflowError); report it "

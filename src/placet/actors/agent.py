@@ -6,6 +6,7 @@ its own: the supervisor restarts it with a pause, and when its budget is spent t
 suspended, and only that agent.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
@@ -13,12 +14,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 import anyio
 
 from placet.actors.context import Context
+from placet.actors.executing import is_canceled
 from placet.actors.freshness import Freshness
 from placet.actors.observer import Observer
+from placet.actors.policy_thread import raisable
 from placet.actors.thinking import Answer, Proposal, Thinking
 from placet.kernel.draw import draw_unit
 from placet.schemas.codec import Json
 from placet.schemas.errors import (
+    INTERRUPTS,
     ClosedError,
     PermissionDeniedError,
     StaleContextError,
@@ -173,7 +177,7 @@ class AgentActor:
 
         Raises:
             TimeoutError: The policy thought longer than it may.
-            Exception: Whatever the policy raises.
+            Exception: Whatever the policy raises; of what is no `Exception`, a fault.
         """
         try:
             if self._is_observant:
@@ -186,6 +190,12 @@ class AgentActor:
         except PermissionDeniedError as error:
             if error.code != RefusalCode.UNAUTHORIZED:
                 raise
+        except (Exception, *INTERRUPTS):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and is_canceled():
+                raise
+            raise raisable(error) from error  # the policy's own, such as of what it awaited
 
     def statistics(self) -> AgentStatistics:
         """Tell what was proposed and what became of it."""

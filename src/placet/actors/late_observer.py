@@ -17,7 +17,7 @@ from placet.actors.delay_line import DelayLine, Part
 from placet.actors.observer import Begin, Host, Observer
 from placet.kernel.domain import Ref
 from placet.kernel.draw import draw_unit
-from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
+from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError, TimeStalledError
 from placet.schemas.latency import ByDistance, Latency, delay_ns
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import Change, Heard, Observation
@@ -73,7 +73,7 @@ class LateObserver(Observer):
         self._time = time
         self._line = DelayLine()
         self._held_max = limits.marks_max
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         # Where it is by distance: how far a thing was when it was last seen, and when what was last
         # seen of it is due, which nothing newer of it may overtake.
         self._distances: dict[str, float] = {}
@@ -100,7 +100,9 @@ class LateObserver(Observer):
                 observation = self._see()
                 if observation is not None:
                     self._line.put(observation, before_seq, self._parts(observation))
-        except Exception as error:  # noqa: BLE001  # a domain's judgement, raised out of `next`
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a domain's judgement, raised out of `next`
             self._failure = error
 
     async def next(self) -> Observation | None:

@@ -24,7 +24,7 @@ from placet.actors.queue import Backpressure, Command, Step, Waiting
 from placet.actors.tally import GroupReport, Tally
 from placet.actors.turn import Turn, resolve
 from placet.kernel.kernel import Kernel
-from placet.schemas.errors import StoreError
+from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.record import LogGroup
 from placet.schemas.verdict import Verdict
@@ -282,7 +282,9 @@ class OrchestratorActor:
         else:
             try:
                 result = message.act(self._kernel)
-            except Exception as error:  # noqa: BLE001  # carried to whoever sent the message
+            except INTERRUPTS:
+                raise
+            except BaseException as error:  # noqa: BLE001  # carried to whoever sent the message
                 result = error
         turn.replies.append((message.reply, result))
 

@@ -12,10 +12,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 import anyio
 
-from placet.actors.executing import is_canceled
-from placet.actors.policy_thread import PolicyThread, raisable
+from placet.actors.policy_thread import PolicyThread
 from placet.schemas.codec import Json
-from placet.schemas.errors import INTERRUPTS
 
 S = TypeVar("S")
 
@@ -57,23 +55,16 @@ class Thinking(Generic[S]):
         Raises:
             TimeoutError: It took longer than it may.
             ValueError: An iterator gave more intents than it may, or has no end.
-            Exception: Whatever the policy raises; of what is no `Exception`, a fault.
+            Exception: Whatever the policy raises.
         """
         began = anyio.current_time()
-        try:
-            with anyio.fail_after(self._seconds_max):
-                if self._thread is None:
-                    answer = self._answer(seen)
-                else:
-                    answer = await self._thread.call(lambda: self._answer(seen))
-                if isawaitable(answer):
-                    answer = self._gather(await answer)
-        except (Exception, *INTERRUPTS):
-            raise
-        except BaseException as error:
-            if is_canceled():
-                raise
-            raise raisable(error) from error  # the policy's own, such as of what it awaited
+        with anyio.fail_after(self._seconds_max):
+            if self._thread is None:
+                answer = self._answer(seen)
+            else:
+                answer = await self._thread.call(lambda: self._answer(seen))
+            if isawaitable(answer):
+                answer = self._gather(await answer)
         took_s = anyio.current_time() - began
         if took_s > self._seconds_max:
             raise TimeoutError(

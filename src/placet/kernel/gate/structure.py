@@ -22,6 +22,7 @@ from placet.kernel.gate.plain import pointer, shown
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
+from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.record_intents import show_until
@@ -74,21 +75,27 @@ class Structure:
         """Check a batch: a list of intents, a batch object, or one intent."""
         try:
             return self._check(raw, submitter, batch_id)
-        except Exception as error:  # noqa: BLE001  # the door: an object's own methods may raise
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # the door: an object's own methods may raise
             return [_hostile(error)]
 
     def check_again(self, batch: CheckedBatch) -> list[Refusal] | None:
         """Validate what was read back from a record, so that rules see it as on arrival."""
         try:
             batch.intents = self._validate(batch.intents, strict=True)
-        except Exception:  # noqa: BLE001  # whatever it is, the second look says so
+        except INTERRUPTS:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever it is, the second look says so
             return self._second_look(batch)
         return None
 
     def _second_look(self, batch: CheckedBatch) -> list[Refusal] | None:
         try:
             outcome = self._diagnosis.second_look(batch.intents)
-        except Exception as error:  # noqa: BLE001  # a payload's own validator may raise
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a payload's own validator may raise
             return [_hostile(error)]
         if isinstance(outcome, list):
             return outcome
@@ -207,7 +214,7 @@ def _until_ns(intent: Intent) -> int | None:
     return None if until is None else round(until * SECOND_NS)
 
 
-def _hostile(error: Exception) -> Refusal:
+def _hostile(error: BaseException) -> Refusal:
     message = (
         f"reading the batch raised {type(error).__name__}; send plain JSON values, or report it to "
         "the author of the payload's model"
