@@ -260,6 +260,20 @@ async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
 
 
 @in_virtual_time
+async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+
+        async def think() -> None:
+            await bob.sleep_until(1.0)
+            await asyncio.sleep(60)
+            await bob.sleep_until(2.0)
+
+        await asyncio.gather(think(), ann.sleep_until(3.0))
+        assert world.sim_time == 3.0
+
+
+@in_virtual_time
 async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
     async with world_of(moment_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]

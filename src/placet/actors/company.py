@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Final
 
 from placet.actors.ports import Clock
@@ -92,8 +93,9 @@ class Company(Sleepers):
 
     @property
     def thinks_since(self) -> float:
-        """When the longest of the present thoughts began, by the event loop's time."""
-        return min(since for task, since in self._thinking.items() if task not in self._pending)
+        """When the longest of the present thoughts began, by the event loop's time; else never."""
+        thoughts = (one for task, one in self._thinking.items() if task not in self._pending)
+        return min(thoughts, default=inf)
 
     def thinkers(self) -> list[str]:
         """Name some of those who think."""

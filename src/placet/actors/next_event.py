@@ -110,7 +110,7 @@ class NextEvent:
             except TimeoutError:
                 ends = company.thinks_since + self._seconds_max
                 if ends > now():
-                    continue  # it is another thought by now
+                    continue  # it is another thought by now, or none
                 raise TimeStalledError(
                     f"simulated time stands at {self._now_s:g} s: for {self._seconds_max:g} s "
                     f"{_listed(company.thinkers())} neither slept nor posted nor ended, while "
