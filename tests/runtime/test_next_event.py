@@ -242,6 +242,21 @@ async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
 
 
 @in_virtual_time
+async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_it():
+    async with world_of(moment_seconds_max=60) as world:
+        ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
+        holding = asyncio.ensure_future(hanging(bob))
+        act = AgentActor(ann, lambda view: [ann.intent("Move", to=[1, 0])], pause_sim_s=1.0)
+        world.run_agent(act)
+        with pytest.raises(TimeStalledError, match="'bob' neither slept"):
+            await world.wait_until(2.0)
+        await asyncio.sleep(1000)
+        status = world.agent_status("ann")
+        assert (status.state, status.failures) == ("idle", 0)
+        holding.cancel()
+
+
+@in_virtual_time
 async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
     async with world_of(moment_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]

@@ -27,6 +27,7 @@ from placet.schemas.errors import (
     PermissionDeniedError,
     StaleContextError,
     StoreError,
+    TimeStalledError,
 )
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -173,7 +174,7 @@ class AgentActor:
         return self._handle.incarnation
 
     async def run(self) -> None:
-        """Go on until the policy returns None, the agent is removed, or the world is closed.
+        """Go on until the policy returns None, the agent is removed, or the world or its time ends.
 
         Raises:
             TimeoutError: The policy thought longer than it may.
@@ -185,7 +186,7 @@ class AgentActor:
                     await self._live()
             else:
                 await self._live()
-        except (ClosedError, StoreError):
+        except (ClosedError, StoreError, TimeStalledError):
             return
         except PermissionDeniedError as error:
             if error.code != RefusalCode.UNAUTHORIZED:

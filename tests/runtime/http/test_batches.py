@@ -6,6 +6,7 @@ import json
 import httpx
 import pytest
 
+from placet.errors import TimeStalledError
 from placet.runtime.cli.gate_session import GateSession
 from placet.runtime.http_api import create_app
 from tests.actors.virtual_time import turns
@@ -225,6 +226,14 @@ async def test_a_failed_store_is_unavailable_and_says_so():
             assert answer.json()["code"] == "unavailable"
             assert answer.headers["retry-after"]
         assert (await served.get("/healthz")).status_code == 200
+
+
+async def test_a_world_whose_time_has_stalled_is_unavailable_and_says_so():
+    async with serving(clock="next_event") as served:
+        served.world._open.actor.stall(TimeStalledError("'bob' holds up time"))
+        answer = await served.submit(add("r"))
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert answer.json()["detail"] == "'bob' holds up time"
 
 
 async def test_an_application_makes_its_own_operator_where_it_knows_no_tokens():

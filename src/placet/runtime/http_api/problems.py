@@ -19,6 +19,7 @@ from placet.schemas.errors import (
     IntentError,
     PlacetError,
     StoreError,
+    TimeStalledError,
     ValidationError,
 )
 
@@ -50,6 +51,7 @@ _PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
     ValidationError: "request_invalid",
     ClosedError: "unavailable",
     StoreError: "unavailable",
+    TimeStalledError: "unavailable",
 }
 
 
