@@ -76,6 +76,17 @@ def test_a_field_is_called_what_it_will_be_called_when_it_is_read_back(draft):
     assert not draft.exists("c", "e")
 
 
+def test_an_effect_is_of_the_kind_that_it_will_be_of_when_it_is_read_back():
+    class Tool(StrEnum):
+        MAIL = "mail"
+
+    draft = Transaction(State(), executors={"mail": 1})
+    draft.begin(0, 1, "alice")
+    draft.emit(Tool.MAIL, {})
+    [(_, kind, _, _)] = draft.effects
+    assert repr(kind) == "'mail'"
+
+
 def test_a_draft_notes_what_the_verdict_will_tell(draft):
     draft.normalize({"to": [1, 2]})
     draft.warn("a", "first")

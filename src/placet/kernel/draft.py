@@ -238,7 +238,8 @@ class Draft:
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
-        self.effects.append((self.seq, kind, freeze(dict(payload)), self.agent_id))
+        plain = str.__str__(kind)  # as it is when it is read back, an Enum's too
+        self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
 
     def normalize(self, payload: Mapping[str, Json]) -> None:
         """Replace the payload that verdict and log will show by the one that was applied.
