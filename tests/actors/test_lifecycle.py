@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -108,6 +109,29 @@ async def test_a_policy_run_for_a_suspended_agent_waits_until_it_is_resumed():
         await world.change_agent("alice", "resumed")
         await asyncio.sleep(2.5)
         assert count_of(world, "alice") == 2
+
+
+class Who(str, Enum):  # noqa: UP042  # formats as `Who.ANN`
+    ANN = "ann"
+
+
+@in_virtual_time
+async def test_a_policy_of_an_agent_that_an_enum_names_ends_with_its_agent():
+    ended = asyncio.Event()
+
+    async def think(view: View) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with Orchestrator(Lab()) as world:
+        ann = await world.register_agent(Who.ANN)
+        world.run_agent(AgentActor(ann, think))
+        await turns()
+        await world.remove_agent("ann")
+        await turns()
+        assert ended.is_set()
 
 
 @in_virtual_time

@@ -182,7 +182,7 @@ class Orchestrator(
                 **placing,
             )
         )
-        return AgentHandle(world, agent_id, agent.incarnation, f"{world.epoch}.{number}")
+        return AgentHandle(world, agent.agent_id, agent.incarnation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Say which kinds an agent may propose: None is all, the empty set nothing.
