@@ -6,11 +6,11 @@ from typing import Final
 from placet.schemas.errors import PlacetError
 
 
+_SECONDS_MAX: Final = 1e9
+
+
 class DoNotRetry(PlacetError):  # noqa: N818  # an instruction, as `StopIteration` is
     """Raised by a handler: it knows that another attempt would fail too; the effect is given up."""
-
-
-_SECONDS_MAX: Final = 1e9
 
 
 class RetryAfter(PlacetError):  # noqa: N818  # likewise
