@@ -295,3 +295,24 @@ async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
         world.session = None
         assert (await session.say("go")).outcome == "applied"
         assert await total(session) == 1
+
+
+async def test_who_goes_away_as_it_opens_leaves_the_next_somebody_who_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caller = anyio.CancelScope()
+    async with opened() as world:
+        register = world.register_executor
+
+        async def leave(*terms: Any, **options: Any) -> None:
+            monkeypatch.setattr(world, "register_executor", register)
+            caller.cancel()
+            await register(*terms, **options)
+
+        monkeypatch.setattr(world, "register_executor", leave)
+        with caller:
+            await Session.open(world=world, adapter=Scripted([]))
+        assert caller.cancelled_caught
+        session = await Session.open(world=world, adapter=Scripted([[put(1)]]))
+        assert "session.propose" in await world.executed()
+        assert (await session.say("go")).outcome == "applied"

@@ -54,22 +54,33 @@ class ModelCalls:
     def __init__(self) -> None:
         self._waiting: dict[_Key, tuple[Adapter, Context, anyio.CancelScope]] = {}
         self.turns: set[tuple[str, int]] = set()
+        self._registering = anyio.Lock()
+        self._is_registered = False
 
     @classmethod
     async def of(cls, world: World) -> "ModelCalls":
         """Give the calls of a world; the first who asks makes them possible."""
-        calls = _OF_WORLDS.get(world)
-        if calls is None:
-            calls = _OF_WORLDS[world] = cls()
-            await world.register_executor(
-                PROPOSE,
-                calls._run,
-                delivery="at_most_once",
-                concurrency=_CALLS_MAX,
-                seconds_max=_SECONDS_MAX,
-                on_in_doubt=_given_up,
-            )
+        calls = _OF_WORLDS.setdefault(world, cls())
+        await calls.make_possible(world)
         return calls
+
+    async def make_possible(self, world: World) -> None:
+        """Let the world ask its proposers here; where who came first was cancelled, the next does.
+
+        Raises:
+            ValueError: The world has somebody else who asks.
+        """
+        async with self._registering:
+            if not self._is_registered:
+                await world.register_executor(
+                    PROPOSE,
+                    self._run,
+                    delivery="at_most_once",
+                    concurrency=_CALLS_MAX,
+                    seconds_max=_SECONDS_MAX,
+                    on_in_doubt=_given_up,
+                )
+                self._is_registered = True
 
     async def ask(
         self,
