@@ -22,6 +22,7 @@ from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
 from placet.kernel.domain import Ref
 from placet.kernel.state import State
+from placet.schemas.effect import Effect
 from placet.schemas.intent import Intent
 from tests.agents.till import LOOK, Nothing, Till, put, talk, total
 
@@ -236,6 +237,37 @@ async def test_outputs_of_numbers_fill_a_turn_by_what_they_are_in_the_log() -> N
         assert turn.outcome == "applied"
         [kept] = await session.turns()
         assert [one["output"] is not None for one in kept["results"]] == [True] * 4 + [False] * 6
+
+
+@pytest.mark.parametrize("depth", [61, 62, 64])
+async def test_an_output_that_is_nested_as_deep_as_may_be_hides_nothing_that_was_done(
+    depth: int,
+) -> None:
+    class Diving(Till):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kinds = (*self.kinds, Kind("till.dive", Nothing, _dive, effects=("till.well",)))
+
+    def _dive(draft: Draft, _intent: Intent) -> None:
+        draft.put("till.box", "box", "sum", 7)
+        draft.emit("till.well", {})
+
+    async def well(_effect: Effect) -> Any:
+        nested: Any = 1
+        for _ in range(depth):
+            nested = [nested]
+        return nested
+
+    async with talk([("till.dive", {})], domain=Diving(), **AUTO) as session:
+        assert isinstance(session.world, Orchestrator)
+        await session.world.register_executor("till.well", well)
+        assert (await session.say("dive")).outcome == "applied"
+        assert await total(session) == 7
+        [kept] = await session.turns()
+        assert (kept["outcome"], kept["stop"]) == ("applied", "completed")
+        [result] = kept["results"]
+        assert (result["output"] is None) is (depth > 61)
+        assert result.get("is_truncated", False) is (depth > 61)
 
 
 async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:

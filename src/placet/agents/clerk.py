@@ -16,7 +16,7 @@ from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.intent import Intent
-from placet.schemas.refusal import RefusalCode
+from placet.schemas.refusal import STAGE_OF, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 _TEXT_BYTES_MAX: Final = 8_000
@@ -99,6 +99,22 @@ class Clerk:
         Raises:
             SessionError: It cannot be recorded.
         """
+        kept = _kept(results)
+        verdict = await self._submit_end(turn, end, kept, hold_id)
+        if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
+            # What was done matters more than what it told, which may be nested as deep as may be.
+            bare = [_without_output(one) for one in kept]
+            verdict = await self._submit_end(turn, end, bare, hold_id)
+        if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
+            message = (
+                f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
+                "was done before you say it again"
+            )
+            raise SessionError(message, verdict=verdict, has_begun=True)
+
+    async def _submit_end(
+        self, turn: int, end: End, results: list[dict[str, Json]], hold_id: str
+    ) -> Verdict:
         intent = self._voice.intent(
             "session.end",
             session=self._session,
@@ -106,16 +122,10 @@ class Clerk:
             outcome=end.outcome,
             stop=str(end.stop),
             text=cut(end.message, _TEXT_BYTES_MAX),
-            results=_kept(results),
+            results=results,
             hold=hold_id,
         )
-        verdict = await self._world.submit([intent])
-        if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
-            message = (
-                f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
-                "was done before you say it again"
-            )
-            raise SessionError(message, verdict=verdict, has_begun=True)
+        return await self._world.submit([intent])
 
     def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
         """Make the intent by which a proposer is asked."""
@@ -250,10 +260,13 @@ def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
     for one in results[:_RESULTS_MAX]:
         told = one.told()
         size = len(canonical(told))
-        if size > left and "output" in told:
-            told["output"] = None
-            told["is_truncated"] = True
+        if size > left:
+            told = _without_output(told)
             size = len(canonical(told))
         left -= size
         kept.append(told)
     return kept
+
+
+def _without_output(told: dict[str, Json]) -> dict[str, Json]:
+    return {**told, "output": None, "is_truncated": True} if "output" in told else told
