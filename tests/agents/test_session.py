@@ -145,6 +145,15 @@ async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
         assert (await session.say("/till.put amount=1")).outcome == "applied", "the world goes on"
 
 
+async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_time() -> None:
+    async def refused(_context: Context) -> Any:
+        raise TimeoutError("connect")
+
+    async with talk(adapter=refused) as session:
+        turn = await session.say("go")
+        assert (turn.stop, turn.message) == ("planner_unavailable", "TimeoutError")
+
+
 # holds
 
 

@@ -130,16 +130,16 @@ class ModelCalls:
             return {"unavailable": "the process that asked is gone"}
         adapter, context, asking = waiting
         try:
-            with asking, anyio.fail_after(context.seconds_left):
+            with asking, anyio.move_on_after(context.seconds_left) as turn:
                 return json_of(await adapter.propose(context))
         except PlannerUnavailable as error:
             timed_out = isinstance(error, PlannerTimedOut)
             told = {"unavailable": str(error), "timed_out": timed_out}
             return {**told, "usage": _usage_json(error.usage)} if error.usage.requests else told
-        except TimeoutError:
-            return {"unavailable": "it did not answer in time", "timed_out": True}
         except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
             return {"unavailable": type(error).__name__}
+        if turn.cancelled_caught:
+            return {"unavailable": "it did not answer in time", "timed_out": True}
         return {"unavailable": "the turn was stopped"}
 
 
