@@ -138,6 +138,19 @@ def test_calls_are_bounded_together() -> None:
     assert issue.code == "plan_too_large"
 
 
+def test_a_plan_has_the_same_bytes_whichever_way_it_comes() -> None:
+    plan = {"version": "placet.plan/1", "goal": "g", "base_seq": 0, "actions": []}
+    small = AgentLimits(plan_bytes_max=300)
+    for said in ("x" * 400, "é" * 200):
+        long = {**plan, "notes": said}
+        for way in (long, json.dumps(long, ensure_ascii=False)):
+            _, [issue] = parse(way, domain=World(), limits=small)
+            assert issue.code == "plan_too_large"
+        halves = [Call("Speak", json.dumps({"text": said[::2]}, ensure_ascii=False))] * 2
+        _, [issue] = parse_calls(halves, goal="", base_seq=0, domain=World(), limits=small)
+        assert issue.code == "plan_too_large"
+
+
 def test_two_stops_are_a_conflict_and_a_call_is_pointed_at_by_its_own_number() -> None:
     stop = Call("stop", '{"code": "unsafe_goal", "message": "no"}')
     _, issues = parse_calls([stop, stop], goal="", base_seq=0, domain=World())

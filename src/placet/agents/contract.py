@@ -18,9 +18,9 @@ from placet.agents.codes import Code
 from placet.agents.limits import AgentLimits
 from placet.agents.plan import VERSION, Action, Issue, Plan, Stop
 from placet.kernel.domain import Domain
-from placet.kernel.gate.plain import NotPlain, complaint, pointer, shown, to_plain
+from placet.kernel.gate.plain import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 from placet.kernel.registry import Registry
-from placet.schemas.codec import Json, canonical, from_json
+from placet.schemas.codec import Json, canonical, from_json, to_json
 
 __all__ = [
     "ASK",
@@ -115,7 +115,7 @@ def parse_calls(
     Returns:
         As `parse`; issues point at `/actions/<number of the call>`.
     """
-    size = sum(len(str(one.arguments)) for one in calls)
+    size = sum(len(str(one.arguments).encode("utf-8", "replace")) for one in calls)
     if size > limits.plan_bytes_max:
         return None, [_too_large(size, limits)]
     issues: list[Issue] = []
@@ -172,17 +172,23 @@ def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:
                 return None, [_too_large(len(data), limits)]
             return from_json(data), []
         value = to_plain(text, _DEPTH_MAX, limits.plan_bytes_max)
+        size = len(to_json(value))
+        return (None, [_too_large(size, limits)]) if size > limits.plan_bytes_max else (value, [])
+    except TooLarge:
+        return None, [_too_large(None, limits)]
     except NotPlain as error:
         message = f"a plan is made of plain JSON values: {error}"
         return None, [Issue(code=Code.JSON_INVALID, message=message, at=error.at)]
     except ValueError as error:  # also UnicodeError
         message = f"expected one JSON object and no other text: {error}"
         return None, [Issue(code=Code.JSON_INVALID, message=message)]
-    return value, []
 
 
-def _too_large(size: int, limits: AgentLimits) -> Issue:
-    message = f"the plan has {size} bytes, at most {limits.plan_bytes_max} are read; propose less"
+def _too_large(size: int | None, limits: AgentLimits) -> Issue:
+    """Say that a plan is too large; None is one that was not read to its end."""
+    most = limits.plan_bytes_max
+    has = f"more than {most}" if size is None else size
+    message = f"the plan has {has} bytes, at most {most} are read; propose less"
     return Issue(code=Code.PLAN_TOO_LARGE, message=message)
 
 
