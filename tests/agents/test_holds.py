@@ -288,10 +288,41 @@ async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:
     from placet.agents.modes import covers
 
     grant: dict[str, Any] = {"kinds": "a.*", "equals": {"n": 1, "way": [1, 2]}}
-    assert covers(grant, "a.b", {"n": 1, "way": (1, 2), "more": 0})
-    assert not covers(grant, "a.b", {"n": True, "way": [1, 2]}), "true is no number"
-    assert not covers(grant, "a.b", {"n": 1})
-    assert not covers(grant, "b.a", {"n": 1, "way": [1, 2]})
+
+    def is_for(kind: str, payload: dict[str, Any]) -> bool:
+        return covers(grant, kind, payload, payload)
+
+    assert is_for("a.b", {"n": 1, "way": (1, 2), "more": 0})
+    assert not is_for("a.b", {"n": True, "way": [1, 2]}), "true is no number"
+    assert not is_for("a.b", {"n": 1})
+    assert not is_for("b.a", {"n": 1, "way": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("bound", "proposed", "outcome"),
+    [
+        ({"amount": 200}, {"amount": 200}, "applied"),
+        ({"sum": 200}, {"sum": 200}, "applied"),
+        ({"amount": 200}, {"amount": 200, "note": "rent"}, "applied"),
+        ({"sum": 200}, {"sum": 200, "amount": 900}, "held"),
+        ({"amount": 200}, {"amount": 200, "Amount": 900}, "held"),
+        ({"note": "rent"}, {"amount": 200, "note": "rent"}, "held"),
+    ],
+)
+async def test_a_value_that_a_grant_binds_is_the_one_that_is_done(
+    bound: dict[str, Any], proposed: dict[str, Any], outcome: str
+) -> None:
+    class Pay(BaseModel):
+        amount: int = Field(validation_alias=AliasChoices("Amount", "amount", "sum"))
+
+    class Giving(Till):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kinds = (Kind("till.give", Pay, lambda _d, _i: None, risk="high"),)
+
+    async with talk([("till.give", proposed)], domain=Giving(), mode="autonomous") as session:
+        await session.grant("till.give", by="ann", equals=bound)
+        assert (await session.say("give")).outcome == outcome
 
 
 async def test_a_grant_is_for_its_proposer() -> None:

@@ -84,7 +84,7 @@ class Desk:
                 return _refused(plan, [broken])
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
-            grants = await self._grants_for(plan, risks, mode)
+            grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
                 foreseen, digest = await foresee(self._world, self._clerk, intents)
                 if not foreseen.admitted:
@@ -218,7 +218,9 @@ class Desk:
             return ruling, Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
         return ruling, None
 
-    async def _grants_for(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> list[str | None]:
+    async def _grants_for(
+        self, plan: Plan, applied: Plan, risks: Sequence[Risk], mode: Mode
+    ) -> list[str | None]:
         """Name for each action the grant that lets it pass; "" needs none, None has none."""
         if all(risk in mode.applies for risk in risks):
             return [""] * len(plan.actions)
@@ -230,7 +232,7 @@ class Desk:
             and grant["expires"] >= self._world.sim_time
         }
         found: list[str | None] = []
-        for action, risk in zip(plan.actions, risks, strict=True):
+        for action, done, risk in zip(plan.actions, applied.actions, risks, strict=True):
             if risk in mode.applies:
                 found.append("")
                 continue
@@ -238,7 +240,7 @@ class Desk:
                 (
                     name
                     for name, uses in left.items()
-                    if uses > 0 and covers(grants[name], action.kind, action.payload)
+                    if uses > 0 and covers(grants[name], action.kind, action.payload, done.payload)
                 ),
                 None,
             )

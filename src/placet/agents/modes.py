@@ -67,9 +67,34 @@ def mode_of(name: str) -> Mode:
     return mode
 
 
-def covers(grant: Mapping[str, Json], kind: str, payload: Mapping[str, Json]) -> bool:
-    """Tell whether a grant is for such an action; its uses and time are judged by the gate."""
+def covers(
+    grant: Mapping[str, Json],
+    kind: str,
+    payload: Mapping[str, Json],
+    applied: Mapping[str, Json],
+) -> bool:
+    """Tell whether a grant is for such an action; its uses and time are judged by the gate.
+
+    Args:
+        grant: As the state has it.
+        kind: Of the action.
+        payload: As it was proposed.
+        applied: As the rules take it.
+    """
     return fnmatchcase(kind, grant["kinds"]) and all(
-        name in payload and canonical(payload[name]) == canonical(value)  # for True is no 1
+        name in payload
+        and canonical(payload[name]) == canonical(value)  # for True is no 1
+        and _is_taken(name, payload, applied)
         for name, value in grant["equals"].items()
     )
+
+
+def _is_taken(name: str, payload: Mapping[str, Json], applied: Mapping[str, Json]) -> bool:
+    """Tell whether the rules take what was proposed by a name, by that name or by another.
+
+    Of a field that came by two names one is passed over; a grant that binds it permits nothing.
+    """
+    if payload.keys() <= applied.keys():
+        return True
+    names = {name} if name in applied else applied.keys() - payload.keys()
+    return payload[name] in [applied[one] for one in names]
