@@ -573,6 +573,44 @@ async def test_a_session_again_has_the_same_silences() -> None:
     assert (await lived(replay))[:2] == (stops, digest)
 
 
+@pytest.mark.parametrize("is_settled", [True, False])
+async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for(
+    is_settled: bool,
+) -> None:
+    asked, let_go = anyio.Event(), anyio.Event()
+
+    async def reluctant(context: Context) -> Any:
+        if context.message == "two":
+            try:
+                asked.set()
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await let_go.wait()  # a client that is slow to hang up
+        return [put(1)]
+
+    async def stop() -> None:
+        await asked.wait()
+        session.stop()
+
+    async with talk(adapter=reluctant) as session:
+        await session.say("one")
+        async with anyio.create_task_group() as group:
+            group.start_soon(stop)
+            assert (await session.say("two")).stop == "operator_stopped"
+        await session.say("three")
+        world = session.world
+        assert isinstance(world, Orchestrator)
+        if is_settled:
+            let_go.set()
+            await world.settle()
+        replay = await Replay.of(world.events(since=0), world.seq, "main")
+        let_go.set()
+    async with talk(adapter=replay) as session:
+        stops = [(await session.say(said)).stop for said in ("one", "two", "three")]
+        assert stops == ["completed", "planner_unavailable", "completed"]
+
+
 async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
     async def slow(_context: Context) -> Any:
         await anyio.sleep_forever()

@@ -30,21 +30,20 @@ class Replay:
             until_seq: Where to stop reading: the world's present seq.
             session: Its name.
         """
-        asked: dict[tuple[int, int], bool] = {}
-        answers: list[Raw | PlannerUnavailable] = []
+        # In the order in which they were asked: one that was stopped may end after the next.
+        answers: dict[tuple[int, int], Raw | PlannerUnavailable] = {}
         async for event in events:
             if event.type == "batch":
                 for k, (seq, kind, payload, _) in enumerate(event.data["effects"]):
-                    if kind == PROPOSE:
-                        asked[seq, k] = payload["session"] == session
+                    if kind == PROPOSE and payload["session"] == session:
+                        answers[seq, k] = PlannerUnavailable("there was no answer")
             elif event.type == "settled":
                 key = (event.data["effect_seq"], event.data["k"])
-                output = event.data["output"]
-                if asked.get(key):
-                    answers.append(_answered(output, event.data["succeeded"]))
+                if key in answers:
+                    answers[key] = _answered(event.data["output"], event.data["succeeded"])
             if event.seq >= until_seq:
                 break
-        return cls(answers)
+        return cls(answers.values())
 
     async def propose(self, context: Context) -> Raw:
         """Give the next recorded answer.
