@@ -287,6 +287,8 @@ async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
     async with talk([("till.tell", {"amount": 9_000})], **AUTO) as session:
         [result] = (await session.say("read")).results
         assert (result.is_truncated, len(result.output)) == (True, 4 * 1024)
+        [turn] = await session.turns()
+        assert [one.get("is_truncated") for one in turn["results"]] == [True], "and told so later"
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])

@@ -62,6 +62,8 @@ class Decision(_Value):
             told["seq"] = self.seq
         if self.output is not None:
             told["output"] = self.output
+        if self.is_truncated:
+            told["is_truncated"] = True
         if self.issues:
             told["codes"] = [issue.code for issue in self.issues]
         return told
