@@ -400,6 +400,32 @@ async def test_sessions_do_not_hear_each_other() -> None:
     assert "session." not in repr([(c.text, c.state) for c in seen]), "books are no part of a view"
 
 
+async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[list[str]] = []
+
+    def model(context: Context) -> Any:
+        told.append([line["text"] for line in context.history if line["role"] == "user"])
+        return [put(1)]
+
+    async with Orchestrator([Till(), Sessions()]) as world:
+        one = await Session.open(world=world, adapter=model)
+        two = await Session.open(world=world, adapter=None)
+        await one.say("before")
+        submit = world.submit
+
+        async def between(batch: Any, **options: Any) -> Any:
+            monkeypatch.setattr(world, "submit", submit)
+            verdict = await submit(batch, **options)
+            await two.say("/till.put amount=1")
+            return verdict
+
+        monkeypatch.setattr(world, "submit", between)
+        await one.say("now")
+        assert told == [[], ["before"]]
+
+
 async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         script = Scripted([[put(500)]])

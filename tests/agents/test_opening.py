@@ -289,6 +289,7 @@ async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
 
     async with Slow([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=listens)
+        await session.say("/till.look")  # so that there is something to be told
         world.session = session
         turn = await session.say("go")
         assert (turn.stop, asked) == ("operator_stopped", [])

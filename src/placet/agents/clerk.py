@@ -179,22 +179,27 @@ class Clerk:
             found.append(Hold(id=name, **fields))
         return found
 
-    async def turns(self, count: int | None = None) -> list[dict[str, Json]]:
+    async def turns(
+        self, count: int | None = None, *, before: int | None = None
+    ) -> list[dict[str, Json]]:
         """List what the state keeps of this session's turns, oldest first.
 
         Args:
             count: Of the last ones; None is all.
+            before: Number of a turn; None is of the next.
         """
-        return list((await self._numbered(count)).values())
+        return list((await self._numbered(count, before)).values())
 
     async def running(self) -> list[int]:
         """Give the numbers of turns that are begun and not ended."""
         turns = await self._numbered(None)
         return [number for number, row in turns.items() if row["outcome"] == "running"]
 
-    async def _numbered(self, count: int | None) -> dict[int, dict[str, Json]]:
+    async def _numbered(
+        self, count: int | None, before: int | None = None
+    ) -> dict[int, dict[str, Json]]:
         """Read turns by their numbers, the last first, until one is kept no more."""
-        last = await self._count()
+        last = await self._count() if before is None else before - 1
         found: dict[int, dict[str, Json]] = {}
         while last > 0 and (count is None or len(found) < count):
             number = max(0, last - (_TURNS_READ if count is None else count))

@@ -278,7 +278,7 @@ class Session(Resolving):
         self, turn: OpenTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
         count = max(self._limits.turns_last, self._limits.results_last)
-        past = (await self._clerk.turns(count + 1))[:-1]
+        past = await self._clerk.turns(count, before=turn.number)
 
         async def ask(number: int, context: Context) -> Raw:
             name, digest = type(adapter).__name__, digest_of(context)
