@@ -72,6 +72,15 @@ def test_what_follows_a_plan_that_was_refused(
         (Usage(), {}, 1.0, False, "cost_unknown"),
         (Usage(), {"cost_usd_max": None}, 1.0, False, None),
         (Usage(1, 0, 0, None), {"on_unknown_price": "tokens_only"}, 1.0, False, None),
+        (Usage(1, 0, 0, None), {"on_unknown_price": "tokens_only"}, 1.0, True, None),
+        (Usage(1, 0, 0, Decimal(9)), {"on_unknown_price": "tokens_only"}, 1.0, False, None),
+        (
+            Usage(1, 0, 0, Decimal(9)),
+            {"on_unknown_price": "tokens_only"},
+            1.0,
+            True,
+            "cost_exhausted",
+        ),
     ],
 )
 def test_what_the_next_request_may_cost(

@@ -328,10 +328,11 @@ def over_budget(
     used = counters.usage
     if used.input_tokens + used.output_tokens + tokens > limits.tokens_max:
         return _end("failed", Code.TOKENS_EXHAUSTED)
-    if limits.cost_usd_max is None or limits.on_unknown_price == "tokens_only":
+    if limits.cost_usd_max is None:
         return None
     if used.cost_usd is None or not is_priced:
-        return _end("failed", Code.COST_UNKNOWN)
+        is_denied = limits.on_unknown_price == "deny"
+        return _end("failed", Code.COST_UNKNOWN) if is_denied else None
     if used.cost_usd >= limits.cost_usd_max and used.requests:
         return _end("failed", Code.COST_EXHAUSTED)
     return None
