@@ -333,7 +333,7 @@ def over_budget(
     if used.cost_usd is None or not is_priced:
         is_denied = limits.on_unknown_price == "deny"
         return _end("failed", Code.COST_UNKNOWN) if is_denied else None
-    if used.cost_usd >= limits.cost_usd_max and used.requests:
+    if 0 < used.cost_usd >= limits.cost_usd_max:
         return _end("failed", Code.COST_EXHAUSTED)
     return None
 
