@@ -5,7 +5,6 @@ from typing import Final
 
 from placet.schemas.errors import PlacetError
 
-
 _SECONDS_MAX: Final = 1e9
 
 
