@@ -219,7 +219,8 @@ def test_what_a_killed_process_left_half_done_is_taken_back_by_whoever_reads(log
     assert left.stat().st_size > path.stat().st_size
     assert [len(data) for _, data in read_all(left)] == [40] * 4
     assert files_of(tmp_path) == {"a.db", "left.db"}
-    assert SqliteEventLog(left).open() == 2
+    with closing(SqliteEventLog(left)) as healed:
+        assert healed.open() == 2
 
 
 @pytest.mark.timeout(20)
