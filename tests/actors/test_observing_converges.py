@@ -27,22 +27,26 @@ SIGHTS: list[dict[str, Any] | None] = [
 ]
 
 
+async def act_and_agree(people: Town, acts: int) -> None:
+    """Let people act, and find every client's picture right on the way and in the end."""
+    for number in range(acts):
+        await people.act()
+        if number % 5 == 0:
+            for client in people.clients.values():
+                await client.agrees()
+    for client in people.clients.values():
+        await client.agrees()
+        assert sum(one.kind == "snapshot" for one in client.seen) == 1
+        client.task.cancel()
+
+
 @pytest.mark.parametrize("sight", SIGHTS, ids=str)
 @pytest.mark.parametrize("seed", range(3))
 def test_clients_converge_whatever_the_policy(sight, seed):
     @in_virtual_time
     async def live():
         async with Orchestrator(town(sight), OrchestratorConfig(log_level="critical")) as world:
-            people = Town(world, seed)
-            for number in range(120):
-                await people.act()
-                if number % 5 == 0:
-                    for client in people.clients.values():
-                        await client.agrees()
-            for client in people.clients.values():
-                await client.agrees()
-                assert sum(one.kind == "snapshot" for one in client.seen) == 1
-                client.task.cancel()
+            await act_and_agree(Town(world, seed), acts=120)
 
     live()
 
@@ -73,16 +77,7 @@ def test_clients_converge_though_one_domain_judges_by_another_ones_agents(collec
     async def live():
         domains = [town(sight), Chests(collection)]
         async with Orchestrator(domains, OrchestratorConfig(log_level="critical")) as world:
-            people = Town(world, seed)
-            for number in range(80):
-                await people.act()
-                if number % 5 == 0:
-                    for client in people.clients.values():
-                        await client.agrees()
-            for client in people.clients.values():
-                await client.agrees()
-                assert sum(one.kind == "snapshot" for one in client.seen) == 1
-                client.task.cancel()
+            await act_and_agree(Town(world, seed), acts=80)
 
     live()
 

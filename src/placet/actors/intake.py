@@ -130,14 +130,11 @@ class Intake:
         if not isinstance(checked, CheckedBatch):
             self._tally.count_refused(checked)
             return self._answer(reply, checked)
+        waiting = Waiting(checked, reply, now_ns, speaker, now_ns)
         if self._is_stepped:
-            queue = self.mailbox if self._is_prompt(checked) else self.held
-            if self.stalled is not None and queue is self.held:
-                raise self.stalled
-            load = self._load(queue, now_ns, submitter)
-        self._put(queue, Waiting(checked, reply, now_ns, speaker, now_ns), load)
-        if self.on_held is not None and queue is self.held and not reply.done():
-            self.on_held(checked)
+            self._put_for_step(waiting, submitter)
+        else:
+            self._put(queue, waiting, load)
         return reply
 
     def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
@@ -264,6 +261,20 @@ class Intake:
         if load.is_for_all and self._may_tell_all:
             queue.told = told
         return told.reply
+
+    def _put_for_step(self, waiting: Waiting, submitter: str) -> None:
+        """Let a batch of a stepped world wait for the step, or be decided now where it may be.
+
+        Raises:
+            TimeStalledError: It would wait for a step that never comes.
+        """
+        checked = waiting.batch
+        queue = self.mailbox if self._is_prompt(checked) else self.held
+        if queue is self.held and self.stalled is not None:
+            raise self.stalled
+        self._put(queue, waiting, self._load(queue, waiting.since_ns, submitter))
+        if queue is self.held and self.on_held is not None and not waiting.reply.done():
+            self.on_held(checked)
 
     def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
         now_ns = waiting.since_ns

@@ -152,15 +152,12 @@ class Draft:
         fields = row.fields
         old = fields.get(field, ABSENT)
         by = row.by
-        undo = (collection, entity, field, old, row, row.seq, by, row.foreign_seq)
         if old is ABSENT:
             field = str.__str__(field)  # an Enum's too is a plain one when it is read back
-            self._undo.append(undo)
-            fields[field] = value
+        self._undo.append((collection, entity, field, old, row, row.seq, by, row.foreign_seq))
+        fields[field] = value
+        if old is ABSENT:
             sort_last(fields)
-        else:
-            self._undo.append(undo)
-            fields[field] = value
         if by != self.agent_id:
             row.foreign_seq = row.seq
             row.by = self.agent_id
