@@ -20,8 +20,8 @@ from typing import Final
 
 from placet import Orchestrator
 from placet.agents import Scripted, Session
-from placet.agents.catalogue import Catalogue
-from placet.agents.contract import parse
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.contract import parse
 from placet.bench.report import machine
 from placet.domains.session import Sessions
 from placet.domains.world import World

@@ -21,16 +21,16 @@ from contextlib import nullcontext
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from placet.actors.late_observer import Time
-from placet.actors.observing import Observing
-from placet.bench.observed import NEIGHBORS, make_observed_domain, reach_for
+from placet.actors.observation.delayed_observer import Time
+from placet.actors.observation.hub import Observing
+from placet.bench.delivery import NEIGHBORS, make_observed_domain, reach_for
 from placet.kernel import Kernel
 from placet.schemas.config import KernelConfig
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 if TYPE_CHECKING:
-    from placet.actors.observer import Observer
+    from placet.actors.observation.observer import Observer
 
 MOVERS = 100
 AGENTS_AT_SIDE = 1_000

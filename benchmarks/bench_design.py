@@ -28,7 +28,7 @@ from typing import Any
 
 from plans import PARAMETERS
 
-from placet.bench.contenders import Reference
+from placet.bench.subjects import Reference
 from placet.bench.report import machine
 from placet.bench.workloads import Load, Shape
 from placet.domains.design import (
@@ -42,7 +42,7 @@ from placet.domains.design import (
     batch_of,
 )
 from placet.kernel import Kernel
-from placet.runtime.collector_cpython import calmed_collector
+from placet.runtime.gc_tuning import calmed_collector
 
 CHUNK_PLANS = 200
 WARM_PLANS = 1_200

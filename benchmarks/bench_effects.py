@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.bench.report import machine
 from placet.kernel import Draft
-from placet.runtime.collector_cpython import calmed_collector
+from placet.runtime.gc_tuning import calmed_collector
 from placet.runtime.executors import Delivery, Effect
 from placet.schemas.intent import Intent
 

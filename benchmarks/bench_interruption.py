@@ -23,8 +23,8 @@ from statistics import median
 from typing import Any
 
 from placet import AgentHandle, StaleContextError
-from placet.actors.watches import ForeignChange
-from placet.bench.contenders import WholeWorld
+from placet.actors.policies.subscriptions import ForeignChange
+from placet.bench.subjects import WholeWorld
 from placet.bench.measure import percentiles_ms
 from placet.bench.report import machine
 from placet.bench.workloads import PERMISSIONS, Load, Shape

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
-from placet.bench.contenders import WholeWorld
+from placet.bench.subjects import WholeWorld
 from placet.bench.measure import percentiles_ms, ratios, spread, take_turns
 from placet.bench.workloads import Load, Shape
 from placet.schemas.codec import Json

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from placet import Orchestrator
-from placet.bench.contenders import WholeWorld
+from placet.bench.subjects import WholeWorld
 from placet.bench.report import machine
 from placet.bench.workloads import Load, Shape, make_config, make_domain
-from placet.runtime.collector_cpython import calmed_collector
+from placet.runtime.gc_tuning import calmed_collector
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from placet import AgentHandle, Orchestrator, StaleContextError, View
-from placet.actors.agent import AgentActor
-from placet.actors.freshness import Freshness
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.staleness_options import Freshness
 from placet.domains.world import World
 
 SECONDS_PER_WORD = 0.04

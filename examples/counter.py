@@ -4,7 +4,7 @@ from pydantic import PositiveInt
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, Kind, RuleRefusal, refuse
-from placet.kernel.draft import Draft
+from placet.kernel.state.draft import Draft
 from placet.schemas.intent import Intent
 
 COUNTERS, LIMIT = "counter.counters", 100

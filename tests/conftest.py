@@ -64,7 +64,7 @@ def no_lag_of_this_machine():
 
     What a lag does is tested in virtual time, or with a clock that the test moves.
     """
-    from placet.actors.intake import Intake
+    from placet.actors.admission.ingress import Intake
     from placet.actors.ports import Clock
     from placet.runtime.clock import SteppedClock
     from tests.actors.virtual_time import LoopClock

@@ -15,21 +15,21 @@ from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Commit, Committer
-from placet.actors.counters import Counters
-from placet.actors.executing import Terms
-from placet.actors.executor import Executor
+from placet.actors.metrics.counters import Counters
+from placet.actors.effects.attempt import Terms
+from placet.actors.effects.executor import Executor
 from placet.actors.publisher import Publisher, event_of
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.order import in_order
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from placet.runtime.clock import ManualClock
-from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import from_canonical
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.intent import Intent
-from placet.schemas.record import Admitted, LogGroup, Settled, decode_record, record_hash
+from placet.schemas.log.record import Admitted, LogGroup, Settled, decode_record, record_hash
 from placet.schemas.verdict import Verdict
 
 BELL = "tower.bell"

@@ -2,10 +2,10 @@
 
 from placet.kernel.domain import Domain, Kind
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.state import WorldState
+from placet.kernel.state.tree import WorldState
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.facade import Orchestrator
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.batch import Batch
 from placet.schemas.errors import (
     AgentError,

@@ -2,7 +2,7 @@
 
 import sys
 
-from placet.runtime.cli import main
+from placet.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,7 +8,7 @@ from typing import Any
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.errors import PermissionDeniedError
-from placet.kernel.state import entity_hash
+from placet.kernel.state.tree import entity_hash
 from placet.schemas.view import Observation, Picture, fold_observation
 from tests.actors.virtual_time import turns
 

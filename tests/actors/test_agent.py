@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from placet import Orchestrator, PermissionDeniedError
-from placet.actors.agent import AgentActor
-from placet.actors.context import Context
-from placet.actors.freshness import Freshness
-from placet.actors.observer import Observer
-from placet.runtime.open_world import OpenWorld
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.staleness_scope import Context
+from placet.actors.policies.staleness_options import Freshness
+from placet.actors.observation.observer import Observer
+from placet.runtime.world import OpenWorld
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import pytest
 
-from placet.actors.queue import Backpressure
+from placet.actors.admission.queue import Backpressure
 from placet.kernel import Kernel
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR

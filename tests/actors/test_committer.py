@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from placet.actors.committer import Commit, Committer
-from placet.actors.counters import Counters
-from placet.runtime.open_world import OpenWorld
+from placet.actors.metrics.counters import Counters
+from placet.runtime.world import OpenWorld
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, intent, open_world

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.dilation import Dilation
-from placet.actors.queue_dilating import DilatingQueue
-from placet.kernel.draft import Draft
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import Replayer
+from placet.actors.admission.time_scale import Dilation
+from placet.actors.admission.time_scaled_queue import DilatingQueue
+from placet.kernel.state.draft import Draft
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import Replayer
 from placet.runtime.clock import DilatedClock
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.limits import SECOND_NS
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, open_world

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from placet.actors.door import TOLD_TIMES, Door, Load, Pace, shed, timed_out, unauthorized
-from placet.actors.ticket import Ticket
-from placet.runtime.open_world import OpenWorld
+from placet.actors.admission.overload import TOLD_TIMES, Door, Load, Pace, shed, timed_out, unauthorized
+from placet.runtime.pending_verdict import Ticket
+from placet.runtime.world import OpenWorld
 from placet.schemas.errors import BackpressureError, PermissionDeniedError, error_of
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.open_world import OpenWorld
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.world import OpenWorld
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
-from placet.schemas.record import Settled, decode_record
+from placet.schemas.log.record import Settled, decode_record
 from placet.schemas.verdict import Verdict
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, intent, open_world, register_executor

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
-from placet.runtime.open_world import OpenWorld
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.schemas.record import EffectChanged, decode_record
+from placet.runtime.world import OpenWorld
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.log.record import EffectChanged, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
 from tests.actors.real_time import until

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 
-from placet.actors.queue import Backpressure
-from placet.runtime.open_world import OpenWorld
+from placet.actors.admission.queue import Backpressure
+from placet.runtime.world import OpenWorld
 from tests.actors.parts import add, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 

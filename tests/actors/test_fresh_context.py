@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from placet import IntentError, PermissionDeniedError, RefusalCode, StaleContextError
-from placet.actors.freshness import Freshness
-from placet.actors.watches import ForeignChange
+from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.subscriptions import ForeignChange
 from placet.domains.world import World
 from placet.kernel.domain import Kind, Ref
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.refusal import Stage
 from tests.actors.parts import COUNTS, add, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns

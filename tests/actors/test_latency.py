@@ -12,10 +12,10 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
-from placet.actors.late_observer import LateObserver
+from placet.actors.observation.delayed_observer import LateObserver
 from placet.domains.world import World
 from placet.errors import TimeStalledError
-from placet.kernel.sight.policy import Policy
+from placet.kernel.visibility.policy import Policy
 from placet.schemas.latency import ByDistance, Constant, Uniform, delay_ns
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.view import Observation, Picture, fold_observation

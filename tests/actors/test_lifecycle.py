@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from placet import AgentError, Orchestrator, PermissionDeniedError, StaleContextError
-from placet.actors.agent import AgentActor
-from placet.actors.freshness import Freshness
-from placet.actors.policy_thread import PolicyThread
-from placet.actors.roster import AgentState
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.thread import PolicyThread
+from placet.actors.policies.runner import AgentState
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.view import Observation, View
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, add, intent, open_world
@@ -232,7 +232,7 @@ async def test_one_policy_at_a_time_runs_for_an_agent():
 
 @in_virtual_time
 async def test_who_is_gone_is_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("placet.actors.roster._GONE_MAX", 2)
+    monkeypatch.setattr("placet.actors.policies.runner._GONE_MAX", 2)
     names = [f"a{number}" for number in range(4)]
     async with open_world(agents=names) as world:
         for name in names:

@@ -12,8 +12,8 @@ from placet import Orchestrator
 from placet.domains.world import World
 from placet.errors import AgentError, PermissionDeniedError
 from placet.kernel import Domain, Kernel, Kind
-from placet.kernel.draft import Draft
-from placet.kernel.sight.policy import Policy
+from placet.kernel.state.draft import Draft
+from placet.kernel.visibility.policy import Policy
 from placet.schemas.errors import ClosedError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import ObserverLimits

@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
-from placet.kernel.sight.distance import Distance
+from placet.kernel.visibility.distance import Distance
 from placet.schemas.codec import from_json
 from placet.schemas.view import Change, Heard, Observation, Picture, fold_observation
 from tests.actors.onlookers import Client, Town, town

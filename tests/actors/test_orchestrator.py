@@ -12,13 +12,13 @@ from placet.actors.orchestrator import OrchestratorActor
 from placet.kernel import Kernel
 from placet.kernel.decide import Decision
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Admitted, Refused, Scheduled, Tick, decode_record
+from placet.schemas.log.record import Admitted, Refused, Scheduled, Tick, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, Named, add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, iterations, turns

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.actors.queue_rank import Rank
-from placet.actors.waiting import Waiting
+from placet.actors.admission.priority_bucket import Rank
+from placet.actors.queued_batch import Waiting
 from tests.actors.test_queue_turns import waiting_of
 
 STEPS = st.one_of(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.door import Load
+from placet.actors.admission.overload import Load
 from placet.actors.mailbox import MailboxFull
-from placet.actors.queue import Waiting
-from placet.actors.queue_shedding import SheddingQueue
-from placet.runtime.open_world import OpenWorld
+from placet.actors.admission.queue import Waiting
+from placet.actors.admission.shed_queue import SheddingQueue
+from placet.runtime.world import OpenWorld
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.actors.mailbox import MailboxFull
-from placet.actors.queue import BatchQueue
-from placet.actors.queue_turns import Turns
-from placet.actors.waiting import Waiting
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.admission.fair_queue import Turns
+from placet.actors.queued_batch import Waiting
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits

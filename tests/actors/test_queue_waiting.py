@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from placet.actors.queue_turns import owner_of
-from placet.runtime.open_world import OpenWorld
+from placet.actors.admission.fair_queue import owner_of
+from placet.runtime.world import OpenWorld
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from placet.actors.sleepers import Sleepers
+from placet.actors.timers.timer_queue import Sleepers
 from placet.runtime.clock import SteppedClock
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.limits import SECOND_NS

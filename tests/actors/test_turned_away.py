@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placet.actors.intake import Intake
-from placet.actors.tally import Tally
+from placet.actors.admission.ingress import Intake
+from placet.actors.metrics.group_metrics import Tally
 from placet.kernel import Kernel
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.errors import ClosedError
 from placet.schemas.identity import OPERATOR
 from tests.actors.fake_logs import SlowLog

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placet.actors.viewing import Viewer
+from placet.actors.observation.viewer import Viewer
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel
 from placet.schemas.intent import SCHEMA_VERSION

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.world import OpenWorld
 from placet.schemas.effect import Effect
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict

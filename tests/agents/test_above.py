@@ -10,9 +10,9 @@ import pytest
     ("module", "without"),
     [
         ("placet", {"placet.agents", "placet.domains.session", "pydantic_ai", "mcp"}),
-        ("placet.agents", {"placet.agents.doors", "pydantic_ai", "mcp", "typer", "fastapi"}),
-        ("placet.agents.compat", {"placet.agents.doors", "pydantic_ai", "mcp", "typer", "fastapi"}),
-        ("placet.agents.contract", {"placet.agents.doors", "pydantic_ai", "mcp"}),
+        ("placet.agents", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
+        ("placet.agents.compat", {"placet.frontends", "pydantic_ai", "mcp", "typer", "fastapi"}),
+        ("placet.agents.proposal.contract", {"placet.frontends", "pydantic_ai", "mcp"}),
     ],
 )
 def test_what_is_imported_does_not_bring(module: str, without: set[str]) -> None:

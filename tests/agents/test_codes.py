@@ -11,14 +11,14 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Raw, Scripted, Session
-from placet.agents.adapter import PlannerUnavailable, Usage
-from placet.agents.codes import TABLE, Code, facts_of
-from placet.agents.contract import Call
-from placet.agents.modes import Ruling
+from placet.agents.proposal.adapter import PlannerUnavailable, Usage
+from placet.agents.proposal.codes import TABLE, Code, facts_of
+from placet.agents.proposal.contract import Call
+from placet.agents.proposal.modes import Ruling
 from placet.domains.session import Sessions
 from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
-from placet.runtime.http_api.verdict_status import status_table
+from placet.server.http.verdict_status import status_table
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import RefusalCode
 from tests.actors.virtual_time import in_virtual_time

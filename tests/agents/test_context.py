@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agents.context import ContextTooLarge, build, tokens_of
+from placet.agents.proposal.context_text import ContextTooLarge, build, tokens_of
 from placet.domains.world import World
 
 SECTIONS = [

@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Scripted, Session, SessionError, Turn
-from placet.agents.modes import Ruling
-from placet.agents.plan import Plan
+from placet.agents.proposal.modes import Ruling
+from placet.agents.proposal.plan import Plan
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
 from placet.kernel import Domain, Kind
@@ -285,7 +285,7 @@ async def test_what_another_session_has_a_grant_for_first_is_held() -> None:
 
 
 async def test_a_value_that_a_grant_binds_is_compared_as_json() -> None:
-    from placet.agents.modes import covers
+    from placet.agents.proposal.modes import covers
 
     grant: dict[str, Any] = {"kinds": "a.*", "equals": {"n": 1, "way": [1, 2]}}
 

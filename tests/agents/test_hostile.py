@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Raw, Replay, Scripted, Session
-from placet.agents.adapter import PlannerUnavailable, Usage
+from placet.agents.proposal.adapter import PlannerUnavailable, Usage
 from placet.agents.adapters.scripted import raw_of_step
-from placet.agents.catalogue import Catalogue
-from placet.agents.contract import ISSUES_MAX, Call, parse, parse_calls
-from placet.agents.model_calls import json_of, raw_of
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.contract import ISSUES_MAX, Call, parse, parse_calls
+from placet.agents.loop.model_calls import json_of, raw_of
 from placet.domains.session import CLERK, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
 from placet.kernel.domain import Ref
-from placet.kernel.state import State
+from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect
 from placet.schemas.intent import Intent
 from tests.agents.till import LOOK, Nothing, Till, put, talk, total
@@ -163,8 +163,8 @@ def test_two_stops_are_a_conflict_and_a_call_is_pointed_at_by_its_own_number() -
 
 
 def test_a_plan_that_acts_and_asks_is_a_conflict() -> None:
-    from placet.agents.adapters.subclassed import plan_of_answer
-    from placet.agents.chat_intent import ChatIntent, ExecutionPlan
+    from placet.agents.adapters.legacy import plan_of_answer
+    from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 
     asks = ChatIntent(type="clarification_request", question="which?")
     acts = ChatIntent(type="action_call", action_id="Speak", inputs={"text": "hi"})
@@ -445,7 +445,7 @@ async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> Non
 
 @pytest.mark.parametrize("ruling", [None, "allow", ("yes", "", ""), {"decision": "allow"}])
 async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None:
-    from placet.agents.modes import Ruling
+    from placet.agents.proposal.modes import Ruling
 
     given_ruling = Ruling(*ruling) if isinstance(ruling, tuple) else ruling
     async with talk([put(1)], policy=lambda *_: given_ruling) as session:

@@ -9,7 +9,7 @@ import pytest
 
 from placet import Orchestrator
 from placet.agents import Context, Human, Raw, Scripted, Session, SessionError, Turn
-from placet.agents.contract import Call
+from placet.agents.proposal.contract import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
 from placet.schemas.verdict import Verdict

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agents.route import Commanded, route
+from placet.agents.session.message_route import Commanded, route
 from placet.kernel.domain import Command
 
 COMMANDS = (

@@ -9,10 +9,10 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import AgentLimits, Context, Human, Raw, Replay, Scripted, Session, Turn
-from placet.agents.context import ContextText
-from placet.agents.contract import Call
-from placet.agents.modes import Mode, Ruling
-from placet.agents.plan import Plan
+from placet.agents.proposal.context_text import ContextText
+from placet.agents.proposal.contract import Call
+from placet.agents.proposal.modes import Mode, Ruling
+from placet.agents.proposal.plan import Plan
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
 from placet.kernel.domain import Risk

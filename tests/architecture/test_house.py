@@ -150,14 +150,14 @@ WIDE_CLASS = '"""M."""\nclass C:\n' + "".join(
 
 # Each rule with the smallest file that breaks it.
 RULES: list[tuple[Rule, str, str]] = [
-    (file_is_short, "kernel/apply.py", '"""M."""\n' + "x = 1\n" * FILE_LINES_MAX),
-    (functions_are_short, "kernel/apply.py", LONG_FUNCTION),
-    (classes_are_narrow, "kernel/apply.py", WIDE_CLASS),
+    (file_is_short, "kernel/commit/commit.py", '"""M."""\n' + "x = 1\n" * FILE_LINES_MAX),
+    (functions_are_short, "kernel/commit/commit.py", LONG_FUNCTION),
+    (classes_are_narrow, "kernel/commit/commit.py", WIDE_CLASS),
     (name_is_the_fields_word, "kernel/apply_utils.py", ""),
     (name_is_the_fields_word, "runtime/common/clock.py", ""),
-    (module_states_its_rules, "kernel/apply.py", "x = 1"),
-    (nothing_is_left_for_later, "kernel/apply.py", "# TODO: later"),
-    (pure_room_calls_nothing_impure, "kernel/apply.py", "x = hash('a')"),
+    (module_states_its_rules, "kernel/commit/commit.py", "x = 1"),
+    (nothing_is_left_for_later, "kernel/commit/commit.py", "# TODO: later"),
+    (pure_room_calls_nothing_impure, "kernel/commit/commit.py", "x = hash('a')"),
     (pure_room_calls_nothing_impure, "domains/world/rules.py", "x = open('a')"),
     (pure_room_does_not_wait, "schemas/batch.py", "async def f(): ..."),
     (pure_room_iterates_no_set, "kernel/order.py", "x = [y for y in {1, 2}]"),
@@ -186,7 +186,7 @@ def test_a_planted_breach_is_seen(rule, path, text):
 
 
 def test_the_limits_themselves_are_allowed():
-    just_short = Source(Path("kernel/apply.py"), LONG_FUNCTION.rsplit("    x", 1)[0])
+    just_short = Source(Path("kernel/commit/commit.py"), LONG_FUNCTION.rsplit("    x", 1)[0])
     assert list(functions_are_short(just_short)) == []
     outside = Source(Path("runtime/clock.py"), "for y in set(z): print(hash(y))")
     assert list(pure_room_calls_nothing_impure(outside)) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.cli.commands import COMMANDS
+from placet.cli.command_table import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,8 +41,8 @@ NOT_WITH_HELP = (NOT_WITH_THE_LIBRARY - {"tomllib", "typer"}) | {
     "placet.agents",
     "placet.bench",
     "placet.domains",
-    "placet.runtime.http_api.app",
-    "placet.runtime.scenarios",
+    "placet.server.app",
+    "placet.scenarios",
     "placet.testing",
     "starlette",
     "uvicorn",
@@ -120,7 +120,7 @@ def loaded_by(program: str) -> set[str]:
 def test_the_library_does_not_load_the_terminal_or_an_extra_or_what_few_need():
     # structlog loads rich, for its console renderer: the library loads structlog when it logs.
     loaded = loaded_by("import placet; [getattr(placet, name) for name in placet.__all__]")
-    assert "placet.runtime.facade" in loaded
+    assert "placet.runtime.orchestrator" in loaded
     assert NOT_WITH_THE_LIBRARY & loaded == set()
 
 
@@ -132,19 +132,19 @@ def test_the_first_kind_loads_pydantic_before_there_is_a_loop_to_hold_up():
 def asked(*command_lines: str) -> set[str]:
     """Name what command lines load, one after the other in one process."""
     lines = [line.split() for line in command_lines]
-    program = "from placet.runtime.cli.app import run_command"
+    program = "from placet.cli.app import run_command"
     return loaded_by(f"{program}; assert not any([run_command(line) for line in {lines}])")
 
 
 def test_the_list_of_commands_loads_none_of_them():
     loaded = asked("--help")
-    assert {"typer", "placet.runtime.cli.commands"} <= loaded
-    assert {f"placet.runtime.cli.{name}" for name in COMMANDS} & loaded == set()
+    assert {"typer", "placet.cli.command_table"} <= loaded
+    assert {f"placet.cli.{name}" for name in COMMANDS} & loaded == set()
     # The guests on the list are found by their entry points.
     assert (NOT_WITH_HELP | {"tomllib"}) & loaded == {"importlib.metadata"}
 
 
 def test_help_of_a_command_loads_what_it_says_and_not_what_it_does():
     loaded = asked(*(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"]))
-    assert {f"placet.runtime.cli.{name}" for name in COMMANDS} <= loaded
+    assert {f"placet.cli.{name}" for name in COMMANDS} <= loaded
     assert NOT_WITH_HELP & loaded == set()

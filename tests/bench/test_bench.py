@@ -7,16 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
-from placet.bench.contenders import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
+from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
 from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread
 from placet.bench.reference_loop import submit
 from placet.bench.report import BARS, figure
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
 from placet.kernel.kernel import Kernel
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Admitted, decode_record
+from placet.schemas.log.record import Admitted, decode_record
 
 TINY = Scale(
     agents=3,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from placet.actors.ports import EventLog
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup, LogStart
+from placet.schemas.log.record import LogGroup, LogStart
 
 RECORDS = st.lists(st.lists(st.binary(max_size=40), min_size=1, max_size=6), max_size=8)
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.replay import Replayer, folded
-from placet.kernel.snapshot import world_digest
+from placet.kernel.log.replay import Replayer, folded
+from placet.kernel.log.snapshot import world_digest
 from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
-from placet.schemas.record import Admitted, Record, Settled, decode_record, intents_of
+from placet.schemas.log.record import Admitted, Record, Settled, decode_record, intents_of
 from tests.crash.story import answer_of
 from tests.crash.zygote import Told
 from tests.kernel.domains import COUNTS, Lab

@@ -16,7 +16,7 @@ _ROLES: Final = [
     "tests.crash.errands",
 ]
 # Loaded late in a life, and by a child that may have become a user who may not read them.
-_LATE: Final = ["anyio._backends._asyncio", "placet.runtime.telemetry.reports_structlog"]
+_LATE: Final = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
 
 
 @pytest.fixture(scope="session")

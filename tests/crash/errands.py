@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors import executors
+from placet.actors.effects import dispatcher as executors
 from placet.actors.committer import Commit, Committer
-from placet.actors.executors import Executors
+from placet.actors.effects.dispatcher import Executors
 from placet.errors import OutcomeUnknown
-from placet.kernel.outbox import Outbox
+from placet.kernel.control.outbox import Outbox
 from placet.runtime.executors import Backoff, Delivery, Effect, EffectKey
 from placet.schemas.effect import EffectMark, Settlement
 from placet.schemas.limits import Limits

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from placet.kernel.replay import Replayer
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.kernel.log.replay import Replayer
+from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup, decode_record
+from placet.schemas.log.record import LogGroup, decode_record
 
 
 class LeftBehind(NamedTuple):

@@ -8,18 +8,20 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
-from placet.actors import executor
+from placet.actors.effects import executor
 from placet.actors.committer import Commit, Committer
-from placet.actors.executing import Attempted
-from placet.kernel import booking, kernel, replay
+from placet.actors.effects.attempt import Attempted
+from placet.kernel import kernel
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.log import replay
 from placet.kernel.kernel import Kernel
-from placet.kernel.transaction import Transaction
-from placet.runtime.snapshots import taking as snapshot_taking
+from placet.kernel.state.transaction import Transaction
+from placet.runtime.snapshots import writer as snapshot_taking
 from placet.runtime.snapshots.files import SnapshotFiles
-from placet.runtime.stores import event_log_sqlite
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.schemas.record import Changes, LogGroup, decode_record
-from placet.schemas.snapshot import Snapshot
+from placet.runtime.stores.sqlite import log as event_log_sqlite
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.log.record import Changes, LogGroup, decode_record
+from placet.schemas.log.snapshot import Snapshot
 
 _DISK_SECONDS: Final = 0.02
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig, Verdict
-from placet.runtime import facade
+from placet.runtime import orchestrator as facade
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores.file_operations import Disk
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.files import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
 from tests.crash import plants

@@ -15,10 +15,10 @@ from typing import Final
 
 import pytest
 
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
-from placet.schemas.record import Admitted, EffectChanged, Record, Settled, decode_record
+from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
 from tests.crash.errands import LETTERS, executions
 from tests.crash.zygote import Zygote
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.snapshot import world_digest
+from placet.kernel.log.snapshot import world_digest
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from tests.crash.lossy_disk import LossyDisk
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
 from tests.crash import audit
 from tests.crash.load import config_of
 from tests.crash.zygote import Life, Told, Zygote

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.snapshot import take, world_digest
+from placet.kernel.log.snapshot import take, world_digest
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.schemas import snapshot as schema
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.schemas.log import snapshot as schema
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from tests.crash.lossy_disk import Remains
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import MAIL, Lab

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.schemas.record import LogGroup, decode_record
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.log.record import LogGroup, decode_record
 from tests.crash import plants
 from tests.crash.left_behind import (
     LeftBehind,

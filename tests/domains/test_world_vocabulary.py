@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from placet.domains.world import World
-from placet.domains.world.vocabulary import Custom, Interact, Move, Speak, to_position
+from placet.domains.world.payloads import Custom, Interact, Move, Speak, to_position
 from placet.kernel import Kernel
 from tests.domains.stage import Stage
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
-from placet.kernel.replay import folded
-from placet.kernel.snapshot import world_digest
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.kernel.log.replay import folded
+from placet.kernel.log.snapshot import world_digest
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     Changes,
     Forked,
     LogGroup,

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from placet.kernel import Domain
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import Replayer, folded
-from placet.kernel.snapshot import world_digest
-from placet.kernel.succession import Rules
-from placet.runtime.history.redecision import redecide
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import Replayer, folded
+from placet.kernel.log.snapshot import world_digest
+from placet.kernel.rules_version import Rules
+from placet.runtime.history.verify import redecide
 from placet.runtime.plugins import remake
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.schemas.record import (
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.log.record import (
     _TYPES,
     Admitted,
     Refused,

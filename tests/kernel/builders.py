@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placet.kernel import Domain, Kernel, KernelConfig
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import Limits
 from tests.kernel.domains import MAIL, Lab

@@ -7,8 +7,8 @@ from pydantic import BaseModel, JsonValue
 from typing_extensions import TypedDict
 
 from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, conflict, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.state import State
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
 

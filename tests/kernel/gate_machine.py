@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.decide import Answer as Decided
-from placet.kernel.replay import Replayer
-from placet.kernel.snapshot import world_digest
+from placet.kernel.log.replay import Replayer
+from placet.kernel.log.snapshot import world_digest
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.limits import Limits

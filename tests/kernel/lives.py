@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from placet.kernel import Kernel
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
-from placet.schemas.record import record_hash
+from placet.schemas.log.record import record_hash
 from tests.kernel.builders import kernel_of
 from tests.kernel.domains import Annex, Lab
 

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from placet.kernel import KernelConfig
-from placet.kernel.amending import require_branch
-from placet.kernel.difference import OtherDecision
+from placet.kernel.control.operator_patch import require_branch
+from placet.kernel.log.divergence import OtherDecision
 from placet.kernel.domain import Domain
 from placet.kernel.gate.structure import Structure
-from placet.kernel.redecide import Redecider
+from placet.kernel.log.verify import Redecider
 from placet.kernel.registry import Registry
-from placet.kernel.rehearsal import Rehearsal
-from placet.kernel.replay import Replayer, folded
+from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.replay import Replayer, folded
 from placet.schemas.errors import AgentError, ValidationError
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     Amended,
     Branched,
     Changes,

@@ -6,12 +6,12 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kernel, Kind
-from placet.kernel.difference import OtherDecision
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import folded
+from placet.kernel.log.divergence import OtherDecision
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import folded
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
-from placet.schemas.record import Answered, decode_record, record_as_dict, record_type
+from placet.schemas.log.record import Answered, decode_record, record_as_dict, record_type
 
 COUNT = ("clerk.books", "count", "value")
 

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from placet.kernel import Domain, Kind, refuse
-from placet.kernel.replay import fold_changes, folded
-from placet.kernel.snapshot import world_digest
-from placet.kernel.state import State
-from placet.kernel.transaction import Transaction
+from placet.kernel.log.replay import fold_changes, folded
+from placet.kernel.log.snapshot import world_digest
+from placet.kernel.state.tree import State
+from placet.kernel.state.transaction import Transaction
 from placet.schemas.refusal import REMEMBERED_STAGES, Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
@@ -154,7 +154,7 @@ def test_a_refused_batch_takes_no_claim(how):
 
 
 def test_many_dry_runs_take_no_memory(monkeypatch):
-    monkeypatch.setattr("placet.kernel.state._DIRTY_MAX", 100)
+    monkeypatch.setattr("placet.kernel.state.tree._DIRTY_MAX", 100)
     kernel, _ = reused()
     for number in range(30):
         remake = [intent("Remake", {"thing": f"t{n}"}, f"r{n}") for n in range(25)]
@@ -346,7 +346,7 @@ def test_who_is_interrupted_within_a_rule_keeps_nothing_of_its_batch(stop):
 
 
 def test_a_rule_is_handed_a_draft_that_its_type_cannot_undo():
-    from placet.kernel.draft import Draft
+    from placet.kernel.state.draft import Draft
 
     kernel_side = {"open_group", "open_batch", "begin", "undo", "changes", "changed", "trim"}
     assert not kernel_side & set(dir(Draft))

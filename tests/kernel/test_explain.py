@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain
-from placet.kernel.explain import STAGES, explain_batch, explain_other
-from placet.kernel.redecide import Redecider
+from placet.kernel.log.explain import STAGES, explain_batch, explain_other
+from placet.kernel.log.verify import Redecider
 from placet.schemas.effect import Settlement
 from placet.schemas.explanation import Explanation, StageReport
-from placet.schemas.record import Admitted, Refused, Scheduled, decode_record
+from placet.schemas.log.record import Admitted, Refused, Scheduled, decode_record
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.draw import draw_below, draw_unit, mix64
+from placet.kernel.prng import draw_below, draw_unit, mix64
 from placet.kernel.order import in_order
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
 

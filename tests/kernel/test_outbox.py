@@ -3,11 +3,11 @@
 import pytest
 
 from placet.kernel import Kernel
-from placet.kernel.ledger import Ledger
-from placet.kernel.replay import Divergence, folded
-from placet.kernel.snapshot import dump, load, world_digest
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.log.replay import Divergence, folded
+from placet.kernel.log.snapshot import dump, load, world_digest
 from placet.schemas.effect import Effect, EffectKey, Settlement
-from placet.schemas.record import EffectChanged, decode_record, record_as_dict, record_type
+from placet.schemas.log.record import EffectChanged, decode_record, record_as_dict, record_type
 from tests.kernel.builders import intent, reused
 from tests.kernel.domains import MAIL
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from placet.kernel.gate.plain import complaint, shown
+from placet.schemas.json_value import complaint, shown
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
-from placet.kernel.difference import Difference, OtherDecision, difference_of_records
-from placet.kernel.draft import Draft
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import Divergence, Replayer, folded
-from placet.kernel.snapshot import resume, take, world_digest
+from placet.kernel.log.divergence import Difference, OtherDecision, difference_of_records
+from placet.kernel.state.draft import Draft
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import Divergence, Replayer, folded
+from placet.kernel.log.snapshot import resume, take, world_digest
 from placet.schemas.codec import canonical
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     Changes,
@@ -37,7 +37,7 @@ from placet.schemas.record import (
     encode_record,
     record_hash,
 )
-from placet.schemas.record_body import record_body
+from placet.schemas.log.record_body import record_body
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life

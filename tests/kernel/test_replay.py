@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.replay import Divergence, Replayer
-from placet.kernel.snapshot import world_digest
-from placet.kernel.state import State
+from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.log.snapshot import world_digest
+from placet.kernel.state.tree import State
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     Admitted,
     Checkpoint,
     Configured,
@@ -42,7 +42,7 @@ def folded(log):
 
 
 def test_a_fold_of_nothing_but_ticks_takes_no_memory(monkeypatch):
-    monkeypatch.setattr("placet.kernel.state._DIRTY_MAX", 100)
+    monkeypatch.setattr("placet.kernel.state.tree._DIRTY_MAX", 100)
     kernel, log = reused()
     for number in range(300):
         kernel.tick(float(number))

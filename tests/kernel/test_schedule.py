@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic import AfterValidator
 
 from placet.kernel import KernelConfig, Kind
-from placet.kernel.ledger import Ledger, Policy
-from placet.kernel.schedule import due_batches
+from placet.kernel.ledger.ledger import Ledger, Policy
+from placet.kernel.ledger.schedule import due_batches
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Scheduled, decode_record
+from placet.schemas.log.record import Scheduled, decode_record
 from tests.kernel.builders import add, checked, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, Lab, put
 from tests.kernel.test_replay import folded

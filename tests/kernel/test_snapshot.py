@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from hypothesis import example, given, settings
 
-from placet.kernel import snapshot as snapshots
-from placet.kernel.replay import Replayer, folded
-from placet.schemas.record import Checkpoint, decode_record
-from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Replayer, folded
+from placet.schemas.log.record import Checkpoint, decode_record
+from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from tests.kernel.builders import add, kernel_of, reused
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
 

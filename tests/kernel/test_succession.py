@@ -9,18 +9,18 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
 from placet.kernel.domain import Upcaster
-from placet.kernel.draft import Draft
+from placet.kernel.state.draft import Draft
 from placet.kernel.gate.context import GuestFault
 from placet.kernel.gate.upcast import upcast
-from placet.kernel.redecide import Maker, Redecider
+from placet.kernel.log.verify import Maker, Redecider
 from placet.kernel.registry import Registry
-from placet.kernel.replay import Divergence, folded, recorded_batch
-from placet.kernel.snapshot import resume, take
-from placet.kernel.succession import rules_in
+from placet.kernel.log.replay import Divergence, folded, recorded_batch
+from placet.kernel.log.snapshot import resume, take
+from placet.kernel.rules_version import rules_in
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import Admitted, Refused, RulesChanged, Scheduled, decode_record
+from placet.schemas.log.record import Admitted, Refused, RulesChanged, Scheduled, decode_record
 from tests.kernel.builders import intent
 
 TANK = "tank.tanks"

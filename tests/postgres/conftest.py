@@ -8,7 +8,7 @@ from tests.crash.zygote import Zygote
 @pytest.fixture(scope="session")
 def zygote():
     """A process with the package and the driver imported, from which lives are forked."""
-    late = ["anyio._backends._asyncio", "placet.runtime.telemetry.reports_structlog"]
+    late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
     roles = ["tests.crash.load", "tests.crash.clerk", "tests.postgres.heir"]
-    with Zygote([*roles, "placet.runtime.stores.event_log_postgres", *late]) as zygote:
+    with Zygote([*roles, "placet.runtime.stores.postgres.log", *late]) as zygote:
         yield zygote

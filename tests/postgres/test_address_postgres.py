@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from placet.runtime.cli.terminal import without_secrets
-from placet.runtime.stores.address_postgres import address_of, shown_url
-from placet.runtime.stores.event_log_url import environment_of, open_event_log
+from placet.cli.terminal import without_secrets
+from placet.runtime.stores.postgres.address import address_of, shown_url
+from placet.runtime.stores.url import environment_of, open_event_log
 from placet.schemas.errors import StoreError
 
 SECRET = "s3cr:t"
@@ -139,6 +139,6 @@ def test_what_cannot_be_meant_is_said(query, came):
 
 
 def test_without_the_driver_it_is_said_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "placet.runtime.stores.event_log_postgres", None)
+    monkeypatch.setitem(sys.modules, "placet.runtime.stores.postgres.log", None)
     with pytest.raises(StoreError, match=r"pip install 'placet\[postgres\]'"):
         open_event_log("postgresql://ann:secret@h/db")

@@ -9,10 +9,10 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.snapshots.files import Place, snapshots_of
-from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.snapshots.recovery import recover
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores.event_log_url import environment_of, open_event_log
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.url import environment_of, open_event_log
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.postgres.server import Server
@@ -137,7 +137,7 @@ async def test_a_process_of_its_own_takes_a_snapshot_on_the_server(url):
 
 
 async def test_snapshots_in_parts_are_whole_or_not_there(url, monkeypatch):
-    monkeypatch.setattr("placet.runtime.snapshots.rows_postgres.PART_BYTES", 100)
+    monkeypatch.setattr("placet.runtime.snapshots.postgres.PART_BYTES", 100)
     await world_of_adds(url, 5)
     log = open_event_log(url)
     files = snapshots_of(log)

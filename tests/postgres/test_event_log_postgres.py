@@ -7,13 +7,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from placet.runtime.stores.address_postgres import address_of
-from placet.runtime.stores.event_log_postgres import PostgresEventLog
-from placet.runtime.stores.event_log_rules import NoWorldError
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.runtime.stores.fence_postgres import Fence
+from placet.runtime.stores.postgres.address import address_of
+from placet.runtime.stores.postgres.log import PostgresEventLog
+from placet.runtime.stores.append_rules import NoWorldError
+from placet.runtime.stores.url import open_event_log
+from placet.runtime.stores.postgres.fence import Fence
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of
 
 LONG = {"lease_s": 10}  # on a machine that is busy a writer may give no sign for seconds
@@ -242,7 +242,7 @@ def test_a_layout_of_another_release_is_refused(postgres, url, log):
 
 
 def test_a_server_that_is_too_old_is_refused(log, monkeypatch):
-    monkeypatch.setattr("placet.runtime.stores.fence_postgres.SERVER_VERSION_MIN", 99)
+    monkeypatch.setattr("placet.runtime.stores.postgres.fence.SERVER_VERSION_MIN", 99)
     with pytest.raises(StoreError, match=r"expected PostgreSQL 99 or later, got \d\d; upgrade"):
         log.open()
 

@@ -15,9 +15,9 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.snapshots.standby import Standby
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from tests.crash import audit
 from tests.crash.clerk import config_of as config_of_clerk
 from tests.crash.load import config_of

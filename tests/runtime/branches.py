@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.draft import Draft
-from placet.kernel.replay import folded
-from placet.runtime.history.forking import Branch, Fork, fork
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.kernel.state.draft import Draft
+from placet.kernel.log.replay import folded
+from placet.runtime.history.fork import Branch, Fork, fork
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect, Settlement
-from placet.schemas.record import LogGroup, Record, decode_record
+from placet.schemas.log.record import LogGroup, Record, decode_record
 from tests.kernel.domains import Annex, Lab
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from placet.runtime.cli.app import run_command
+from placet.cli.app import run_command
 
 PLACET = [sys.executable, "-m", "placet"]
 TOWN = ("town", "--agents", "20", "--ticks", "5")

@@ -16,7 +16,8 @@ from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.kernel import Draft
-from placet.runtime.executors import Backoff, DbosWorkflow, Effect, Settlement, executor_dbos
+from placet.runtime.executors import Backoff, DbosWorkflow, Effect, Settlement
+from placet.runtime.executors import dbos as executor_dbos
 from tests.crash.zygote import Report
 
 POINTS = ("begun", "after first", "within second", "after second", "done", "settling")

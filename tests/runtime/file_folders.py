@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from placet.domains.files import Files
-from placet.runtime.executors.file_root import FileRoot
+from placet.extensions.files.root import FileRoot
 
 SECRET = "s3cret"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.files import CREATE, Files
-from placet.runtime.executors import file_root
-from placet.runtime.executors.file_root import FileRoot
+from placet.extensions.files import root as file_root
+from placet.extensions.files.root import FileRoot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from placet.kernel import snapshot as snapshots
-from placet.kernel.replay import Replayer
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Replayer
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.schemas.record import LogGroup
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.schemas.log.record import LogGroup
 from tests.kernel.builders import add, kernel_of
 
 

@@ -8,9 +8,9 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.runtime.executors import DoNotRetry, Live, Simulated
-from placet.runtime.history.forking import Branch
-from placet.runtime.history.redecision import redecide
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.history.fork import Branch
+from placet.runtime.history.verify import redecide
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.limits import Limits

@@ -9,8 +9,8 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.design import Design
 from placet.domains.design.views import version_of
-from placet.runtime.history.log_reader import fold
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.history.reader import fold
+from placet.runtime.stores.url import open_event_log
 from tests.runtime.command_line import PLACET, TOWN
 
 FERRY = "60 m aluminum catamaran ferry, 12 m beam"

@@ -7,10 +7,10 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
-from placet.runtime.history.effect_list import open_effects
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.history.effects import open_effects
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import EffectKey
-from placet.schemas.record import Settled, decode_record
+from placet.schemas.log.record import Settled, decode_record
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL, Lab
 from tests.runtime.command_line import run_process

@@ -5,14 +5,14 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.runtime.cli.explain import explanation_lines
-from placet.runtime.history.bisection import bisect
-from placet.runtime.history.explaining import explain, explain_seq
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.cli.commands.explain import explanation_lines
+from placet.runtime.history.bisect import bisect
+from placet.runtime.history.explain import explain, explain_seq
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup, decode_record
+from placet.schemas.log.record import LogGroup, decode_record
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import Lab
 from tests.kernel.test_succession import poured_in_liters, tank_2

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, Kind
-from placet.runtime.cli.gate import _converse
-from placet.runtime.cli.gate_input import InputStream, LineSplitter
-from placet.runtime.cli.gate_session import GateSession
-from placet.runtime.cli.signals import StopSignals
-from placet.runtime.history.log_reader import fold, verify
+from placet.cli.commands.gate import _converse
+from placet.cli.commands.gate_input import InputStream, LineSplitter
+from placet.cli.commands.gate_session import GateSession
+from placet.cli.signals import StopSignals
+from placet.runtime.history.reader import fold, verify
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.runtime.verdict_json import verdict_line
 from placet.schemas.codec import to_json
 from placet.schemas.errors import StoreError
@@ -291,7 +291,7 @@ def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
 
 
 def test_flood_of_tiny_lines_is_answered_in_parts(monkeypatch):
-    monkeypatch.setattr("placet.runtime.cli.gate._SHOWN_BYTES_MAX", 10)
+    monkeypatch.setattr("placet.cli.commands.gate._SHOWN_BYTES_MAX", 10)
     log = Watched()
     peer = Peer(log)
     converse(GateSession(World(), log), as_lines(ANN, *[move(number=n) for n in range(9)]), peer)

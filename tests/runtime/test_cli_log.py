@@ -10,13 +10,13 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.replay import Divergence
-from placet.runtime.cli.terminal import printable
-from placet.runtime.history.log_reader import config_of, fold, records_between, verify
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_url import file_of, open_event_log
+from placet.kernel.log.replay import Divergence
+from placet.cli.terminal import printable
+from placet.runtime.history.reader import config_of, fold, records_between, verify
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 from tests.runtime.command_line import as_lines, move, run_process
 
 
@@ -74,9 +74,9 @@ def test_batch_is_within_a_range_that_any_of_its_intents_is_in():
 
 def test_every_type_of_record_has_a_line(placet):
     from placet.kernel import Domain, Kind
-    from placet.runtime.cli.log import _summary
+    from placet.cli.commands.log import _summary
     from placet.schemas.effect import Settlement
-    from placet.schemas.record import Checkpoint, decode_record
+    from placet.schemas.log.record import Checkpoint, decode_record
 
     class Mailer(Domain):
         name, version = "mailer", "1"
@@ -186,7 +186,7 @@ def test_verify_says_how_far_the_log_reaches(town):
 
 def damage(path):
     """Flip a bit in the middle of the records, and make the row's checksum agree."""
-    from placet.runtime.stores import log_rows
+    from placet.runtime.stores import rows as log_rows
 
     with sqlite3.connect(path) as connection:
         rows = connection.execute("SELECT * FROM groups ORDER BY first_record").fetchall()
@@ -434,7 +434,7 @@ def test_command_that_is_not_known_names_the_nearest(placet):
 
 
 def test_interrupt_ends_quietly(placet, monkeypatch):
-    from placet.runtime.cli import verify as command
+    from placet.cli.commands import verify as command
 
     def interrupted(_):
         raise KeyboardInterrupt
@@ -473,7 +473,7 @@ def test_help_loads_neither_rich_nor_the_benchmarks(tmp_path):
     import subprocess
 
     listing = (
-        "import sys; from placet.runtime.cli import main; sys.argv = ['placet', '--help']; main();"
+        "import sys; from placet.cli import main; sys.argv = ['placet', '--help']; main();"
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(

@@ -7,8 +7,8 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.schemas.record import LogGroup
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.log.record import LogGroup
 from tests.runtime.command_line import Process, move
 
 
@@ -111,7 +111,7 @@ def test_what_has_no_end_and_two_beginnings_are_mistakes(placet, writer):
 @pytest.fixture
 def abandoned(monkeypatch):
     """Whoever reads us goes after one look."""
-    monkeypatch.setattr("placet.runtime.cli.log._is_abandoned", lambda news: True)
+    monkeypatch.setattr("placet.cli.commands.log._is_abandoned", lambda news: True)
 
 
 @pytest.mark.usefixtures("abandoned")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from placet.runtime.cli.terminal import CommandError
+from placet.cli.terminal import CommandError
 from tests.runtime.command_line import TOWN, Process, run_process
 
 KEYS = {
@@ -132,8 +132,8 @@ def test_log_in_memory_is_gone_and_says_so(placet):
 
 def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
     placet("run", *TOWN, "--seed", "2")
-    from placet.runtime.cli import run_session as command
-    from placet.runtime.cli.stores import log_to_read
+    from placet.cli.commands import run_session as command
+    from placet.cli.stores import log_to_read
 
     monkeypatch.setattr(command, "log_to_read", lambda _: log_to_read("town.db"))
     outcome = placet("run", *TOWN)
@@ -143,8 +143,8 @@ def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
 
 
 def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
-    from placet.runtime.cli import run_session as command
-    from placet.runtime.history.log_reader import Verification
+    from placet.cli.commands import run_session as command
+    from placet.runtime.history.reader import Verification
 
     broken = Verification(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
     monkeypatch.setattr(command, "verify_log", lambda _: broken)

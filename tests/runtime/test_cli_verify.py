@@ -9,11 +9,11 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Domain, Kernel, KernelConfig
-from placet.runtime.history.bisection import bisect
-from placet.runtime.history.redecision import redecide
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.schemas.record import (
+from placet.runtime.history.bisect import bisect
+from placet.runtime.history.verify import redecide
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.log.record import (
     Admitted,
     Changes,
     LogGroup,

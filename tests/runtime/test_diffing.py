@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 
 from placet.runtime.history.decisions import Decision
-from placet.runtime.history.diffing import diff
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.history.diff import diff
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, THINGS

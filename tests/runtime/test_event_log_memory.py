@@ -2,9 +2,9 @@
 
 import pytest
 
-from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 
 def test_a_full_log_says_what_to_do_and_takes_nothing_more():

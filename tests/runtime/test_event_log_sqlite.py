@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from placet.runtime.snapshots.files import files_beside
-from placet.runtime.stores import log_layout_sqlite as layout
-from placet.runtime.stores import log_rows
-from placet.runtime.stores.event_log_pack import pack_at
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.event_log_url import file_of
-from placet.runtime.stores.faults_sqlite import primary_code, sqlite_faults
-from placet.runtime.stores.log_file_sqlite import is_in_use
+from placet.runtime.stores.sqlite import layout
+from placet.runtime.stores import rows as log_rows
+from placet.runtime.stores.pack import pack_at
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import file_of
+from placet.runtime.stores.sqlite.errors import primary_code, sqlite_faults
+from placet.runtime.stores.sqlite.file import is_in_use
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 NOBODY = 65534
 
@@ -286,7 +286,7 @@ def test_a_full_disk_refuses_the_group_and_every_later_one(log, path):
 
 def test_a_lock_that_stays_is_named(log, path, monkeypatch):
     log.close()
-    monkeypatch.setattr("placet.runtime.stores.event_log_sqlite.LOCK_SECONDS_MAX", 0)
+    monkeypatch.setattr("placet.runtime.stores.sqlite.log.LOCK_SECONDS_MAX", 0)
     epoch = log.open()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -301,7 +301,7 @@ def test_an_interrupted_append_counts_as_failed(log, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("placet.runtime.stores.log_layout_sqlite.insert_group", interrupt)
+        patch.setattr("placet.runtime.stores.sqlite.layout.insert_group", interrupt)
         with pytest.raises(KeyboardInterrupt):
             log.append(LogGroup(4, 2, 3, [b"e"]), 1)
     assert "was interrupted" in error_of(log.append, LogGroup(4, 2, 3, [b"e"]), 1)
@@ -312,7 +312,7 @@ def test_a_failed_append_says_so_when_the_log_is_closed_by_a_fault(log, monkeypa
     def fail(_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("placet.runtime.stores.event_log_sqlite.leave_wal", fail)
+    monkeypatch.setattr("placet.runtime.stores.sqlite.log.leave_wal", fail)
     assert "cannot close" in error_of(log.close)
     log.close()
 
@@ -415,8 +415,8 @@ def test_a_group_appended_between_a_page_and_the_look_at_the_end_is_read(log, mo
 
 def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
     script = (
-        "import sys; from placet.runtime.stores.event_log_sqlite import SqliteEventLog as S;"
-        "from placet.schemas.record import LogGroup;"
+        "import sys; from placet.runtime.stores.sqlite.log import SqliteEventLog as S;"
+        "from placet.schemas.log.record import LogGroup;"
         "log = S(sys.argv[1]); epoch = log.open(); print(epoch, flush=True); sys.stdin.readline();"
         "log.append(LogGroup(4, 2, 3, [b'zombie']), epoch)"
     )
@@ -438,8 +438,8 @@ def test_a_writer_in_another_process_is_fenced_by_this_one(log, path):
 
 def test_what_was_acknowledged_survives_a_killed_process(path):
     script = (
-        "import os, sys; from placet.runtime.stores.event_log_sqlite import SqliteEventLog as S;"
-        "from placet.schemas.record import LogGroup;"
+        "import os, sys; from placet.runtime.stores.sqlite.log import SqliteEventLog as S;"
+        "from placet.schemas.log.record import LogGroup;"
         "log = S(sys.argv[1]); epoch = log.open();"
         "log.append(LogGroup(0, 0, 1, [b'a']), epoch);"
         "log._connection.execute('BEGIN IMMEDIATE');"

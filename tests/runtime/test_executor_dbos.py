@@ -28,7 +28,7 @@ _NUMBERS: Final = count(1)
 
 @pytest.fixture(scope="module")
 def zygote():
-    late = ["anyio._backends._asyncio", "placet.runtime.telemetry.reports_structlog"]
+    late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
     with Zygote(["tests.runtime.dbos_life", "psycopg", *late]) as zygote:
         yield zygote
 

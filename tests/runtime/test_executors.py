@@ -21,8 +21,8 @@ from placet.runtime.executors import (
     RetryAfter,
     Settlement,
 )
-from placet.runtime.executors.executor_thread import ThreadHandler, ThreadsBusy
-from placet.runtime.open_world import OpenWorld
+from placet.runtime.executors.thread import ThreadHandler, ThreadsBusy
+from placet.runtime.world import OpenWorld
 from placet.schemas.codec import Json
 from tests.actors.parts import effects_of, open_world, register_executor
 from tests.actors.real_time import until

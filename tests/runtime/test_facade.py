@@ -17,7 +17,7 @@ from placet import (
     StoreError,
     ValidationError,
 )
-from placet.actors.agent import AgentActor
+from placet.actors.policies.agent import AgentActor
 from placet.domains.world import AGENTS, World
 from placet.runtime.agent_handle import AgentHandle
 from placet.schemas.effect import Effect

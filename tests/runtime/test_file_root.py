@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from placet.domains.files import FileRefused
-from placet.runtime.executors import file_root
-from placet.runtime.executors.file_root import FileRoot, RootUnusable
+from placet.extensions.files import root as file_root
+from placet.extensions.files.root import FileRoot, RootUnusable
 from placet.schemas.attempt import OutcomeUnknown
 from tests.domains.files.test_paths import BAD_PATHS
 from tests.runtime.file_folders import SECRET, Folders, open_descriptors

@@ -16,21 +16,21 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.actors.ports import EventLog
 from placet.domains.world import World
 from placet.kernel import Kernel
-from placet.kernel.snapshot import dump, world_digest
-from placet.runtime.history import forking
-from placet.runtime.history.bisection import bisect
-from placet.runtime.history.diffing import diff
-from placet.runtime.history.forking import Branch, fork
-from placet.runtime.history.log_reader import fold
-from placet.runtime.history.redecision import redecide
+from placet.kernel.log.snapshot import dump, world_digest
+from placet.runtime.history import fork as forking
+from placet.runtime.history.bisect import bisect
+from placet.runtime.history.diff import diff
+from placet.runtime.history.fork import Branch, fork
+from placet.runtime.history.reader import fold
+from placet.runtime.history.verify import redecide
 from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.stores import log_layout_sqlite
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.stores.sqlite import layout as log_layout_sqlite
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.codec import from_canonical
 from placet.schemas.errors import AgentError, StoreError, ValidationError
 from placet.schemas.limits import Limits
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     Admitted,
     Branched,
     Forked,

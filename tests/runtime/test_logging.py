@@ -9,8 +9,8 @@ import sys
 import pytest
 import structlog
 
-from placet.runtime.telemetry.logging_structlog import LOG_LEVELS, PRIVATE_KEYS, configure_logging
-from placet.runtime.telemetry.reports_structlog import Reports
+from placet.runtime.telemetry.logging import LOG_LEVELS, PRIVATE_KEYS, configure_logging
+from placet.runtime.telemetry.world_logger import Reports
 from placet.schemas.errors import StoreError
 
 
@@ -135,7 +135,7 @@ def test_structlogs_own_configuration_is_left_alone():
 
 def test_importing_the_module_loads_no_terminal_library():
     program = (
-        "import sys; import placet.runtime.telemetry.logging_structlog;"
+        "import sys; import placet.runtime.telemetry.logging;"
         "print([name for name in ('structlog', 'rich') if name in sys.modules])"
     )
     outcome = subprocess.run(

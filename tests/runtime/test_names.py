@@ -139,7 +139,7 @@ def test_an_orchestrator_is_an_async_context_manager():
 
 
 def test_a_ticket_is_awaitable():
-    from placet.actors.ticket import Ticket
+    from placet.runtime.pending_verdict import Ticket
 
     assert hasattr(Ticket, "__await__")
 

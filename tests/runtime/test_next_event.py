@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from placet import ClosedError, Orchestrator, OrchestratorConfig
-from placet.actors.agent import AgentActor
+from placet.actors.policies.agent import AgentActor
 from placet.domains.world import World
 from placet.errors import TimeStalledError
 from placet.runtime.agent_handle import AgentHandle
 from placet.schemas.effect import Effect
 from placet.schemas.intent import Intent
 from placet.schemas.latency import Constant
-from placet.schemas.record import Tick, decode_record
+from placet.schemas.log.record import Tick, decode_record
 from placet.schemas.view import Observation, View
 from tests.actors.virtual_time import in_virtual_time, iterations, turns
 from tests.kernel.domains import MAIL, Lab

@@ -13,8 +13,8 @@ from pettingzoo.test.seed_test import parallel_seed_test
 from placet.domains.world import World
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
-from placet.runtime.pettingzoo_env import Adapter, WorldEnv
-from placet.runtime.pettingzoo_grid import STEPS, grid_env
+from placet.envs.parallel_env import Adapter, WorldEnv
+from placet.envs.grid import STEPS, grid_env
 from tests.kernel.domains import Lab
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))
@@ -229,7 +229,7 @@ def test_without_the_extra_one_sentence_says_what_is_missing(name):
 
 
 def test_the_library_does_not_load_it():
-    program = "import sys, placet.runtime.cli; print('numpy' in sys.modules)"
+    program = "import sys, placet.cli; print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )

@@ -91,7 +91,7 @@ def test_what_is_no_domain_is_said_with_what_was_expected(spec, message):
 
 def rules_of_world(*domains):
     from placet.kernel.registry import Registry
-    from placet.kernel.succession import rules_of
+    from placet.kernel.rules_version import rules_of
 
     return rules_of(Registry(domains))
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from placet import Limits, Orchestrator, OrchestratorConfig
-from placet.runtime import facade
-from placet.runtime.history.log_reader import fold
+from placet.runtime import orchestrator as facade
+from placet.runtime.history.reader import fold
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import recover
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import add, intent

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from placet.kernel import snapshot as snapshots
-from placet.kernel.replay import Divergence, Replayer, folded
-from placet.runtime.history.log_reader import config_from, config_of, fold, records_between, verify
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Divergence, Replayer, folded
+from placet.runtime.history.reader import config_from, config_of, fold, records_between, verify
 from placet.runtime.snapshots.files import Place, SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
-from placet.runtime.snapshots.taking import take_snapshot
-from placet.runtime.stores import log_layout_sqlite
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.runtime.stores.file_operations import Disk
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.sqlite import layout as log_layout_sqlite
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.runtime.stores.files import Disk
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogStart
-from placet.schemas.snapshot import Snapshot
+from placet.schemas.log.record import LogStart
+from placet.schemas.log.snapshot import Snapshot
 from tests.kernel.builders import add, kernel_of
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.cli.run_report import report_lines
-from placet.runtime.history.log_reader import verify
-from placet.runtime.scenarios import ScenarioError, load
-from placet.runtime.scenarios.resuming import begun_run
-from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.cli.commands.run_report import report_lines
+from placet.runtime.history.reader import verify
+from placet.scenarios import ScenarioError, load
+from placet.scenarios.resume import begun_run
+from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.runtime.stores.url import open_event_log
 
 GUESTS, TICKS = 300, 4
 

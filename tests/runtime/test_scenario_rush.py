@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.runtime.cli.run_report import report_lines
-from placet.runtime.history.log_reader import verify
-from placet.runtime.scenarios import load
-from placet.runtime.scenarios.contests import Contests, Pair, jain, jain_of_a_lottery
-from placet.runtime.scenarios.runner import RunReport, ScenarioRunner
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.cli.commands.run_report import report_lines
+from placet.runtime.history.reader import verify
+from placet.scenarios import load
+from placet.scenarios.fairness import Contests, Pair, jain, jain_of_a_lottery
+from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import intent
@@ -124,7 +124,7 @@ def test_a_run_without_contests_has_figures_all_the_same():
 
 
 def test_pairs_are_bounded_and_those_that_are_known_go_on(monkeypatch):
-    monkeypatch.setattr("placet.runtime.scenarios.contests.PAIRS_MAX", 2)
+    monkeypatch.setattr("placet.scenarios.fairness.PAIRS_MAX", 2)
     contests = Contests()
     for loser in ("bob", "cid", "dan", "bob"):
         contests.count(*lost(loser, "ann"))

@@ -10,7 +10,7 @@ import pytest
 
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.runtime.scenarios import (
+from placet.scenarios import (
     ScenarioError,
     bundled,
     load,

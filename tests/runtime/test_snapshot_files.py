@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
-from placet.runtime.stores.event_log_memory import MemoryEventLog
-from placet.runtime.stores.event_log_url import open_event_log
-from placet.runtime.stores.file_operations import Disk
-from placet.schemas.snapshot import Snapshot
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.runtime.stores.files import Disk
+from placet.schemas.log.snapshot import Snapshot
 
 
 def a_snapshot(records: int, seq: int) -> Snapshot:

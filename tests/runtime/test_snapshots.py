@@ -12,20 +12,20 @@ import pytest
 from anyio import to_thread
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors.counters import Counters
-from placet.kernel.replay import Replayer
-from placet.runtime import open_world
-from placet.runtime.history.log_reader import verify
-from placet.runtime.snapshots import process as snapshot_process
+from placet.actors.metrics.counters import Counters
+from placet.kernel.log.replay import Replayer
+from placet.runtime import world as open_world
+from placet.runtime.history.reader import verify
+from placet.runtime.snapshots import writer_process as snapshot_process
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
-from placet.runtime.snapshots.keeper import SnapshotKeeper
-from placet.runtime.snapshots.process import SnapshotProcess
+from placet.runtime.snapshots.scheduler import SnapshotKeeper
+from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery, recover
-from placet.runtime.snapshots.taking import Taken, take_snapshot
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.event_log_url import open_event_log
+from placet.runtime.snapshots.writer import Taken, take_snapshot
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup, LogStart
+from placet.schemas.log.record import LogGroup, LogStart
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log

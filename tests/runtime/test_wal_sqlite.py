@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.stores import wal_sqlite
-from placet.runtime.stores.event_log_sqlite import SqliteEventLog
-from placet.runtime.stores.wal_sqlite import damage_in, damage_of
+from placet.runtime.stores.sqlite import wal as wal_sqlite
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.sqlite.wal import damage_in, damage_of
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 HEADER_BYTES = 32
 FRAME_BYTES = 24 + 4096

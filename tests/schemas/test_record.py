@@ -9,7 +9,7 @@ import pytest
 from placet.schemas.codec import canonical
 from placet.schemas.effect import EffectKey
 from placet.schemas.event import Event
-from placet.schemas.record import (
+from placet.schemas.log.record import (
     GENESIS,
     Admitted,
     AgentChanged,

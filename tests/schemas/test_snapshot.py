@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from placet.schemas.snapshot import MAGIC, Snapshot, decode_snapshot, encode_snapshot
+from placet.schemas.log.snapshot import MAGIC, Snapshot, decode_snapshot, encode_snapshot
 
 SOME = Snapshot(
     version=1,

@@ -7,8 +7,8 @@ what a record says it changed is held against what its batch asked for.
 from collections import Counter
 from typing import Any
 
-from placet.kernel.replay import Divergence, Replayer
-from placet.schemas.record import (
+from placet.kernel.log.replay import Divergence, Replayer
+from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
     EffectChanged,

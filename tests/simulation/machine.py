@@ -17,13 +17,13 @@ import anyio
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
-from placet.kernel.gate.intent_shape import intents_adapter
+from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.registry import Registry
 from placet.runtime.clock import RealtimeClock, SteppedClock
-from placet.runtime.stores.event_log_memory import MemoryEventLog
+from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 ITERATIONS_MAX = 300_000
 """A run takes some ten thousand: what takes more, spins."""
@@ -213,11 +213,11 @@ def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None
     with ExitStack() as stack:
         for target, thing in (
             ("anyio.to_thread.run_sync", run_sync),
-            ("placet.runtime.facade.open_event_log", lambda *_args: next_handle()),
+            ("placet.runtime.orchestrator.open_event_log", lambda *_args: next_handle()),
             ("placet.runtime.world_time.RealtimeClock", clock),
             ("placet.runtime.world_time.SteppedClock", VirtualSteppedClock),
             ("placet.kernel.kernel.Registry", _cached_registry),
-            ("placet.kernel.redecide.Registry", _cached_registry),
+            ("placet.kernel.log.verify.Registry", _cached_registry),
             ("placet.kernel.gate.structure.intents_adapter", _cached_adapter),
         ):
             stack.enter_context(patch(target, thing))

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.facade import Orchestrator
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.errors import AgentError
 from tests.simulation.clients import Client, Crowd
 from tests.simulation.server import Gone, Served

@@ -6,7 +6,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from placet.runtime.facade import Orchestrator
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.effect import Delivery, Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event

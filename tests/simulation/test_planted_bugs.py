@@ -9,16 +9,16 @@ from unittest.mock import patch
 import pytest
 
 from placet.actors.committer import Commit, Committer
-from placet.actors.queue import BatchQueue
-from placet.actors.turn import resolve
-from placet.actors.viewing import Viewer
-from placet.kernel.draft import Draft
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.cycle import resolve
+from placet.actors.observation.viewer import Viewer
+from placet.kernel.state.draft import Draft
 from placet.kernel.gate import quota
 from placet.kernel.kernel import Kernel
-from placet.kernel.ledger import Ledger
-from placet.kernel.outbox import Outbox
-from placet.kernel.transaction import START, Transaction
-from placet.runtime.stores.event_log_rules import require_writer
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.control.outbox import Outbox
+from placet.kernel.state.transaction import START, Transaction
+from placet.runtime.stores.append_rules import require_writer
 from placet.schemas.errors import StoreError
 from placet.schemas.view import View
 from tests.kernel.fairground import CLOCK, Fairground
@@ -137,11 +137,11 @@ def a_fence_that_nobody_checks() -> AbstractContextManager[object]:
     def planted(epoch: int, *, held: int | None, **rest: Any) -> None:
         require_writer(epoch, held=epoch, **rest)
 
-    return patch("placet.runtime.stores.event_log_memory.require_writer", planted)
+    return patch("placet.runtime.stores.memory.require_writer", planted)
 
 
 def a_refusal_that_is_not_recorded() -> AbstractContextManager[object]:
-    return patch("placet.kernel.apply.REMEMBERED_STAGES", frozenset({"domain"}))
+    return patch("placet.kernel.commit.commit.REMEMBERED_STAGES", frozenset({"domain"}))
 
 
 def a_deadline_that_passes_unanswered() -> AbstractContextManager[object]:

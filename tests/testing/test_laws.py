@@ -10,11 +10,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from placet.testing import LawBroken, domain_laws, hash_order
-from placet.testing.hash_order import NAME as ORDER_OF_SETS
-from placet.testing.laws import LAWS
-from placet.testing.life import Join, Leave, Life, Living, Proposal, Propose, Settle, Wait, smaller
-from placet.testing.lives import lives
+from placet.testing import LawBroken, domain_laws
+from placet.testing import hash_order_property as hash_order
+from placet.testing.hash_order_property import NAME as ORDER_OF_SETS
+from placet.testing.properties import LAWS
+from placet.testing.trace import Join, Leave, Life, Living, Proposal, Propose, Settle, Wait, smaller
+from placet.testing.trace_generator import lives
 from tests.kernel.domains import Lab
 from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, JsonValue, NonNegativeInt, TypeAdapter
 from typing_extensions import TypedDict
 
-from placet.testing.payloads import payloads
+from placet.testing.payload_generator import payloads
 
 WORDS = ["ann", "lamp", "x"]
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from placet.actors.intake import Intake
+from placet.actors.admission.ingress import Intake
 from placet.schemas.batch import CheckedBatch
 
 _LISTED_MAX = 1_000

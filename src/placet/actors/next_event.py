@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from placet.actors.company import Company
-from placet.actors.executors import Executors
+from placet.actors.timers.participants import Company
+from placet.actors.effects.dispatcher import Executors
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock
 from placet.kernel.kernel import Kernel

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
-from placet.schemas.record import LogGroup, LogStart
+from placet.schemas.log.record import LogGroup, LogStart
 
 
 class EventLog(Protocol):

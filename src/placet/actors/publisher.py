@@ -18,7 +18,7 @@ from anyio import to_thread
 from placet.actors.ports import EventLog
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.record import LogGroup, decode_record, record_as_dict, record_type
+from placet.schemas.log.record import LogGroup, decode_record, record_as_dict, record_type
 
 T = TypeVar("T")
 

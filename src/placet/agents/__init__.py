@@ -6,13 +6,13 @@ field of it grants anything. See `docs/agents.md`.
 
 from typing import TYPE_CHECKING
 
-from placet.agents.adapter import Adapter, Context, Raw, Usage
+from placet.agents.proposal.adapter import Adapter, Context, Raw, Usage
 from placet.agents.adapters import Callable, Human, Replay, Scripted
-from placet.agents.chat_intent import AgentAdapter, ChatIntent, ExecutionPlan
-from placet.agents.clerk import SessionError
-from placet.agents.limits import AgentLimits
-from placet.agents.record import Hold, Turn
-from placet.agents.session import Session
+from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
+from placet.agents.loop.recorder import SessionError
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.session.session import Session
 
 if TYPE_CHECKING:
     from placet.agents.adapters.llm import Llm, Prices

@@ -13,7 +13,7 @@ from placet.schemas.view import View
 
 
 class Outcome(Protocol):
-    """What came of one effect; see `placet.runtime.proposals.Outcome`."""
+    """What came of one effect; see `placet.runtime.api.gateway.Outcome`."""
 
     @property
     def seq(self) -> int:

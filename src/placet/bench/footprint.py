@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from statistics import median
 
-from placet.bench.contenders import KernelAlone
+from placet.bench.subjects import KernelAlone
 from placet.bench.workloads import (
     PERMISSIONS,
     PRIORITY,
@@ -18,7 +18,7 @@ from placet.bench.workloads import (
     make_config,
     make_domain,
 )
-from placet.runtime.facade import Orchestrator
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.intent import Intent
 
 _PROGRAM = "import placet; placet.Orchestrator, placet.OrchestratorConfig"

@@ -1,6 +1,6 @@
 """How it is measured: contenders take turns, so that a slow minute of the machine hits them all.
 
-The garbage collector is set as placet's own processes set it (`runtime/collector_cpython.py`), for
+The garbage collector is set as placet's own processes set it (`runtime/gc_tuning.py`), for
 the reference too, in preparation and in timed work alike; it is asked to collect before a turn. A
 ratio is of one turn to the mean of the two turns of the reference around it, and the report gives
 the median of the ratios.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import mean, median
 from typing import NamedTuple
 
-from placet.bench.contenders import Contender
+from placet.bench.subjects import Contender
 
 TURN_SECONDS = 0.4
 """Length of a turn where the time given allows for it."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SEED, Scale
-from placet.runtime.collector_cpython import calmed_collector
+from placet.runtime.gc_tuning import calmed_collector
 from placet.schemas.codec import Json
 
 WORKLOADS: Final = tuple(SUITE)

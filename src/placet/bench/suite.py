@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
 
-from placet.bench.contenders import (
+from placet.bench.subjects import (
     Contender,
     Fold,
     KernelAlone,
@@ -25,9 +25,9 @@ from placet.bench.footprint import (
     import_seconds,
 )
 from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
-from placet.bench.observed import ObservedWorld, Walking, reach_for
+from placet.bench.delivery import ObservedWorld, Walking, reach_for
 from placet.bench.overload import overload
-from placet.bench.recovering import DiskLog, Recovering, opening
+from placet.bench.recovery import DiskLog, Recovering, opening
 from placet.bench.workloads import Load, Scale, Shape
 from placet.schemas.codec import Json
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
-from placet.kernel.apply import Applier
+from placet.kernel.commit.commit import Applier
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.context import GateContext, GuestFault
 from placet.kernel.gate.domain_rules import DomainRules, rule_error

@@ -15,8 +15,8 @@ from placet.schemas.identity import is_kind_name
 from placet.schemas.intent import Intent
 
 if TYPE_CHECKING:
-    from placet.kernel.draft import Draft
-    from placet.kernel.state import State, WorldState
+    from placet.kernel.state.draft import Draft
+    from placet.kernel.state.tree import State, WorldState
 
 
 class Ref(NamedTuple):
@@ -211,7 +211,7 @@ class Follower(Protocol):
 
 
 class Sight(Protocol):
-    """Who may see what; `placet.kernel.sight` has some to compose. Pure: judged on the state alone.
+    """Who may see what; `placet.kernel.visibility` has some to compose. Pure: judged on the state alone.
 
     Attributes:
         body: Collection in which each agent has an entity of its own, by its name.
@@ -262,7 +262,7 @@ class Domain(Protocol):
             domain as a world is opened, and gives a `Handling` for each kind of effect, or None
             for one that nobody can run here. Empty: whoever opens the world registers them. By
             name, for a domain imports nothing impure.
-        sight: Who may see what, where it is composed of policies (`placet.kernel.sight`): an
+        sight: Who may see what, where it is composed of policies (`placet.kernel.visibility`): an
             observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
         watches: Entities on which its invariants depend, each by its name: a batch that changes
             none of them is not judged, and `changed` names no others. None: they depend on any.

@@ -7,7 +7,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, cast
 
 from placet.kernel.domain import Domain, Kind, Ref
-from placet.kernel.state import State
+from placet.kernel.state.tree import State
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
-from placet.actors.context import Begin, Context
-from placet.actors.door import unauthorized
-from placet.actors.freshness import Freshness, Read
-from placet.actors.observer import Observer
-from placet.actors.ticket import Ticket
-from placet.actors.watches import ForeignChange
+from placet.actors.policies.staleness_scope import Begin, Context
+from placet.actors.admission.overload import unauthorized
+from placet.actors.policies.staleness_options import Freshness, Read
+from placet.actors.observation.observer import Observer
+from placet.runtime.pending_verdict import Ticket
+from placet.actors.policies.subscriptions import ForeignChange
 from placet.kernel.kernel import Kernel
-from placet.runtime.intent_errors import RaisesRefusals
-from placet.runtime.simulated_time import Sleeps
+from placet.runtime.api.typed_errors import RaisesRefusals
+from placet.runtime.api.sim_time import Sleeps
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import SCHEMA_VERSION, Intent
@@ -23,7 +23,7 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import Observation, View
 
 if TYPE_CHECKING:
-    from placet.runtime.open_world import OpenWorld
+    from placet.runtime.world import OpenWorld
 
 DEFAULT_PRIORITY = 10
 

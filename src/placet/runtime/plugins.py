@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from placet.kernel.domain import Domain
-from placet.kernel.succession import Rules
+from placet.kernel.rules_version import Rules
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import Json
 from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
-from placet.schemas.record_intents import batch_in, checked_intents
+from placet.schemas.log.intents import batch_in, checked_intents
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]

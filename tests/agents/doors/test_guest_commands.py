@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.guests import GuestBroken, guests
+from placet.runtime.entry_points import GuestBroken, guests
 from tests.runtime.command_line import run_process
 
 MODULES = {
@@ -85,7 +85,7 @@ def test_help_lists_guests_without_loading_them(installed, placet):
 
 def test_help_of_placet_loads_nothing_of_the_agents():
     listing = (
-        "import sys; from placet.runtime.cli.app import run_command; run_command(['--help']); "
+        "import sys; from placet.cli.app import run_command; run_command(['--help']); "
         "print(*[one for one in sys.modules if one.startswith('placet.agents')])"
     )
     done = subprocess.run(

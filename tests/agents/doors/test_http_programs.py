@@ -2,7 +2,7 @@
 
 import pytest
 
-from placet.agents.doors import http_programs
+from placet.extensions.program import routes as http_programs
 from placet.domains.program import Program
 from placet.domains.session import Sessions
 from tests.runtime.http.served import TOKENS, codes, serving

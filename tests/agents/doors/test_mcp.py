@@ -19,8 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from placet.agents import Session
-from placet.agents.doors import mcp_stdin
-from placet.agents.doors.mcp_server import McpDoor
+from placet.frontends.mcp import stdin as mcp_stdin
+from placet.frontends.mcp.server import McpDoor
 from placet.domains.world import World
 from tests.agents.till import Till
 from tests.runtime.command_line import PLACET, Process, run_process
@@ -200,7 +200,7 @@ async def test_a_client_that_cannot_ask_gets_the_hold():
 
 
 async def test_an_approval_of_a_role_is_not_given_through_a_client():
-    from placet.agents.modes import Ruling
+    from placet.agents.proposal.modes import Ruling
 
     def chief(_plan, _risks, _mode):
         return Ruling("hold", "chief", "the chief signs")

@@ -7,8 +7,9 @@ from mcp import Client
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import Human, Session
-from placet.agents.doors import http_bodies, http_sessions
-from placet.agents.doors.mcp_server import McpDoor
+from placet.frontends.sessions import bodies as http_bodies
+from placet.frontends.sessions import routes as http_sessions
+from placet.frontends.mcp.server import McpDoor
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from tests.agents.doors.test_chat import turns

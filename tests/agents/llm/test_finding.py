@@ -10,10 +10,10 @@ from typing_extensions import TypedDict
 
 from placet import Orchestrator
 from placet.agents import AgentLimits, Context, Llm, Replay, Session
-from placet.agents.adapters.llm import finding
-from placet.agents.catalogue import Catalogue
-from placet.agents.context import build
-from placet.agents.contract import Call, parse_calls
+from placet.agents.adapters.llm import tool_search as finding
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.context_text import build
+from placet.agents.proposal.contract import Call, parse_calls
 from placet.domains.session import Sessions
 from placet.kernel import Domain, Draft, Kind
 from placet.schemas.intent import Intent

@@ -24,13 +24,13 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from placet.agents import Context, Llm, Prices, Session
-from placet.agents.adapter import Media, PlannerUnavailable, Raw, Repair
+from placet.agents.proposal.adapter import Media, PlannerUnavailable, Raw, Repair
 from placet.agents.adapters import as_adapter
-from placet.agents.catalogue import Catalogue, wire_name
-from placet.agents.context import build
-from placet.agents.contract import parse_calls
-from placet.agents.model_calls import json_of, raw_of
-from placet.agents.plan import Issue
+from placet.agents.proposal.catalogue import Catalogue, wire_name
+from placet.agents.proposal.context_text import build
+from placet.agents.proposal.contract import parse_calls
+from placet.agents.loop.model_calls import json_of, raw_of
+from placet.agents.proposal.plan import Issue
 from placet.domains.design import Design
 from placet.domains.files import Files
 from placet.domains.memory import Memory
@@ -301,7 +301,7 @@ def run(code: str) -> str:
 
 
 def test_the_agent_layer_loads_no_provider() -> None:
-    listing = run("import sys, placet.agents, placet.runtime.cli; print(*sys.modules)").split()
+    listing = run("import sys, placet.agents, placet.cli; print(*sys.modules)").split()
     assert not {"pydantic_ai", "openai", "anthropic", "google.genai"} & set(listing)
 
 

@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from placet.agents import Context, Llm, Raw
-from placet.agents.adapter import PlannerUnavailable, Repair
-from placet.agents.catalogue import Catalogue
-from placet.agents.context import build
-from placet.agents.plan import Issue
+from placet.agents.proposal.adapter import PlannerUnavailable, Repair
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.context_text import build
+from placet.agents.proposal.plan import Issue
 from placet.domains.world import World
 from tests.agents.llm.provider import Anthropic, OpenAI, Provider, Responses, Step, Wire
 

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035  # the seed's own s
 import pytest
 
 from placet.agents import AgentAdapter, ChatIntent, Context, ExecutionPlan, Session
-from placet.agents.tools import definitions, parse_intent, to_intent
+from placet.agents.proposal.tools import definitions, parse_intent, to_intent
 from tests.agents.till import Till, put, talk, total
 
 pytestmark = pytest.mark.anyio

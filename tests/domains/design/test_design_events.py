@@ -20,7 +20,7 @@ from placet.domains.design import (
     audit,
     project,
 )
-from placet.domains.design import dispatcher as dispatching
+from placet.domains.design.api import event_dispatcher as dispatching
 from placet.schemas.errors import ValidationError
 from placet.schemas.event import Event
 from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock

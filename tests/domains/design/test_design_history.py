@@ -4,7 +4,7 @@ import pytest
 
 from placet.domains.design import Design, StateManager
 from placet.errors import StoreError, ValidationError
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from tests.domains.design.desk import VESSEL, Desk, lock, more, put, unlock
 
 LOA = "hull.loa"

@@ -12,8 +12,8 @@ from placet.domains.design import (
     audit,
     batch_of,
 )
-from placet.domains.design.projection import project
-from placet.domains.design.vocabulary import RUN_EFFECT
+from placet.domains.design.events.projection import project
+from placet.domains.design.payloads import RUN_EFFECT
 from tests.domains.design.desk import VESSEL, put
 
 

@@ -16,9 +16,9 @@ from placet.domains.design import (
     StateManager,
     parse_plan,
 )
-from placet.domains.design.normalize import Fault, meant_by_set
-from placet.domains.design.plans import action_of
-from placet.domains.design.protocol import ActionPlan
+from placet.domains.design.actions.normalize import Fault, meant_by_set
+from placet.domains.design.actions.plans import action_of
+from placet.domains.design.actions.protocol import ActionPlan
 from placet.errors import PlacetError
 from tests.domains.design.desk import Desk, less, lock, more, put, unlock
 

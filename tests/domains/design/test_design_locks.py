@@ -3,7 +3,7 @@
 import pytest
 
 from placet.domains.design import StateManager
-from placet.domains.design.plans import intent_of
+from placet.domains.design.actions.plans import intent_of
 from placet.errors import ValidationError
 from tests.domains.design.desk import Desk, less, lock, more, put, unlock
 

@@ -17,7 +17,7 @@ from placet.domains.design import (
     parse_action,
     parse_plan,
 )
-from placet.domains.design.plans import PLAN_BODY, action_as_dict, plan_body
+from placet.domains.design.actions.plans import PLAN_BODY, action_as_dict, plan_body
 from placet.errors import DuplicateRequestError, PlacetError
 from tests.domains.design.desk import Desk, lock, more, put
 

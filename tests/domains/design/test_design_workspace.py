@@ -194,7 +194,7 @@ def test_phases_are_shown_in_json_and_not_taken_in():
 
 def test_a_full_log_is_an_error_before_anything_happens(manager, monkeypatch):
     tiny = Limits(log_bytes_max=1)
-    monkeypatch.setattr("placet.domains.design.workspace._LIMITS", tiny)
+    monkeypatch.setattr("placet.domains.design.api.workspace._LIMITS", tiny)
     digest = manager.kernel.world_digest()
     with pytest.raises(StoreError, match="full"):
         manager.propose([("design.noop", {})])

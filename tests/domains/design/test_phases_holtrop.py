@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from placet.domains.design.phases import OutOfRangeError, holtrop
-from placet.domains.design.phases.hull_form import HullForm
-from placet.domains.design.phases.propeller import (
+from placet.domains.design.phases import OutOfRangeError
+from placet.domains.design.phases.hydrodynamics import holtrop
+from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
+from placet.domains.design.phases.hydrodynamics.propeller import (
     Propellers,
     c8,
     c9,

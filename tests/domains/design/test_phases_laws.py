@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
-from placet.domains.design.phases import PHASES, holtrop
+from placet.domains.design.phases import PHASES
+from placet.domains.design.phases.hydrodynamics import holtrop
 from placet.domains.design.phases.compliance import criteria
-from placet.domains.design.phases.hull_form import HullForm
-from placet.domains.design.phases.powering import attainable_speed_kts
+from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
+from placet.domains.design.phases.hydrodynamics.powering import attainable_speed_kts
 from placet.domains.design.phases.stability import (
     deck_edge_angle_deg,
     gm_m,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from placet.domains.design.phases import OutOfRangeError
-from placet.domains.design.phases.savitsky import (
+from placet.domains.design.phases.hydrodynamics.savitsky import (
     flat_lift_coefficient,
     planing,
     wetted_length_ratio,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.domains.files import FileRefused
-from placet.domains.files.text_figures import WORD_CHARS_MAX, text_figures
+from placet.domains.files.text_statistics import WORD_CHARS_MAX, text_figures
 from placet.schemas.codec import to_json
 from placet.schemas.limits import Limits
 

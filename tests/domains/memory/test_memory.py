@@ -2,11 +2,11 @@
 
 import pytest
 
-from placet.agents.views import facts_in, plain_view
+from placet.agents.proposal.view_json import facts_in, plain_view
 from placet.domains.memory import FACTS, KEYS, Memory
 from placet.kernel import Kernel
 from placet.kernel.domain import Ref
-from placet.runtime.facade import Orchestrator
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import to_json
 from tests.domains.stage import Stage
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from placet.agents.route import route
+from placet.agents.session.message_route import route
 from placet.domains.program import Program
 from placet.kernel import Kernel
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import folded
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import folded
 from tests.domains.program.programs import Desk, begin, calculator, put, result
 
 PLAN = [

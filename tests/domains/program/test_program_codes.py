@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import placet.domains.program
-from placet.domains.program.vocabulary import NODES_MAX, NODES_OF_FUNCTION_MAX
+from placet.domains.program.payloads import NODES_MAX, NODES_OF_FUNCTION_MAX
 from tests.domains.program.programs import (
     Desk,
     begin,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from placet.domains.program.history import since
-from placet.domains.program.vocabulary import COMMITS_MAX, HISTORY_BYTES_MAX
+from placet.domains.program.payloads import COMMITS_MAX, HISTORY_BYTES_MAX
 from tests.domains.program.programs import Desk, begin, calculator, put, result
 
 

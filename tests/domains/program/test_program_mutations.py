@@ -3,7 +3,7 @@
 import pytest
 
 from placet.domains.program import Program
-from placet.domains.program.vocabulary import OUTPUT_BYTES_MAX
+from placet.domains.program.payloads import OUTPUT_BYTES_MAX
 from placet.schemas.codec import canonical
 from tests.domains.program.programs import (
     Desk,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from placet.domains.program.simulation import DEPTH_MAX
-from placet.domains.program.vocabulary import OUTPUT_BYTES_MAX, TRACE_MAX
+from placet.domains.program.execution.simulation import DEPTH_MAX
+from placet.domains.program.payloads import OUTPUT_BYTES_MAX, TRACE_MAX
 from placet.schemas.codec import canonical
 from tests.domains.program.programs import Desk, begin, chain, factorial, put, result
 

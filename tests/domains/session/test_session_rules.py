@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from placet.actors.viewing import Viewer
+from placet.actors.observation.viewer import Viewer
 from placet.domains.session import CLERK, KINDS, Sessions
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.redecide import Redecider
-from placet.kernel.replay import folded
-from placet.kernel.snapshot import world_digest
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import folded
+from placet.kernel.log.snapshot import world_digest
 
 
 class Room:

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.kernel.domain import Domain
-from placet.runtime.credentials import Credentials, KnownToken, hash_of
-from placet.runtime.http_api import create_app
-from placet.runtime.serve_config import ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of
+from placet.server import create_app
+from placet.server.config import ServeConfig
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
 from tests.kernel.domains import Lab

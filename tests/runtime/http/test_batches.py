@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from placet.errors import TimeStalledError
-from placet.runtime.cli.gate_session import GateSession
-from placet.runtime.http_api import create_app
+from placet.cli.commands.gate_session import GateSession
+from placet.server import create_app
 from tests.actors.virtual_time import turns
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import MAIL, Lab

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placet.runtime.http_api.problems import STATUS_OF_PROBLEM
+from placet.server.http.problems import STATUS_OF_PROBLEM
 from tests.actors.virtual_time import in_virtual_time
 from tests.kernel.builders import add
 from tests.runtime.http.served import TOKENS, WORLD, serving

@@ -6,7 +6,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from placet.runtime.http_api.connection import BoundedConnection
+from placet.server.http.connection import BoundedConnection
 from placet.schemas.limits import HttpLimits
 from tests.actors.virtual_time import in_virtual_time
 

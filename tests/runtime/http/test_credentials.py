@@ -4,8 +4,8 @@ import hmac
 
 import pytest
 
-from placet.runtime import credentials
-from placet.runtime.credentials import (
+from placet.server import credentials
+from placet.server.credentials import (
     PREFIX,
     Credentials,
     CredentialsError,

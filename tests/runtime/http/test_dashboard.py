@@ -7,9 +7,10 @@ from importlib.resources import files
 import pytest
 
 from placet.domains.world import World
-from placet.runtime.http_api import create_app, dashboard
-from placet.runtime.http_api.dashboard import HEADERS, PAGE, PARTS, POLICY
-from placet.runtime.serve_config import ServeConfig
+from placet.server import create_app
+from placet.server import dashboard
+from placet.server.dashboard import HEADERS, PAGE, PARTS, POLICY
+from placet.server.config import ServeConfig
 from tests.kernel.builders import add
 from tests.runtime.command_line import move
 from tests.runtime.http.served import TOKENS, serving
@@ -183,7 +184,7 @@ async def test_every_metric_that_the_script_reads_is_there():
 
 
 async def test_a_refusal_in_the_log_has_the_parts_that_the_page_shows():
-    """`words.js` reads them by their places."""
+    """`format.js` reads them by their places."""
     async with serving(World(max_step=5.0), agents=()) as served:
         await served.register("ann", placing={"position": [0, 0]})
         assert (await served.submit(move("ann", 1, to=[90, 0]))).status_code == 422

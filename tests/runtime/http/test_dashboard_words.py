@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from placet.runtime.http_api import dashboard
+from placet.server import dashboard
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
@@ -29,7 +29,7 @@ SPANS = {
 
 
 def test_a_span_of_time_is_rounded_before_its_unit_is_chosen(tmp_path):
-    words = files(dashboard).joinpath("words.js").read_text("utf-8")
+    words = files(dashboard).joinpath("format.js").read_text("utf-8")
     asked = f"{json.dumps(list(SPANS))}.map(span)"
     script = tmp_path / "asked.mjs"
     script.write_text(f"{words}\nconsole.log(JSON.stringify({asked}));", "utf-8")

@@ -4,9 +4,9 @@ import pytest
 
 from placet import OrchestratorConfig
 from placet.domains.design import Design
-from placet.runtime.credentials import Credentials, KnownToken, hash_of
-from placet.runtime.http_api import create_app
-from placet.runtime.serve_config import ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of
+from placet.server import create_app
+from placet.server.config import ServeConfig
 from placet.schemas.limits import HttpLimits
 from tests.runtime.http.served import TOKENS, Served, serving
 

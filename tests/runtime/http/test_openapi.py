@@ -23,7 +23,7 @@ from placet.domains.design import Design
 from placet.domains.program import Program
 from placet.domains.session import Sessions
 from placet.domains.world import World
-from placet.runtime.http_api import create_app
+from placet.server import create_app
 from tests.runtime.http.process import running
 from tests.runtime.http.served import serving
 

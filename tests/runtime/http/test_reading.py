@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from placet.domains.world import World
-from placet.schemas.record import LogStart
+from placet.schemas.log.record import LogStart
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
 from tests.runtime.http.served import serving

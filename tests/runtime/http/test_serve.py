@@ -15,10 +15,10 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from placet.runtime.credentials import hash_of
-from placet.runtime.http_api import ExtraMissing, create_app
-from placet.runtime.http_api.server import listen, url_of
-from placet.runtime.serve_config import ServeConfig
+from placet.server.credentials import hash_of
+from placet.server import ExtraMissing, create_app
+from placet.server.listener import listen, url_of
+from placet.server.config import ServeConfig
 from placet.schemas.errors import PlacetError
 from tests.runtime.command_line import Process, move, run_process
 from tests.runtime.http.process import LATEST_SECONDS, running
@@ -236,7 +236,7 @@ def test_the_socket_says_its_protocol_so_that_small_answers_are_not_held_back():
 
 
 def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
-    for name in [one for one in sys.modules if one.startswith("placet.runtime.http_api.")]:
+    for name in [one for one in sys.modules if one.startswith("placet.server.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(ExtraMissing, match=r"pip install 'placet\[serve\]'"):
@@ -244,7 +244,7 @@ def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
 
 
 def test_where_the_server_alone_is_missing_the_command_says_how_to_have_it(placet, monkeypatch):
-    monkeypatch.delitem(sys.modules, "placet.runtime.http_api.server", raising=False)
+    monkeypatch.delitem(sys.modules, "placet.server.listener", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     outcome = placet("serve", "--port", "0")
     assert outcome.code == 1

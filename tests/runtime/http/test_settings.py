@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from placet.domains.world import World
-from placet.runtime.serve_config import ServeConfig
-from placet.runtime.settings import (
+from placet.server.config import ServeConfig
+from placet.server.settings import (
     KEYS,
     VARIABLE_OF,
     Given,

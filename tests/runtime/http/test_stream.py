@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogStart
+from placet.schemas.log.record import LogStart
 from tests.actors.virtual_time import in_virtual_time, turns, until
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab

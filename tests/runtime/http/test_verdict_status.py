@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.http_api.openapi import VERDICT_ANSWERS
-from placet.runtime.http_api.verdict_status import (
+from placet.server.openapi import VERDICT_ANSWERS
+from placet.server.http.verdict_status import (
     STATUS_OF_CODE,
     STATUS_OF_STAGE,
     retry_after,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.serve_config import ServeConfig
+from placet.server.config import ServeConfig
 from tests.kernel.builders import add
 from tests.runtime.http.served import serving
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import anyio
 
-from placet.agents.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import Answer, raw_of_step
 
 

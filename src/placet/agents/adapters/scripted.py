@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from placet.agents.adapter import Context, PlannerUnavailable, Raw
-from placet.agents.plan import VERSION
+from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json
 
 Answer: TypeAlias = Raw | str | Mapping[str, Json] | Sequence[tuple[str, Mapping[str, Json]]]

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from inspect import isawaitable
 from typing import Final
 
-from placet.agents.adapter import Context, Raw
-from placet.agents.codes import TABLE, Code, facts_of
-from placet.agents.contract import Vocabulary, parse
-from placet.agents.limits import AgentLimits
-from placet.agents.plan import VERSION, Issue, Plan
-from placet.agents.record import Turn
+from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.codes import TABLE, Code, facts_of
+from placet.agents.proposal.contract import Vocabulary, parse
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.plan import VERSION, Issue, Plan
+from placet.agents.proposal.turn_result import Turn
 from placet.schemas.codec import Json, from_json
 
 VERSIONS: Final = ("1", "1.0", "v1")

@@ -6,12 +6,12 @@ text, text_rewordings: sentences to actions, or to a question and ways to answer
 workspace, executor, phase_machine, dispatcher, audit: the seed's faces over a kernel
 """
 
-from placet.domains.design.answers import ExecutionResult
-from placet.domains.design.audit import AuditedAction, AuditEntry, audit
-from placet.domains.design.design import Design
-from placet.domains.design.dispatcher import EventDispatcher, Failure, Subscription
+from placet.domains.design.actions.answers import ExecutionResult
+from placet.domains.design.events.audit import AuditedAction, AuditEntry, audit
+from placet.domains.design.domain import Design
+from placet.domains.design.api.event_dispatcher import EventDispatcher, Failure, Subscription
 from placet.domains.design.effects import EXECUTORS, run_effect
-from placet.domains.design.events import (
+from placet.domains.design.events.events import (
     ActionAdjustedEvent,
     ActionExecutedEvent,
     ActionRejectedEvent,
@@ -42,7 +42,7 @@ from placet.domains.design.events import (
     TransactionCommittedEvent,
     UndoCommittedEvent,
 )
-from placet.domains.design.executor import ActionExecutor, ActionPlanValidator
+from placet.domains.design.api.action_executor import ActionExecutor, ActionPlanValidator
 from placet.domains.design.fields import (
     REFINABLE_SCHEMA,
     RefinableField,
@@ -52,17 +52,17 @@ from placet.domains.design.fields import (
     get_field,
     is_refinable,
 )
-from placet.domains.design.phase_machine import (
+from placet.domains.design.api.phase_machine import (
     Conductor,
     PhaseMachine,
     PipelineResult,
     set_phase_status,
 )
-from placet.domains.design.phase_states import TRANSITIONS, PhaseState
+from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.domains.design.phases import PHASES
-from placet.domains.design.plans import PlanInvalidError, batch_of, parse_action, parse_plan
-from placet.domains.design.projection import project
-from placet.domains.design.protocol import (
+from placet.domains.design.actions.plans import PlanInvalidError, batch_of, parse_action, parse_plan
+from placet.domains.design.events.projection import project
+from placet.domains.design.actions.protocol import (
     Action,
     ActionPlan,
     ActionResult,
@@ -74,11 +74,11 @@ from placet.domains.design.protocol import (
     ValidationResult,
     Warned,
 )
-from placet.domains.design.state import DesignState
-from placet.domains.design.text import Clarification, ParsedText, parse_text
-from placet.domains.design.text_rewordings import rewordings
+from placet.domains.design.state.design_json import DesignState
+from placet.domains.design.text.parser import Clarification, ParsedText, parse_text
+from placet.domains.design.text.rewordings import rewordings
 from placet.domains.design.units import UnitConversionError, UnitConverter, clamp_to_bounds
-from placet.domains.design.workspace import StateManager
+from placet.domains.design.api.workspace import StateManager
 
 __all__ = [
     "EXECUTORS",

@@ -8,8 +8,8 @@ from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES
-from placet.domains.design.vocabulary import EXPORTS
-from placet.kernel.draft import Draft
+from placet.domains.design.payloads import EXPORTS
+from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, thaw, to_json
 
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
-from placet.domains.design.state import DesignState, design_model
+from placet.domains.design.state.design_json import DesignState, design_model
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import is_identity
 

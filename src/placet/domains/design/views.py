@@ -1,10 +1,10 @@
 """Who may see what, and the design as one value. A design is open to all who work on it."""
 
-from placet.domains.design.parameters import lock_of
+from placet.domains.design.state.parameters import lock_of
 from placet.domains.design.phase_results import ASSUMPTIONS, shown_phases
-from placet.domains.design.state import DesignState
-from placet.domains.design.vocabulary import ABOUT, DESIGN, LOCKS, PARAMETERS
-from placet.kernel.state import State, entity_hash
+from placet.domains.design.state.design_json import DesignState
+from placet.domains.design.payloads import ABOUT, DESIGN, LOCKS, PARAMETERS
+from placet.kernel.state.tree import State, entity_hash
 
 
 def read_design(tree: State, now_ns: int) -> DesignState:

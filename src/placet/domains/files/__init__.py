@@ -1,11 +1,11 @@
 """Files below one folder: create_file, analyze_text, inspect_zip (seed 004).
 
 vocabulary > paths > rules > domain;  text_figures and zip_listing say what is in a file's bytes.
-Nothing here touches a disk: that is `placet.runtime.executors.executor_files`.
+Nothing here touches a disk: that is `placet.extensions.files.executor`.
 """
 
 from placet.domains.files.domain import Files
-from placet.domains.files.vocabulary import (
+from placet.domains.files.payloads import (
     ANALYZE,
     CREATE,
     INSPECT,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
-from placet.domains.files.vocabulary import (
+from placet.domains.files.payloads import (
     ALL,
     ANALYZE,
     BYTES_MAX,
@@ -19,7 +19,7 @@ from placet.domains.files.vocabulary import (
     InspectZip,
 )
 from placet.kernel.domain import Domain, Kind, Ref
-from placet.kernel.draft import Draft
+from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
@@ -43,7 +43,7 @@ class Files(Domain):
 
     name = "files"
     version = "1"
-    executors = "placet.runtime.executors.executor_files:executors_of"
+    executors = "placet.extensions.files.executor:executors_of"
     guide = (
         "Paths are relative, with '/' between at most 8 segments, and no '..'. Creating a file "
         "that is there fails unless overwrite is true. Analyzing and inspecting change nothing; "

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Mapping
 
 from placet.domains.files.paths import path_fault
-from placet.domains.files.vocabulary import ALL, ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES
+from placet.domains.files.payloads import ALL, ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES
 from placet.kernel.domain import Risk, Rule, RuleRefusal, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.state import WorldState
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import WorldState
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from placet.domains.files.vocabulary import FileRefused
+from placet.domains.files.payloads import FileRefused
 
 ENTRIES_MAX: Final = 1_000
 DIRECTORY_BYTES_MAX: Final = 1024 * 1024

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from placet.domains.files.paths import path_fault
-from placet.domains.files.vocabulary import FileRefused
+from placet.domains.files.payloads import FileRefused
 from placet.domains.files.zip_directory import ENCRYPTED, STORED, Entry, read_directory
 from placet.schemas.codec import Json, to_json
 

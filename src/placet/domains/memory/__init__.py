@@ -1,6 +1,6 @@
 """What agents remember: named facts, shared by a project or an agent's own, each with its seq."""
 
 from placet.domains.memory.domain import FACTS_MAX, VALUE_BYTES_MAX, Memory
-from placet.domains.memory.vocabulary import FACTS, KEYS
+from placet.domains.memory.payloads import FACTS, KEYS
 
 __all__ = ["FACTS", "FACTS_MAX", "KEYS", "VALUE_BYTES_MAX", "Memory"]

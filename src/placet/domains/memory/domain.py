@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from placet.domains.memory.vocabulary import (
+from placet.domains.memory.payloads import (
     FACTS,
     KEYS,
     PRINCIPAL,
@@ -17,8 +17,8 @@ from placet.domains.memory.vocabulary import (
     owner_of,
 )
 from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.state import State
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent
 

@@ -4,6 +4,6 @@ operations > vocabulary > functions > diagnostics > mutations (workbench) > hist
 arithmetic > simulation;  source > compiling;  views;  rules bind them to the seven kinds
 """
 
-from placet.domains.program.program import Program
+from placet.domains.program.domain import Program
 
 __all__ = ["Program"]

@@ -15,7 +15,7 @@ from placet.domains.program.operations import (
     TYPE_NAMES,
     TYPED_ALONE,
 )
-from placet.domains.program.vocabulary import PREFIX
+from placet.domains.program.payloads import PREFIX
 from placet.schemas.codec import Json
 
 Types: TypeAlias = dict[str, str | None]

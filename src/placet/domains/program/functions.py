@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
 
-from placet.domains.program.vocabulary import CALLS, FUNCTIONS
-from placet.kernel.state import State
+from placet.domains.program.payloads import CALLS, FUNCTIONS
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical
 
 Node: TypeAlias = Mapping[str, Json]

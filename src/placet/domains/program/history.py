@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from placet.domains.program.functions import Function, edge, encoded, hash_of
-from placet.domains.program.vocabulary import (
+from placet.domains.program.payloads import (
     ARTIFACTS,
     CALLS,
     COMMITS,
@@ -21,8 +21,8 @@ from placet.domains.program.vocabulary import (
     VERSIONS,
 )
 from placet.kernel.domain import RuleRefusal, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.state import State
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 
 KEPT: Final = "kept"

@@ -5,7 +5,7 @@ person confirmed is confirmed once, by whom the log says, and exactly what was s
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id
-from placet.domains.session.vocabulary import CLERK, KINDS, PROPOSE, SESSION_CHARS_MAX
+from placet.domains.session.payloads import CLERK, KINDS, PROPOSE, SESSION_CHARS_MAX
 
 __all__ = [
     "CLERK",

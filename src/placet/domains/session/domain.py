@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from placet.domains.session.vocabulary import (
+from placet.domains.session.payloads import (
     CLERK,
     GRANTS,
     HOLDS,
@@ -20,8 +20,8 @@ from placet.domains.session.vocabulary import (
     UsePayload,
 )
 from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.state import State
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent

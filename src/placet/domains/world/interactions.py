@@ -9,13 +9,13 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
-from placet.domains.world.custody import holder_of, inventory_of, let_go, position_of, take
+from placet.domains.world.inventory import holder_of, inventory_of, let_go, position_of, take
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import Settings
-from placet.domains.world.vocabulary import AGENTS, OBJECTS
+from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.kernel.domain import Ref, Rule, RuleRefusal, Sight, conflict, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.gate.plain import shown
+from placet.kernel.state.draft import Draft
+from placet.schemas.json_value import shown
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 

@@ -8,10 +8,10 @@ from math import sqrt
 from typing import Final
 
 from placet.domains.world.settings import Bounds, Settings
-from placet.domains.world.vocabulary import AGENTS, SPEECH, Position
+from placet.domains.world.payloads import AGENTS, SPEECH, Position
 from placet.kernel.domain import Rule, RuleRefusal, refuse
-from placet.kernel.draft import Draft
-from placet.kernel.wait import seconds_until
+from placet.kernel.state.draft import Draft
+from placet.schemas.retry_after import seconds_until
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 

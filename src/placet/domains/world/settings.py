@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeGuard, TypeVar
 
 from pydantic import ValidationError
 
-from placet.domains.world.vocabulary import OBJECTS, Position, to_position
+from placet.domains.world.payloads import OBJECTS, Position, to_position
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json, canonical, freeze, thaw
 from placet.schemas.identity import is_identity

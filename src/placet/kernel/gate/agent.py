@@ -1,7 +1,7 @@
 """Stage 2: may this submitter propose this, as this agent?"""
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
-from placet.kernel.ledger import Agent
+from placet.kernel.ledger.ledger import Agent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.refusal import Refusal, RefusalCode

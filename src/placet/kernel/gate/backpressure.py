@@ -1,14 +1,14 @@
 """Stage 6: has the world taken on more work than it has finished?
 
 Only what is a function of the log is judged here: the outbox of each executor and the schedule.
-What depends on the moment - queue, loop lag - is judged at the door (`actors/door.py`).
+What depends on the moment - queue, loop lag - is judged at the door (`actors/admission/overload.py`).
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
-from placet.kernel.wait import seconds_until
+from placet.schemas.retry_after import seconds_until
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode

@@ -7,8 +7,8 @@ Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 """
 
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
-from placet.kernel.ledger import Agent, Charge, Ledger
-from placet.kernel.wait import seconds_until
+from placet.kernel.ledger.ledger import Agent, Charge, Ledger
+from placet.schemas.retry_after import seconds_until
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
 from placet.schemas.refusal import Refusal, RefusalCode

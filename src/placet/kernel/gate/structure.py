@@ -2,7 +2,7 @@
 
 Pure, and run in the submitter's turn. A sound batch is validated by one compiled call, encoded
 once, and comes out as a `CheckedBatch`; its bytes give size, fingerprint and record. An unsound one
-is looked at a second time, slowly, to say what is wrong (`kernel/gate/diagnosis.py`).
+is looked at a second time, slowly, to say what is wrong (`kernel/gate/structure_errors.py`).
 
 Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
 """
@@ -16,16 +16,16 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.gate.diagnosis import Diagnosis, Unsound, whole
-from placet.kernel.gate.intent_shape import intents_adapter
-from placet.kernel.gate.plain import pointer, shown
+from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
+from placet.kernel.gate.shape import intents_adapter
+from placet.schemas.json_value import pointer, shown
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.record_intents import show_until
+from placet.schemas.log.intents import show_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
 _seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search

@@ -5,9 +5,9 @@ from inspect import iscoroutinefunction
 from typing import TypeAlias, TypeVar, cast
 
 from placet.actors.ports import EffectHandler
-from placet.runtime.executors.executor_dbos import DbosWorkflow
-from placet.runtime.executors.executor_process import InProcess
-from placet.runtime.executors.executor_thread import ThreadHandler
+from placet.runtime.executors.dbos import DbosWorkflow
+from placet.runtime.executors.process import InProcess
+from placet.runtime.executors.thread import ThreadHandler
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from placet.schemas.record import Admitted, Refused, Scheduled, intents_of
+from placet.schemas.log.record import Admitted, Refused, Scheduled, intents_of
 from placet.schemas.verdict import Verdict
 
 

@@ -13,12 +13,12 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.place import Place as Place  # noqa: PLC0414  # of their names
-from placet.runtime.stores.address_file import behind_link
-from placet.runtime.stores.event_log_pack import PackEventLog
-from placet.runtime.stores.event_log_url import postgres_address_of, whereabouts_of
-from placet.runtime.stores.file_operations import Disk, FileOperations
-from placet.schemas.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from placet.runtime.snapshots.position import Place as Place  # noqa: PLC0414  # of their names
+from placet.runtime.stores.file_names import behind_link
+from placet.runtime.stores.pack import PackEventLog
+from placet.runtime.stores.url import postgres_address_of, whereabouts_of
+from placet.runtime.stores.files import Disk, FileOperations
+from placet.schemas.log.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
 _NAME: Final = pattern(r"(\d{12,19})-(\d{12,19})\.snapshot")
 _UNFINISHED: Final = ".tmp"
@@ -146,7 +146,7 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
     address = postgres_address_of(log)
     if address is not None:
         # The driver is an extra, and whoever has such a log has it.
-        from placet.runtime.snapshots.rows_postgres import SnapshotRows  # noqa: PLC0415
+        from placet.runtime.snapshots.postgres import SnapshotRows  # noqa: PLC0415
 
         return SnapshotRows(address)
     if isinstance(log, PackEventLog):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from placet.runtime.snapshots.place import Place
-from placet.runtime.stores.event_log_pack import PackEventLog
-from placet.schemas.snapshot import Snapshot, decode_snapshot
+from placet.runtime.snapshots.position import Place
+from placet.runtime.stores.pack import PackEventLog
+from placet.schemas.log.snapshot import Snapshot, decode_snapshot
 
 
 class PackedSnapshots:

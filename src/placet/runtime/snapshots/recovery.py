@@ -13,13 +13,13 @@ from itertools import islice
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.kernel import snapshot as snapshots
-from placet.kernel.replay import Divergence, Replayer
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Divergence, Replayer
 from placet.runtime.snapshots.files import Place, SnapshotStore, snapshots_of
-from placet.runtime.stores.event_log_rules import OvertakenError, overtaken
+from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogStart, Record, decode_record, record_hash
-from placet.schemas.snapshot import Snapshot
+from placet.schemas.log.record import LogStart, Record, decode_record, record_hash
+from placet.schemas.log.snapshot import Snapshot
 
 _LISTINGS_MAX: Final = 5
 """How often the folder is listed anew where a file went before it was read."""

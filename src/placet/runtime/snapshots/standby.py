@@ -13,10 +13,10 @@ import anyio
 from anyio import to_thread
 
 from placet.actors.ports import EventLog
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from placet.runtime.snapshots.recovery import Recovery, read_on, recover
-from placet.runtime.stores.event_log_rules import NoWorldError
-from placet.runtime.stores.event_log_url import fence_of
+from placet.runtime.stores.append_rules import NoWorldError
+from placet.runtime.stores.url import fence_of
 from placet.schemas.errors import StoreError
 
 LOOK_SECONDS: Final = 0.1

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from placet.actors.ports import EventLog
-from placet.kernel.replay import Replayer
+from placet.kernel.log.replay import Replayer
 from placet.schemas.errors import StoreError
-from placet.schemas.record import LogGroup
+from placet.schemas.log.record import LogGroup
 
 _GROUP_RECORDS = 256
 

@@ -35,7 +35,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
-from placet.agents.adapter import PlannerTimedOut, PlannerUnavailable
+from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 
 _PASSING: Final = (
     ModelConnectionError,

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from placet.domains.design.phases.dimensions import BEAM, DENSITY, DRAFT, HULL_TYPE, LENGTH, MIDSHIP
-from placet.domains.design.phases.holtrop import Resistance, customary_range, resistance
-from placet.domains.design.phases.hull_form import HullForm
+from placet.domains.design.phases.hydrodynamics.holtrop import Resistance, customary_range, resistance
+from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
 from placet.domains.design.phases.phase import (
     NOT_MET,
     OUT_OF_RANGE,
@@ -24,18 +24,18 @@ from placet.domains.design.phases.phase import (
     required,
     result,
 )
-from placet.domains.design.phases.powering import (
+from placet.domains.design.phases.hydrodynamics.powering import (
     Drive,
     admiralty_coefficient,
     attainable_speed_kts,
 )
-from placet.domains.design.phases.propeller import (
+from placet.domains.design.phases.hydrodynamics.propeller import (
     OPEN_WATER_FRACTION,
     Propellers,
     PropulsionFactors,
     propulsion_factors,
 )
-from placet.domains.design.phases.savitsky import planing
+from placet.domains.design.phases.hydrodynamics.savitsky import planing
 from placet.domains.design.phases.sea import KNOT_M_PER_S
 from placet.schemas.codec import Json
 

@@ -1,0 +1,1 @@
+"""Admission of batches: overload control, the structure stage, and the orchestrator's queue."""

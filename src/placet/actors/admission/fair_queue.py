@@ -1,0 +1,191 @@
+"""Whose turn it is: batches by whose they are, given out to their owners in turns.
+
+Each owner's batches leave in the order in which they came. Among owners, whoever was given least
+comes next, counted in intents: so an owner with one batch waiting waits for at most one batch of
+each other, however many these have, and large batches buy no larger part than small ones.
+
+    Source: start-time fair queuing, Goyal, Vin and Cheng, 1996. Deficit round robin (Shreedhar and
+    Varghese, 1995) gives the same parts; with batches of 1 to 512 intents it goes round up to 512
+    times for one batch, or lets small ones go in bursts.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from placet.actors.queued_batch import Waiting
+from placet.schemas.identity import OPERATOR
+
+if TYPE_CHECKING:
+    from collections import deque
+
+_GONE_MAX: Final = 64
+
+
+class OneEach(dict[str, Waiting]):
+    """Those in a lane of whom every owner has one batch, all as large: their turns are the lane.
+
+    So a crowd in which everybody awaits an answer before they ask again costs a dict, and no turns.
+    They are the oldest in the lane; who came since `are_all` was asked is not known here yet.
+    """
+
+    __slots__ = ()
+
+    def are_all(self, lane: "deque[Waiting]") -> bool:
+        """Look at who came since the last time; where it is no longer so, all are forgotten."""
+        size = len(lane[0].batch.intents)
+        for waiting in islice(reversed(lane), len(lane) - len(self)):
+            owner = waiting.owner = owner_of(waiting)
+            if owner in self or len(waiting.batch.intents) != size:
+                self.clear()
+                return False
+            self[owner] = waiting
+        return True
+
+    def leave(self, taken: Collection[Waiting]) -> None:
+        """Forget the oldest, who have left the lane."""
+        for waiting in taken:
+            self.pop(waiting.owner, None)
+
+
+class Lane(msgspec.Struct, eq=False):
+    """What one owner has waiting, oldest first; kept when it is empty, as most come again.
+
+    Attributes:
+        batches: Those batches.
+        size: Their bytes.
+        paid: At how many intents a turn of the owner's may come again: where its last one ended.
+        is_next: It is among those whose turn will come.
+    """
+
+    batches: OrderedDict[Waiting, None]
+    size: int = 0
+    paid: int = 0
+    is_next: bool = False
+
+
+class Turns:
+    """Batches of many owners. Adding and taking cost O(log owners), all else O(1).
+
+    Attributes:
+        lanes: What each owner has waiting, for those who have something, and others.
+    """
+
+    __slots__ = ("_count", "_lanes_max", "_next", "_now", "_order", "lanes")
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, Lane] = {}
+        self._lanes_max = _GONE_MAX
+        # Each owner once: at how many intents its turn is, and who came to that first.
+        self._next: list[tuple[int, int, Lane]] = []
+        self._now = 0
+        self._order = 0
+        self._count = 0
+
+    def add(self, waiting: Waiting) -> None:
+        """Put a batch behind those of its owner; who is new has its turn with the present ones."""
+        owner = waiting.owner or owner_of(waiting)
+        order = self._order = self._order + 1
+        waiting.number, waiting.owner = order, owner
+        lane = self.lanes.get(owner) or self._new_lane(owner)
+        if not lane.is_next:
+            lane.is_next = True
+            heappush(self._next, (max(self._now, lane.paid), order, lane))
+        lane.batches[waiting] = None
+        lane.size += len(waiting.batch.encoded)
+        self._count += 1
+
+    def peek(self) -> Waiting:
+        """Give the batch whose turn it is, and leave it where it is."""
+        turns = self._next
+        while not (batches := turns[0][2].batches):  # its turn came, and it had nothing to give
+            heappop(turns)[2].is_next = False
+        return next(iter(batches))
+
+    def pop(self) -> Waiting:
+        """Remove the batch whose turn it is, and give it."""
+        turns = self._next
+        while not turns[0][2].batches:
+            heappop(turns)[2].is_next = False
+        self._now, _, lane = turns[0]
+        batches = lane.batches
+        waiting, _ = batches.popitem(last=False)
+        batch = waiting.batch
+        lane.size -= len(batch.encoded)
+        self._count -= 1
+        paid = lane.paid = self._now + (len(batch.intents) or 1)
+        if batches:
+            self._order += 1
+            heapreplace(turns, (paid, self._order, lane))
+            return waiting
+        heappop(turns)
+        lane.is_next = False
+        if not self._count:  # all have had what they asked for: nobody owes a turn
+            self.lanes.clear()
+            turns.clear()
+        return waiting
+
+    def discard(self, waiting: Waiting) -> None:
+        """Remove a batch out of its turn; that is not counted as given."""
+        lane = self.lanes[waiting.owner]
+        del lane.batches[waiting]
+        lane.size -= len(waiting.batch.encoded)
+        self._count -= 1
+
+    def clear(self) -> list[Waiting]:
+        """Remove all, and give them in the order in which they came."""
+        waiting = sorted(self, key=lambda one: one.number)
+        self.lanes.clear()
+        self._next.clear()
+        self._count = 0
+        return waiting
+
+    def count_of(self, owner: str) -> int:
+        """Give how many an owner has waiting."""
+        lane = self.lanes.get(owner)
+        return 0 if lane is None else len(lane.batches)
+
+    def oldest_of(self, owner: str) -> Waiting | None:
+        """Give the one that has waited longest of an owner's."""
+        lane = self.lanes.get(owner)
+        return None if lane is None else next(iter(lane.batches), None)
+
+    def oldest(self) -> Waiting | None:
+        """Give the one that came first of all. O(owners)."""
+        heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
+        return min(heads, key=lambda one: one.number, default=None)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """Give all that waits, owner by owner."""
+        for lane in self.lanes.values():
+            yield from lane.batches
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _new_lane(self, owner: str) -> Lane:
+        if len(self.lanes) >= self._lanes_max:
+            self._clear_away()
+        lane = self.lanes[owner] = Lane(OrderedDict())
+        return lane
+
+    def _clear_away(self) -> None:
+        """Forget the owners who have nothing waiting and owe no turn; at most once for each."""
+        turns, lanes, now = self._next, self.lanes, self._now
+        for _, _, lane in turns:
+            lane.is_next = bool(lane.batches)
+        turns[:] = [turn for turn in turns if turn[2].is_next]
+        heapify(turns)
+        lanes_left = {o: lane for o, lane in lanes.items() if lane.is_next or lane.paid > now}
+        self.lanes = lanes_left
+        self._lanes_max = 2 * len(lanes_left) + _GONE_MAX
+
+
+def owner_of(waiting: Waiting) -> str:
+    """Say whose a batch is: the submitter's, or of the agent that the operator speaks for."""
+    batch = waiting.batch
+    return batch.agents[0] if batch.submitter == OPERATOR else batch.submitter

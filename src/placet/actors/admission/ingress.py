@@ -1,0 +1,356 @@
+"""The way in: the door, the structure stage, the queue, and who is turned away.
+
+All of it happens in the submitter's own turn. Under load a batch goes where the policy of the queue
+says (`queue.py`); what is refused for load is refused before it is checked wherever that can be
+known, for under overload refusing must be much cheaper than deciding.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from placet.actors.committer import Commit, Committer
+from placet.actors.admission.overload import DRAINING, TOLD_TIMES, Door, Load, Told, shed, shed_for, unauthorized
+from placet.actors.mailbox import MailboxFull
+from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
+from placet.actors.admission.queue import Backpressure, BatchQueue, Waiting
+from placet.actors.admission.time_scaled_queue import DilatingQueue
+from placet.actors.admission.shed_queue import SheddingQueue
+from placet.actors.admission.wait_queue import WaitingQueue
+from placet.actors.metrics.group_metrics import Tally
+from placet.actors.cycle import resolve
+from placet.kernel.kernel import Kernel
+from placet.kernel.order import priority_cap
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.errors import ClosedError, TimeStalledError
+from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Intake:
+    """Takes batches in for the orchestrator, and answers those that it does not take.
+
+    Attributes:
+        mailbox: What the orchestrator decides next.
+        held: In a stepped world, what waits for the step.
+        on_held: Told of each batch that comes to them, while somebody waits for it.
+        is_closed: No more batches, ever.
+        stalled: Why no step will come any more for what is held; None while one may.
+        is_draining: No more batches until `resume`.
+        woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        committer: Committer,
+        clock: Clock,
+        tally: Tally,
+        backpressure: Backpressure,
+    ) -> None:
+        self._kernel = kernel
+        self._committer = committer
+        self._clock = clock
+        self._monotonic_ns = clock.monotonic_ns
+        self._tally = tally
+        self._counts = tally.turned_away
+        self._limits = kernel.config.limits
+        self._door = Door(self._limits)
+        self.mailbox = self._make_queue(backpressure)
+        self.held = self._make_queue(backpressure)
+        self._is_beneath = self.mailbox.is_beneath
+        self._is_stepped = isinstance(clock, HostClock)
+        # Else there are two queues, or somebody is to hear of each batch.
+        self._may_tell_all = not (self._is_stepped or tally.is_reported)
+        self._told: dict[tuple[str, int], Told] = {}  # by signal and value of the load
+        self._told_last: Told | None = None
+        self.on_held: Callable[[CheckedBatch], None] | None = None
+        self.is_closed = False
+        self.stalled: TimeStalledError | None = None
+        self.is_draining = False
+        self.woken_ns = 0
+
+    def post(
+        self,
+        raw: object,
+        submitter: str,
+        dry_run: bool = False,
+        speaker: Speaker | None = None,
+    ) -> "asyncio.Future[Verdict]":
+        """Hand in a batch: door, structure, queue. The future resolves to its verdict.
+
+        Canceling the future withdraws a batch that is not decided yet. One that is decided stays
+        so, and its answer is had by `verdict_of`.
+
+        Args:
+            raw: The batch as it came.
+            submitter: For whom it speaks.
+            dry_run: Decide, and change nothing.
+            speaker: The agent that it is refused without; None where it is decided for any.
+
+        Raises:
+            ClosedError, StoreError: The world takes no more batches, or has failed.
+            TimeStalledError: It would be held, and simulated time moves no more.
+        """
+        if self.is_closed or self._committer.failure is not None:
+            self.check_open()  # which says why
+        now_ns = self._monotonic_ns()
+        told = self.mailbox.told
+        if (
+            told is not None
+            and told.left
+            and now_ns < told.until_ns
+            and told.seq == self._committer.durable_seq
+            and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
+            and (self._is_beneath is None or self._is_beneath(raw, submitter))
+        ):  # before all else, for under overload this is most of what happens
+            told.left -= 1
+            self._counts[told.code] += 1
+            return told.reply
+        is_held = self._is_stepped and not dry_run and not _seems_prompt(raw)
+        queue = self.held if is_held else self.mailbox
+        load = self._load(queue, now_ns, submitter)
+        if load is not None or self.is_draining:
+            reason = self._reason(queue, load, raw, submitter)
+            if reason is not None:
+                return self._turned_away(queue, reason, now_ns, dry_run or _is_dry_run(raw))
+        reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        refusal = self._door.attempt(submitter, now_ns)
+        if refusal is not None:
+            reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
+            return reply
+        if speaker is not None and not self._may_speak(speaker):
+            refused = self.refuse(unauthorized(speaker.agent_id), dry_run or _is_dry_run(raw))
+            return self._answer(reply, refused)
+        checked = self._kernel.check(raw, submitter)
+        if dry_run:
+            checked.dry_run = True
+        if not isinstance(checked, CheckedBatch):
+            self._tally.count_refused(checked)
+            return self._answer(reply, checked)
+        waiting = Waiting(checked, reply, now_ns, speaker, now_ns)
+        if self._is_stepped:
+            self._put_for_step(waiting, submitter)
+        else:
+            self._put(queue, waiting, load)
+        return reply
+
+    def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
+        """Answer at the door; leaves no trace but a count, and a dry run not even that."""
+        kernel = self._kernel
+        verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
+        verdict.dry_run = is_dry_run
+        if not is_dry_run:
+            self._tally.count_turned_away(verdict)
+        return verdict
+
+    def drain(self) -> None:
+        """Take no more batches until `resume`, and let go on what was paused."""
+        self.resume()
+        self.is_draining = True
+        self.mailbox.told = None  # from here on all are told so
+        self.mailbox.let_in()
+        self.mailbox.wake()
+
+    def resume(self) -> None:
+        """Take batches, and let go on what was paused."""
+        self.mailbox.is_paused = self.is_draining = False
+        self.woken_ns = 0  # a pause is no lag of the event loop's
+
+    def close(self) -> None:
+        """Take no more batches, ever."""
+        self.is_closed = True
+        self.mailbox.let_in()
+        self.mailbox.wake()
+
+    def shed(self, why: str) -> None:
+        """Answer everything that still waits without deciding it; after a failure, with that."""
+        failure = self._committer.failure
+        for queue in (self.held, self.mailbox):
+            for waiting in queue.take_all():
+                resolve(waiting.reply, failure or self.refuse(shed(why), waiting.batch.dry_run))
+            while (message := queue.take_control()) is not None:
+                resolve(message.reply, failure or ClosedError(why))
+
+    def stall(self, stalled: TimeStalledError) -> None:
+        """Tell all who wait for a step that none will come, and whoever posts for one."""
+        self.stalled = stalled
+        for waiting in self.held.take_all():
+            resolve(waiting.reply, stalled)
+
+    def note_turn(self) -> None:
+        """Note how long the orchestrator waited for its turn since a batch woke it."""
+        if self.woken_ns:
+            now_ns = self._clock.monotonic_ns()
+            self._door.note_lag(now_ns - self.woken_ns, now_ns)
+            self.woken_ns = 0
+
+    def check_open(self) -> None:
+        """See that the world takes messages.
+
+        Raises:
+            ClosedError, StoreError: It has been closed, or has failed.
+        """
+        if self._committer.failure is not None:
+            raise self._committer.failure
+        if self.is_closed:
+            raise ClosedError("the world is closed and takes no more batches; open it again")
+
+    # taking in
+
+    def _may_speak(self, speaker: Speaker) -> bool:
+        """Tell whether an agent is there, and not another of its name."""
+        agent = self._kernel.ledger.agents.get(speaker.agent_id)
+        return agent is not None and agent.incarnation == speaker.incarnation
+
+    def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Load | None:
+        """Say what stands against one more batch of a submitter in a queue."""
+        waiting = len(queue)
+        if waiting >= self._limits.mailbox_batches_max:
+            return self._door.full  # under overload most are told so: nothing else is looked at
+        oldest = self.mailbox.oldest_for(submitter)
+        load = self._door.load(now_ns, waiting, None if oldest is None else oldest.queued_ns)
+        if load is None and waiting > self._limits.group_batches_max:
+            return queue.beyond_share(submitter)
+        return load
+
+    def _judge(self, queue: BatchQueue, submitter: str) -> Load | None:
+        """Say the same to a line: once no others come, the moment no longer matters."""
+        is_last = self.is_closed or self.is_draining
+        return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
+
+    def _reason(
+        self, queue: BatchQueue, load: Load | None, raw: object, submitter: str
+    ) -> Load | None:
+        """Say why a batch is refused before it is looked at; None if it may be checked."""
+        if load is None or self.is_draining:
+            return Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
+        return queue.turn_away(load, raw, submitter)
+
+    def _turned_away(
+        self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool = False
+    ) -> "asyncio.Future[Verdict]":
+        """Refuse for a load; a few in a row get the same answer, for it is of no batch.
+
+        A dry run has an answer of its own.
+        """
+        if is_dry_run:
+            reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+            reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
+            return reply
+        told, durable_seq = self._told_last, self._committer.durable_seq
+        if told is None or told.load is not load:  # most loads are made once: a look settles it
+            told = self._told.get((load.signal, load.value))
+        if (
+            told is None
+            or now_ns >= told.until_ns
+            or told.seq != durable_seq
+            or not told.left
+            or (told.load is not load and told.load != load)
+        ):
+            told = Told(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
+            if len(self._told) >= TOLD_TIMES:
+                self._told.clear()
+            self._told[load.signal, load.value] = told
+        else:
+            told.left -= 1
+            self._tally.count_turned_away(told.verdict)
+        self._told_last = told
+        if load.is_for_all and self._may_tell_all:
+            queue.told = told
+        return told.reply
+
+    def _put_for_step(self, waiting: Waiting, submitter: str) -> None:
+        """Let a batch of a stepped world wait for the step, or be decided now where it may be.
+
+        Raises:
+            TimeStalledError: It would wait for a step that never comes.
+        """
+        checked = waiting.batch
+        queue = self.mailbox if self._is_prompt(checked) else self.held
+        if queue is self.held and self.stalled is not None:
+            raise self.stalled
+        self._put(queue, waiting, self._load(queue, waiting.since_ns, submitter))
+        if queue is self.held and self.on_held is not None and not waiting.reply.done():
+            self.on_held(checked)
+
+    def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
+        now_ns = waiting.since_ns
+        if load is None:
+            try:
+                ahead = queue.post_nowait(waiting, len(waiting.batch.encoded))
+            except MailboxFull as full:
+                load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+            else:
+                if not ahead and queue is self.mailbox:
+                    self.woken_ns = now_ns
+                return
+        reason = queue.place(waiting, load)
+        if reason is not None:
+            refusal = self._refusal(queue, reason, now_ns)
+            waiting.reply.set_result(self.refuse(refusal, waiting.batch.dry_run))
+
+    def _refusal(self, queue: BatchQueue, load: Load, now_ns: int) -> Refusal:
+        return self._door.refusal(load, now_ns, queue.received)
+
+    def _is_prompt(self, batch: CheckedBatch) -> bool:
+        """In a stepped world, dry runs and batches for later are answered at once."""
+        later = batch.sim_time_ns is not None and batch.sim_time_ns > self._clock.now_ns()
+        return batch.dry_run or later
+
+    def __len__(self) -> int:
+        queues = (self.mailbox, self.held)
+        return sum(len(queue) + queue.in_line for queue in queues)
+
+    def _answer(
+        self, reply: "asyncio.Future[Verdict]", verdict: Verdict
+    ) -> "asyncio.Future[Verdict]":
+        """Answer without a decision, once all that the answer could tell of is durable."""
+        waiting, limit = self._committer.waiting, self._limits.mailbox_batches_max
+        if waiting < limit:
+            self._committer.offer(Commit(None, [(reply, verdict)]))
+        else:
+            load = Load(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
+            now_ns = self._clock.monotonic_ns()
+            refusal = self._refusal(self.mailbox, load, now_ns)
+            reply.set_result(self.refuse(refusal, verdict.dry_run))
+        return reply
+
+    # the policy
+
+    def _make_queue(self, backpressure: Backpressure) -> BatchQueue:
+        limits = self._limits
+        if backpressure == "wait":
+            return WaitingQueue(limits, self._clock, self._judge, self.refuse)
+        if backpressure == "dilate":
+            assert isinstance(self._clock, DilatingClock), "a time that can be slowed"
+            return DilatingQueue(limits, self._clock, self._judge, self.refuse)
+        if backpressure == "shed_lowest":
+            return SheddingQueue(limits, self._priority_of, self._cap_of, self._shed)
+        return BatchQueue(limits)
+
+    def _priority_of(self, batch: CheckedBatch) -> int:
+        """Give a batch its priority as the order does; naming others lends nobody their cap."""
+        names: tuple[str, ...] = batch.agents
+        if len(names) > 1 or names[0] != batch.submitter:
+            names = (*names, batch.submitter)
+        return min(batch.priority, priority_cap(names, self._kernel.ledger))
+
+    def _cap_of(self, submitter: str) -> int:
+        return priority_cap((submitter,), self._kernel.ledger)
+
+    def _shed(self, waiting: Waiting, priority: int, load: Load) -> None:
+        if waiting.reply.done():  # withdrawn before
+            return
+        refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())
+        resolve(waiting.reply, self.refuse(shed_for(refusal, priority), waiting.batch.dry_run))
+
+
+def _is_dry_run(raw: object) -> bool:
+    return type(raw) is dict and raw.get("dry_run") is True
+
+
+def _seems_prompt(raw: object) -> bool:
+    return type(raw) is dict and bool(raw.get("dry_run") or raw.get("sim_time") is not None)

@@ -1,0 +1,227 @@
+"""The orchestrator's queue: its messages, who comes next, and what becomes of a batch under load.
+
+As long as few batches wait, the queue is a deque. When more wait than a few turns of the
+orchestrator take, or half of what may, they are given out in turns among their owners
+(`fair_queue.py`), unless each owner has but one, all as large: those leave as they came. When half
+of what may wait does, nobody may have more waiting than it leaves free. All this ends when those
+are gone: so fairness costs nothing where there is no crowd.
+
+There is a policy for what comes under load (`backpressure`), and a queue for each policy: here
+`reject`, the plain one; `wait` in `wait_queue.py`, `dilate` in `time_scaled_queue.py`,
+`shed_lowest` in `shed_queue.py`. Where nothing stands against a batch, all four do the same.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from placet.actors.admission.overload import Load, Told
+from placet.actors.mailbox import Mailbox
+from placet.actors.admission.fair_queue import OneEach, Turns
+from placet.actors.queued_batch import Waiting
+from placet.kernel.kernel import Kernel
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import RefusalCode
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from placet.schemas.batch import CheckedBatch
+
+Backpressure: TypeAlias = Literal["reject", "wait", "shed_lowest", "dilate"]
+
+_GROUPS_IN_ORDER: Final = 4
+"""As many groups may wait in order of coming before they wait in turns."""
+
+_FEW: Final = 32
+"""One in so many places of the queue may always be an agent's, if they are free."""
+
+
+class Command(NamedTuple):
+    """Do something with the kernel in the orchestrator's turn."""
+
+    act: Callable[[Kernel], object]
+    reply: "asyncio.Future[Any]"
+
+
+class Step(NamedTuple):
+    """Advance a stepped world by so many nanoseconds, and tick."""
+
+    dt_ns: int
+    reply: "asyncio.Future[Any]"
+    is_tick: bool = True
+
+
+class BatchQueue(Mailbox[Waiting, Command | Step]):
+    """`reject`: a batch that comes under load is refused at once, before it is looked at.
+
+    Its messages are put in with the size of their batch's encoding.
+
+    Args:
+        limits: Bounds of the queue; the size of a group.
+
+    Attributes:
+        told: What whoever comes is told until something leaves, once the load is for all.
+        is_beneath: Where that holds for some only, judges a batch and its submitter; else None.
+    """
+
+    __slots__ = ("_few", "_group", "_one_each", "_turns", "_turns_from", "is_beneath", "told")
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
+        self._few = limits.mailbox_batches_max // _FEW
+        self._group = group = limits.group_batches_max
+        half = max(group, limits.mailbox_batches_max // 2)
+        self._turns_from = min(_GROUPS_IN_ORDER * group, half)
+        self._turns = Turns()
+        self._one_each = OneEach()
+        self.told: Told | None = None
+        self.is_beneath: Callable[[object, str], bool] | None = None
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
+
+        What fits into one group is no crowd, and a few of them no flood: else many modest agents
+        would be told so under overload, each with other numbers, and answers shared by none are
+        dear. The operator is exempt: it speaks for all.
+
+        Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
+        """
+        waiting, size = len(self._lane) + self._aside, self._bytes
+        is_crowd = 2 * waiting >= self._count_max or 2 * size >= self._bytes_max
+        if not is_crowd or waiting <= self._group or submitter == OPERATOR:
+            return None
+        if self._lane:
+            self._put_aside()
+        own = self._turns.lanes.get(submitter)
+        if own is None:
+            return None
+        count = len(own.batches)
+        if count + waiting >= self._count_max and count > self._few:
+            free = self._count_max - waiting
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", count, free)
+        if own.size + size >= self._bytes_max and count:
+            free = self._bytes_max - size
+            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own.size, free)
+        return None
+
+    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+        """Judge a batch that comes under load by a first look at it.
+
+        Args:
+            load: What stands against it.
+            raw: The batch as it came.
+            submitter: Whose it is.
+
+        Returns:
+            Why it is refused; None if it may be checked, and then placed.
+        """
+        return load
+
+    def place(self, waiting: Waiting, load: Load) -> Load | None:
+        """Find a place for a sound batch under load.
+
+        Returns:
+            Why there is none; None if it has one.
+        """
+        return load
+
+    def let_in(self) -> None:
+        """Let in those who stand in line, where there is a line, as far as there is room."""
+
+    def take(
+        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
+    ) -> list[Waiting]:
+        """Take batches in turns, few in order of coming: at most `count_max`, none after `enough`.
+
+        Taking all at once gives them in order of coming.
+        """
+        self.told = None
+        if not self._aside and (
+            len(self._lane) <= self._turns_from or self._one_each.are_all(self._lane)
+        ):
+            first = super().take(count_max, enough)
+            if self._one_each:
+                self._one_each.leave(first)
+            return first
+        if self.is_paused:
+            return []
+        self._put_aside()
+        if enough is None and count_max >= self._aside:
+            return self._taken_all()
+        turns, taken = self._turns, list[Waiting]()
+        for _ in range(min(count_max, self._aside)):
+            waiting = turns.pop()
+            taken.append(waiting)
+            if enough is not None and enough(waiting):
+                break
+        self._left(taken)
+        self._received += len(taken)
+        return taken
+
+    @property
+    def oldest(self) -> Waiting | None:
+        """The batch that has waited longest. O(owners) where they wait in turns."""
+        return self._turns.oldest() or super().oldest
+
+    def oldest_for(self, submitter: str) -> Waiting | None:
+        """Give the batch whose age tells a submitter how long it would wait.
+
+        Where batches wait in turns that is its own oldest: others' do not hold it up.
+        """
+        if not self._aside:
+            if self._one_each and submitter != OPERATOR:
+                return self._one_each.get(submitter)
+            return self._lane[0] if self._lane else None
+        return self._turns.peek() if submitter == OPERATOR else self._turns.oldest_of(submitter)
+
+    @property
+    def in_line(self) -> int:
+        """How many stand in line besides those that are in the queue."""
+        return 0
+
+    def waited_ns(self, waiting: Waiting, now_ns: int) -> int:
+        """Say how long a batch has waited, by the time that its `valid_for_s` is counted in.
+
+        Args:
+            waiting: The batch.
+            now_ns: Monotonic time.
+        """
+        return now_ns - waiting.since_ns
+
+    def batches(self) -> "list[CheckedBatch]":
+        """Give all that wait in the queue and were not withdrawn, by owner or as they came."""
+        return [one.batch for one in (*self._turns, *self._lane) if not one.reply.done()]
+
+    def replies(self) -> "list[asyncio.Future[Any]]":
+        """Give the replies of all who wait, in line too."""
+        return [waiting.reply for waiting in (*self._turns, *self._lane)]
+
+    def _put_aside(self) -> None:
+        """Let those that wait in order of coming wait in turns from now on."""
+        lane = self._lane
+        if not lane:
+            return
+        for waiting in lane:
+            self._add(waiting)
+        self._one_each.clear()
+        self._aside += len(lane)
+        lane.clear()
+        self._sizes.clear()
+
+    def _add(self, waiting: Waiting) -> None:
+        self._turns.add(waiting)
+
+    def _left(self, taken: Sequence[Waiting]) -> None:
+        """Forget those that have had their turns."""
+        self._aside -= len(taken)
+        self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
+
+    def _taken_all(self) -> list[Waiting]:
+        taken = self._turns.clear()
+        self._left(taken)
+        self._received += len(taken)
+        return taken
+
+
+__all__ = ["Backpressure", "BatchQueue", "Command", "Step", "Waiting"]

@@ -1,0 +1,359 @@
+"""`shed_lowest`: a batch that comes under load may take the place of one of lower priority.
+
+Who is shed: of the lowest priority that waits, of the agent that has most such batches waiting, the
+youngest. So a flood costs the flooder first, an agent's own order is kept, and what is nearest to
+its turn keeps it. Never within one priority: there the newcomer is refused. Never from one who has
+fewer waiting than the newcomer has: priority is for among equals, not for having all.
+
+Priority ages: an agent that has lost gains one point for each group that is decided without it. So
+nobody loses for ever, and what has waited a hundred groups is shed for nobody new.
+
+Under lasting overload the last places, a few more than one group frees, are for who stands high
+enough: at the floor, which rises with what is shed and is missing of those few, and falls with what
+stays free beyond them (decision 0023). Without it each group's places would go to whoever comes
+first, only to be taken from them again, and what is shed has been checked for nothing: 1.4 batches
+for each that is decided, at five times the load.
+
+A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
+Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from placet.actors.admission.overload import Load
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.admission.aging import Losers
+from placet.actors.admission.priority_bucket import Rank
+from placet.actors.admission.fair_queue import owner_of
+from placet.actors.queued_batch import Waiting
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import RefusalCode
+
+PRIORITY_MAX: Final = 100
+_GONE_MAX: Final = 64
+
+_KEPT_PART: Final = 3
+"""No more than one in so many places is kept for a group; else as many as it has."""
+
+_SPARE_PART: Final = 4
+"""One for so many of them is kept besides, to be free when a group is taken: so few are shed."""
+
+_FLOOR_STEP: Final = 10
+"""By how much the floor moves at a group: up if all of it was missing, down if all was free."""
+
+
+class _Floor:
+    """The priority, aged, that a batch must have to come into one of the last places.
+
+    Args:
+        spare: How many places should be free when a group is taken.
+
+    Attributes:
+        rank: That priority; 0 where all may come in.
+        shed: How many were shed since the last group.
+    """
+
+    __slots__ = ("_spare", "rank", "shed")
+
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+        self.rank = 0
+        self.shed = 0
+
+    def move(self, taken: int, free: int, places: int) -> None:
+        """Follow the load, once for each group.
+
+        Args:
+            taken: Batches of the group.
+            free: Places that were free when it was taken.
+            places: Places of the queue.
+        """
+        missing = self.shed + self._spare - free
+        if self.shed or (self.rank and missing > 0):
+            # Ages have no end: with many agents the highest are above 100, and so is the floor.
+            self.rank += max(1, _FLOOR_STEP * missing // taken)
+        elif self.rank:
+            self.rank = max(0, self.rank - max(1, _FLOOR_STEP * -missing // places))
+        self.shed = 0
+
+    def reset(self) -> None:
+        """Let all come in again."""
+        self.rank = self.shed = 0
+
+
+class SheddingQueue(BatchQueue):
+    """A queue from whose middle a batch can be shed.
+
+    Args:
+        limits: Bounds of the queue.
+        priority_of: Gives the priority of a batch, capped for its agents and its submitter.
+        cap_of: Gives the highest priority that a submitter may have.
+        on_shed: Answers a batch that was shed; gets it, its priority, and the load.
+    """
+
+    __slots__ = (
+        "_beneath",
+        "_cap_of",
+        "_cleared",
+        "_floor",
+        "_groups",
+        "_intents_max",
+        "_kept",
+        "_looked_at",
+        "_losers",
+        "_lowest_first",
+        "_on_shed",
+        "_priority_of",
+        "_ranks",
+    )
+
+    def __init__(
+        self,
+        limits: Limits,
+        priority_of: Callable[[CheckedBatch], int],
+        cap_of: Callable[[str], int],
+        on_shed: Callable[[Waiting, int, Load], None],
+    ) -> None:
+        super().__init__(limits)
+        self._intents_max = limits.batch_intents_max
+        self._priority_of = priority_of
+        self._cap_of = cap_of
+        self._on_shed = on_shed
+        self._losers = Losers(limits.attempts_submitters_max)
+        self._groups = 0
+        # A standing is a priority less the group since which it counts: a later one stands lower.
+        self._ranks: dict[int, Rank] = {}
+        self._lowest_first: list[int] = []
+        kept = min(self._group, self._count_max // _KEPT_PART)
+        spare = kept // _SPARE_PART
+        self._floor = _Floor(spare)
+        self._beneath = -1  # what stands no higher than that is refused at a first look
+        self._cleared: str | None = None  # who was found under its share since the queue last grew
+        self._looked_at: object = None  # by `is_beneath`, just before, and is at the floor
+        open_to_all = self._count_max - kept - spare
+        self._kept = Load(
+            RefusalCode.QUEUE_FULL,
+            "mailbox_batches_open_to_all",
+            open_to_all,
+            open_to_all,
+            is_for_all=True,
+        )
+        self.is_beneath = self._is_beneath
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Judge whether the places left are kept; else, as ever, a submitter's share."""
+        if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
+            return self._kept
+        return super().beyond_share(submitter)
+
+    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+        """Refuse at once what does not even claim to stand high enough for a place."""
+        if self._lane:
+            self._put_aside()
+        owner = submitter if submitter != OPERATOR else _owner_named(raw)
+        since = self._since(owner)
+        # What the floor asks for is known at once, and refuses most where there is one.
+        floor = self._beneath + since
+        is_above = self._looked_at is raw
+        self._looked_at = None
+        if is_above or not self._is_beneath(raw, owner):
+            is_kept = load is self._kept
+            needed = floor if is_kept else self._needed(floor, since, owner)
+            if (
+                needed is not None
+                and needed < PRIORITY_MAX
+                and needed < self._cap_of(submitter)
+                and (needed == floor or not self._is_beneath(raw, owner, needed - since))
+            ):
+                share = super().beyond_share(submitter) if is_kept else None
+                if share is not None:
+                    return self.turn_away(share, raw, submitter)
+                self._cleared = submitter
+                return None
+        self._losers.note(owner, self._groups)
+        return load
+
+    def place(self, waiting: Waiting, load: Load) -> Load | None:
+        """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
+        if self._lane:
+            self._put_aside()
+        batch = waiting.batch
+        owner, size = owner_of(waiting), len(batch.encoded)
+        standing = self._priority_of(batch) - self._since(owner)
+        if load is self._kept and self._cleared != batch.submitter:
+            load = super().beyond_share(batch.submitter) or load
+        self._cleared = None
+        is_kept = load is self._kept and self._bytes + size <= self._bytes_max
+        if standing <= self._beneath or not (is_kept or self._can_make_room(standing, size, owner)):
+            self._losers.note(owner, self._groups)
+            return load
+        while not is_kept and (lowest := self._lowest()) is not None:
+            self._shed(lowest, load)
+            if self._bytes + size <= self._bytes_max:
+                break
+        self._stand(waiting, standing)
+        if self._post_aside(size) >= self._count_max:
+            self.told = None  # it may be of the kept places, and those are taken
+        elif not is_kept:  # more was shed than has come: there is room again
+            self.told, self._beneath = None, self._floor.rank - self._groups - 1
+        return None
+
+    def take(
+        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
+    ) -> list[Waiting]:
+        """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
+        waiting = len(self._lane) + self._aside
+        self._looked_at = self._cleared = None
+        taken = super().take(count_max, enough)
+        left, losers = waiting - len(taken), self._losers
+        if losers:
+            self._groups += bool(taken)
+            for one in taken:
+                losers.forget(one.owner or owner_of(one))
+            if not left:
+                losers.clear()
+        floor = self._floor
+        if floor.rank or floor.shed:
+            if waiting < self._kept.limit or not left:
+                floor.reset()
+            elif taken:
+                floor.move(len(taken), self._count_max - waiting, self._count_max)
+        self._beneath = floor.rank - self._groups - 1
+        return taken
+
+    def _is_beneath(self, raw: object, submitter: str, standing: int | None = None) -> bool:
+        """Tell at a first look whether a batch claims no higher standing; False if in doubt.
+
+        Under overload this is most of what a refusal costs. A batch counts by its highest intent,
+        so all are looked at. What is malformed may be refused for its load as well as for its form.
+
+        Args:
+            raw: The batch as it came.
+            submitter: Whose it is; the operator speaks for others, and is in doubt.
+            standing: No higher than that; else, below the floor, or what waits in a full queue.
+        """
+        if submitter == OPERATOR:
+            return False
+        losers, groups = self._losers, self._groups
+        since = losers.recent.get(submitter)
+        if since is None and (not losers.earlier or (since := losers.since(submitter)) is None):
+            since = groups
+        highest = since + (self._beneath if standing is None else standing)
+        batch: Any = raw
+        try:
+            intents = batch if type(batch) is list else batch.get("intents", [batch])
+            claim = intents[0]["priority"]
+            is_beneath = (
+                type(claim) is int and claim <= highest and len(intents) <= self._intents_max
+            )
+            if is_beneath:
+                for intent in intents:
+                    if intent["priority"] is not claim:  # as a rule all claim the same
+                        is_beneath = max([one["priority"] for one in intents]) <= highest
+                        break
+        except Exception:  # noqa: BLE001  # a batch may be anything; the check tells so
+            return False
+        if not is_beneath:
+            self._looked_at = raw
+            return False
+        if since == groups:
+            losers.note(submitter, groups)
+        return True
+
+    def _needed(self, floor: int, since: int, submitter: str) -> int | None:
+        """Give the priority above which a submitter's batch takes a place; None if it takes none.
+
+        Args:
+            floor: The priority above which it is at the floor.
+            since: The group since which the submitter's priorities age.
+            submitter: Who.
+        """
+        lowest = self._lowest()
+        if lowest is None:
+            return None
+        if self._aside >= self._count_max:  # and until something leaves, nobody lower comes in
+            self._beneath = max(self._beneath, lowest)
+        return max(lowest + since, floor) if self._may_lose(lowest, submitter) else None
+
+    def _add(self, waiting: Waiting) -> None:
+        since = self._since(owner_of(waiting))
+        self._stand(waiting, self._priority_of(waiting.batch) - since)
+
+    def _stand(self, waiting: Waiting, standing: int) -> None:
+        self._turns.add(waiting)
+        waiting.standing = standing
+        rank = self._ranks.get(standing)
+        if rank is None:
+            rank = self._ranks[standing] = Rank()
+            heappush(self._lowest_first, standing)
+        rank.add(waiting)
+
+    def _left(self, taken: Sequence[Waiting]) -> None:
+        super()._left(taken)
+        ranks = self._ranks
+        for waiting in taken:
+            standing = waiting.standing
+            if ranks[standing].remove_oldest(waiting):
+                self._forget(standing)
+
+    def _shed(self, standing: int, load: Load) -> None:
+        rank = self._ranks[standing]
+        waiting = rank.pop_lowest()
+        if not rank:
+            self._forget(standing)
+        self._turns.discard(waiting)
+        super()._left([waiting])
+        self._losers.note(waiting.owner, self._groups)
+        self._floor.shed += 1
+        self._on_shed(waiting, self._priority_of(waiting.batch), load)
+
+    def _can_make_room(self, standing: int, size: int, owner: str) -> bool:
+        """Tell whether something is lower, of one who has no fewer, and all of that is enough."""
+        ranks, lowest = self._ranks, self._lowest()
+        if lowest is None or lowest >= standing:
+            return False
+        if not self._may_lose(lowest, owner):
+            return False
+        if self._bytes + size <= self._bytes_max:
+            return True
+        lower = [rank for place, rank in ranks.items() if place < standing]
+        kept = self._bytes - sum(rank.size for rank in lower)
+        return kept + size <= self._bytes_max or len(lower) == len(ranks)
+
+    def _may_lose(self, lowest: int, owner: str) -> bool:
+        """Tell whether who would lose to an owner has no fewer waiting than it, or is it itself."""
+        loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
+        return loser == owner or count_of(loser) >= count_of(owner)
+
+    def _lowest(self) -> int | None:
+        """Give the lowest standing that waits."""
+        standings, ranks = self._lowest_first, self._ranks
+        while standings and standings[0] not in ranks:
+            heappop(standings)
+        return standings[0] if standings else None
+
+    def _forget(self, standing: int) -> None:
+        del self._ranks[standing]
+        if len(self._lowest_first) > 2 * len(self._ranks) + _GONE_MAX:
+            self._lowest_first = list(self._ranks)
+            heapify(self._lowest_first)
+
+    def _since(self, owner: str) -> int:
+        """Give the group since which an owner's priority ages."""
+        losers = self._losers
+        since = losers.recent.get(owner)
+        if since is None and losers.earlier:
+            since = losers.since(owner)
+        return self._groups if since is None else since
+
+
+def _owner_named(raw: object) -> str:
+    """Say whose a batch of the operator's is before it is checked, as `owner_of` does after it."""
+    intents = raw.get("intents", [raw]) if type(raw) is dict else raw
+    first = intents[0] if type(intents) is list and intents else None
+    name = first.get("agent_id") if type(first) is dict else None
+    return name if type(name) is str else OPERATOR

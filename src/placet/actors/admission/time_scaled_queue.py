@@ -1,0 +1,137 @@
+"""`dilate`: simulated time slows while much waits, so that what comes need not be refused.
+
+Who comes under load stands in line, as in `wait`. What is counted in seconds there is simulated:
+a batch whose agent gave it ten seconds has them in the world's time, however long that takes.
+
+This queue tells the clock how long a batch that comes now would wait: as many as wait, at the pace
+at which they are taken. It does so as batches come and are taken, and while time is slow by itself,
+at most a hundred times a second.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from placet.actors.admission.overload import Load
+from placet.actors.ports import DilatingClock
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.admission.wait_queue import WaitingQueue
+from placet.actors.queued_batch import Waiting
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.refusal import Refusal
+from placet.schemas.verdict import Verdict
+
+_LOOK_NS: Final = 10_000_000
+_SOONEST_S: Final = 0.001
+
+
+class DilatingQueue(WaitingQueue):
+    """A queue with a line before it, and a hand on the clock.
+
+    Args:
+        limits: As of `WaitingQueue`; likewise the others.
+        clock: Says when it is, and runs slower when it is told of a wait.
+        judge: As there.
+        refuse: As there.
+    """
+
+    __slots__ = ("_dilating", "_has_left", "_look", "_looked_ns", "_ns_per_batch", "_taken_ns")
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: DilatingClock,
+        judge: Callable[[BatchQueue, str], Load | None],
+        refuse: Callable[[Refusal, bool], Verdict],
+    ) -> None:
+        super().__init__(limits, clock, judge, refuse)
+        self._dilating = clock
+        self._look: asyncio.TimerHandle | None = None
+        self._looked_ns = 0
+        self._ns_per_batch = 0
+        self._taken_ns = 0
+        self._has_left = False
+
+    def post_nowait(self, message: Waiting, size: int = 0) -> int:
+        """Put a batch into the queue, unless others stand in line for it.
+
+        Raises:
+            MailboxFull: It would hold more than it may, or there is a line.
+        """
+        message.simulated_ns = self._dilating.now_ns()
+        if not len(self):
+            self._taken_ns = message.since_ns  # from here on it waits
+        ahead = super().post_nowait(message, size)
+        if message.since_ns - self._looked_ns >= _LOOK_NS:
+            self._tell(message.since_ns)
+        return ahead
+
+    def place(self, waiting: Waiting, load: Load) -> Load | None:
+        """Put a batch into the line, behind those of its owner."""
+        waiting.simulated_ns = self._dilating.now_ns()
+        return super().place(waiting, load)
+
+    def take(
+        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
+    ) -> list[Waiting]:
+        """Take batches as in a line, and tell the clock of those that are left."""
+        taken = super().take(count_max, enough)
+        now_ns = self._dilating.monotonic_ns()
+        if taken:
+            self._note_pace(len(taken), now_ns)
+        self._has_left = self._is_waited_for
+        if self._has_left and now_ns - self._looked_ns >= _LOOK_NS:
+            self._tell(now_ns)
+        return taken
+
+    def take_all(self) -> list[Waiting]:
+        """Take every batch, those in line too; time is left as it runs."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        return super().take_all()
+
+    def waited_ns(self, waiting: Waiting, now_ns: int) -> int:
+        """Say how long a batch has waited, in simulated time."""
+        return self._dilating.now_ns() - waiting.simulated_ns
+
+    @property
+    def _backlog(self) -> int:
+        return len(self) + self.in_line
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._backlog > 0 and not self.is_paused
+
+    def _note_pace(self, count: int, now_ns: int) -> None:
+        if self._has_left:  # else part of the time went by for want of batches
+            pace_ns = (now_ns - self._taken_ns) // count
+            self._ns_per_batch = (3 * (self._ns_per_batch or pace_ns) + pace_ns) // 4
+        self._taken_ns = now_ns
+
+    def _tell(self, now_ns: int) -> None:
+        """Tell the clock how long one more batch would wait, and look again while time is slow."""
+        wait_ns = 0
+        if self._is_waited_for:  # also for what does not come, such as a store that hangs
+            wait_ns = self._backlog * self._ns_per_batch + now_ns - self._taken_ns
+        self._looked_ns = now_ns
+        is_slow = self._dilating.follow(wait_ns)
+        if is_slow and self._look is None:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(_LOOK_NS / SECOND_NS, self._tell_again)
+
+    def _tell_again(self) -> None:
+        self._look = None
+        self._tell(self._dilating.monotonic_ns())
+
+    # deadlines of those in line, in simulated time
+
+    def _time(self) -> float:
+        return self._dilating.now_ns() / SECOND_NS
+
+    def _ring_at(self, ends: float) -> None:
+        """Ring as if time were not slow: early, perhaps, and then again, but never late."""
+        if self._bell is not None:
+            self._bell.cancel()
+        delay_s = max(ends - self._time(), _SOONEST_S)
+        self._bell = asyncio.get_running_loop().call_later(delay_s, self._expire_due, 0.0)

@@ -1,0 +1,294 @@
+"""`wait`: who comes under load stands in line, and those in line go in in turns.
+
+Submitter by submitter, each one's batches first come, first in; nobody passes by the line. The line
+is a list of promises, not of tasks: whoever posted holds a future. It is bounded by count, by bytes
+and by time, and one timer rings for the next deadline in it. What leaves the line early, withdrawn
+or timed out, leaves nothing behind and hands its turn on.
+
+    Source: the share of one submitter is the dynamic threshold of Choudhury and Hahne, "Dynamic
+    queue length thresholds for shared-memory packet switches", 1998, with alpha = 1.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, TypeAlias
+
+from placet.actors.admission.overload import Load, timed_out
+from placet.actors.mailbox import MailboxFull
+from placet.actors.ports import Clock
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.admission.fair_queue import Turns
+from placet.actors.queued_batch import Waiting
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.verdict import Verdict
+
+_Deadline: TypeAlias = "tuple[float, int, asyncio.Future[Any]]"
+
+_GONE_MAX: Final = 64
+_MS_NS = 1_000_000
+_LOOK_AGAIN_S = 0.05
+"""When to look again, at the earliest, where nothing will be taken from the queue."""
+
+
+class WaitingQueue(BatchQueue):
+    """A queue with a line before it.
+
+    Args:
+        limits: Bounds of the queue and of the line.
+        clock: Says when it is.
+        judge: Says what stands against one more batch of a submitter in this queue, now.
+        refuse: Makes the answer to a refusal; told whether it was a dry run.
+    """
+
+    __slots__ = (
+        "_bell",
+        "_bell_at",
+        "_cleared",
+        "_clock",
+        "_deadlines",
+        "_full",
+        "_judge",
+        "_limits",
+        "_line",
+        "_line_bytes",
+        "_monotonic_ns",
+        "_on_done",
+        "_patience_s",
+        "_patient",
+        "_places",
+        "_refuse",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock,
+        judge: Callable[[BatchQueue, str], Load | None],
+        refuse: Callable[[Refusal, bool], Verdict],
+    ) -> None:
+        super().__init__(limits)
+        self._limits = limits
+        self._clock = clock
+        self._monotonic_ns = clock.monotonic_ns
+        self._judge = judge
+        self._refuse = refuse
+        self._line = Turns()
+        self._places: dict[asyncio.Future[Any], Waiting] = {}
+        self._on_done = self._withdrawn
+        self._cleared: str | None = None  # who was found room since the line last grew
+        self._line_bytes = 0
+        # By `_time`, earliest first; those that have left are passed over. Who names no deadline
+        # has as long as everybody else who names none, so those need no sorting.
+        self._patience_s = limits.line_ms_max * _MS_NS / SECOND_NS
+        self._patient: deque[_Deadline] = deque()
+        self._deadlines: list[_Deadline] = []
+        self._bell: asyncio.TimerHandle | None = None
+        self._bell_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        places = limits.line_batches_max
+        self._full = Load(RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True)
+
+    def beyond_share(self, submitter: str) -> Load | None:
+        """Let who has much waiting have the queue too: the line is shared, and served in turns."""
+        return None
+
+    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+        """Refuse at once only where the line is full, or the submitter's share of it."""
+        limits, length = self._limits, len(self._line)
+        if length >= limits.line_batches_max:
+            return self._full
+        share, free = self._line.count_of(submitter), limits.line_batches_max - length
+        if share >= free and submitter != OPERATOR:
+            # At most as many as it leaves free: the other half of the line is for the others.
+            return _no_place("line_batches_of_submitter", share, free)
+        self._cleared = submitter
+        return None
+
+    def place(self, waiting: Waiting, load: Load) -> Load | None:
+        """Put a batch into the line, behind those of its owner."""
+        submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
+        if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
+            return full
+        if self._places and self._line_bytes + size > self._limits.line_bytes_max:
+            value = self._line_bytes + size
+            return _no_place("line_bytes", value, self._limits.line_bytes_max)
+        self._line.add(waiting)
+        self._cleared = None
+        self._line_bytes += size
+        self._places[waiting.reply] = waiting
+        waiting.reply.add_done_callback(self._on_done)
+        self._set_deadline(waiting)
+        if not (self._aside or self._lane):
+            self._look_again(load)
+        return None
+
+    def post_nowait(self, message: Waiting, size: int = 0) -> int:
+        """Put a batch into the queue, unless others stand in line for it.
+
+        Raises:
+            MailboxFull: It would hold more than it may, or there is a line.
+        """
+        if self._places:
+            raise MailboxFull("mailbox_batches", len(self), self._count_max)
+        return super().post_nowait(message, size)
+
+    def take(
+        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
+    ) -> list[Waiting]:
+        """Take batches as they come, or in turns, and let in as many from the line."""
+        taken = super().take(count_max, enough)
+        if self._places:
+            self.let_in()
+        return taken
+
+    def take_all(self) -> list[Waiting]:
+        """Take every batch, those in line too."""
+        line = sorted(self._line, key=lambda one: one.number)
+        for waiting in line:
+            self._line.discard(waiting)
+            self._forget(waiting)
+        return [*super().take_all(), *line]
+
+    def let_in(self) -> None:
+        """Let in whose turn it is, and the next, as long as nothing stands against it."""
+        line, places, now_ns = self._line, self._places, 0
+        room = self._count_max - len(self._lane) - self._aside
+        self._clear_away()
+        while places and room > 0:  # else it will be asked again when something is taken
+            waiting = line.peek()
+            if waiting.reply.done():  # withdrawn a moment ago
+                line.discard(waiting)
+                self._forget(waiting)
+                continue
+            size = len(waiting.batch.encoded)
+            if self._bytes + size > self._bytes_max and (self._aside or self._lane):
+                return
+            if not now_ns:  # judged once: within this moment only room is used up
+                load, now_ns = self._judge(self, waiting.batch.submitter), self._monotonic_ns()
+                if load is not None:
+                    self._look_again(load)
+                    return
+            line.pop()
+            self._forget(waiting)
+            waiting.queued_ns = now_ns
+            room -= 1
+            if self._aside:
+                self._turns.add(waiting)
+                self._post_aside(size)
+            else:
+                super().post_nowait(waiting, size)
+
+    @property
+    def in_line(self) -> int:
+        """How many stand in line."""
+        return len(self._places)
+
+    def batches(self) -> list[CheckedBatch]:
+        """Give all that wait, in line too."""
+        return [*super().batches(), *(one.batch for one in self._line if not one.reply.done())]
+
+    def replies(self) -> list[asyncio.Future[Any]]:
+        """Give the replies of all who wait, in line too."""
+        return [*super().replies(), *self._places]
+
+    def _patience_ns(self, waiting: Waiting) -> int:
+        valid_for_ns = waiting.batch.valid_for_ns
+        return self._limits.line_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
+
+    def _look_again(self, load: Load) -> None:
+        """Set the line's one timer where the queue is empty: no `take` will let anybody in."""
+        if self._timer is None and not len(self):
+            delay_s = max(load.clears_ns / SECOND_NS, _LOOK_AGAIN_S)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.let_in()
+
+    def _time(self) -> float:
+        """Give the time that deadlines are counted in, seconds."""
+        return asyncio.get_running_loop().time()
+
+    def _set_deadline(self, waiting: Waiting) -> None:
+        valid_for_ns = waiting.batch.valid_for_ns
+        if valid_for_ns is None:
+            ends = self._time() + self._patience_s
+            self._patient.append((ends, waiting.number, waiting.reply))
+        else:
+            ends = self._time() + valid_for_ns / SECOND_NS
+            heappush(self._deadlines, (ends, waiting.number, waiting.reply))
+        if self._bell is None or ends < self._bell_at:
+            self._bell_at = ends
+            self._ring_at(ends)
+
+    def _clear_away(self) -> None:
+        """Forget the deadlines of those that have left; as few times as many leave."""
+        places = self._places
+        if len(self._patient) + len(self._deadlines) <= 2 * len(places) + _GONE_MAX:
+            return
+        self._patient = deque(one for one in self._patient if one[2] in places)
+        self._deadlines = [one for one in self._deadlines if one[2] in places]
+        heapify(self._deadlines)
+
+    def _ring_at(self, ends: float) -> None:
+        if self._bell is not None:
+            self._bell.cancel()
+        self._bell = asyncio.get_running_loop().call_at(ends, self._expire_due, ends)
+
+    def _expire_due(self, now: float) -> None:
+        """Answer those whose deadline has come, and set the bell for the next."""
+        self._bell = None
+        deadlines, patient, places = self._deadlines, self._patient, self._places
+        now = max(now, self._time())
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][2] not in places):
+            self._expire(heappop(deadlines)[2])
+        while patient and (patient[0][0] <= now or patient[0][2] not in places):
+            self._expire(patient.popleft()[2])
+        ends = [queue[0][0] for queue in (deadlines, patient) if queue]
+        if ends:
+            self._bell_at = min(ends)
+            self._ring_at(self._bell_at)
+        self.let_in()
+
+    def _expire(self, reply: "asyncio.Future[Any]") -> None:
+        waiting = self._places.get(reply)
+        if waiting is None:
+            return
+        self._line.discard(waiting)
+        self._forget(waiting)
+        if not waiting.reply.done():  # else withdrawn in the same moment
+            waited_ns = self.waited_ns(waiting, self._clock.monotonic_ns())
+            refusal = timed_out(waited_ns, self._patience_ns(waiting))
+            waiting.reply.set_result(self._refuse(refusal, waiting.batch.dry_run))
+
+    def _withdrawn(self, reply: "asyncio.Future[Any]") -> None:
+        waiting = self._places.get(reply)
+        if waiting is not None:
+            self._line.discard(waiting)
+            self._forget(waiting)
+            self.let_in()
+
+    def _forget(self, waiting: Waiting) -> None:
+        """Clear away what is left of one that has left the line."""
+        reply = waiting.reply
+        self.told = None
+        del self._places[reply]
+        reply.remove_done_callback(self._on_done)
+        self._line_bytes -= len(waiting.batch.encoded)
+        if not self._places:
+            self._deadlines.clear()
+            self._patient.clear()
+            for timer in (self._timer, self._bell):
+                if timer is not None:
+                    timer.cancel()
+            self._timer = self._bell = None
+
+
+def _no_place(signal: str, value: int, limit: int) -> Load:
+    return Load(RefusalCode.QUEUE_FULL, signal, value, limit)

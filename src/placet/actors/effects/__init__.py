@@ -1,0 +1,1 @@
+"""Effects: one executor for each kind, attempts and retries, settlement."""

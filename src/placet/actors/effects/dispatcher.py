@@ -1,0 +1,238 @@
+"""The executors of a world, one for each kind of effect, between the commits and the gate."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+
+from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
+from placet.actors.effects.attempt import Terms
+from placet.actors.effects.executor import Executor, ExecutorFault
+from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.ports import Clock, EffectHandler
+from placet.actors.supervisor import Supervisor
+from placet.kernel.kernel import Kernel
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, EffectKey, EffectMark, EffectStatus, Settlement
+from placet.schemas.errors import ClosedError
+from placet.schemas.limits import SECOND_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Executors:
+    """Starts and stops executors, hands them what is durable, and knows where each effect stands.
+
+    Args:
+        kernel: Read for what is open.
+        actor: The only way to change anything.
+        supervisor: Owns the executors' tasks.
+        clock: Says when a settlement comes.
+        counters: Shared by all.
+        on_fault: Told of what handlers raise.
+
+    Attributes:
+        by_kind: The executors.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        actor: OrchestratorActor,
+        supervisor: Supervisor,
+        clock: Clock,
+        counters: Counters,
+        *,
+        on_fault: ExecutorFault,
+    ) -> None:
+        self.by_kind: dict[str, Executor] = {}
+        self._kernel = kernel
+        self._actor = actor
+        self._supervisor = supervisor
+        self._clock = clock
+        self._counters = counters
+        self._on_fault = on_fault
+        self._news: anyio.Event | None = None
+        self._ending: Callable[[], Exception] | None = None
+
+    async def register(self, kind: str, handler: EffectHandler, terms: Terms) -> None:
+        """Start an executor, tell the gate, and hand it what is open; all of it or nothing.
+
+        Raises:
+            ValueError: The kind has an executor, or is no name.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if kind in self.by_kind:
+            raise ValueError(f"effects of kind {kind!r} have an executor already")
+        executor = Executor(
+            kind,
+            handler,
+            terms,
+            self._settle,
+            self._mark,
+            clock=self._clock,
+            counters=self._counters,
+            seed=self._kernel.config.seed,
+            on_fault=self._on_fault,
+            on_left=self.tell,
+        )
+        self.by_kind[kind] = executor  # now, so that it misses none that becomes durable meanwhile
+        try:
+            found = await self._actor.command(lambda kernel: _registered(kernel, kind, terms))
+        except BaseException:
+            del self.by_kind[kind]
+            raise
+        ledger = self._kernel.ledger
+        self._counters.watch("outbox_depth", lambda: ledger.outbox_depth.get(kind, 0), kind)
+        for effect, mark in found:
+            if (effect.key.seq, effect.key.k) in ledger.outbox:
+                executor.take(effect, mark)
+        self._supervisor.start(f"executor {kind}", executor.run, _let_be)
+
+    async def unregister(self, kind: str) -> None:
+        """Let the gate refuse effects of a kind, and let those that run finish.
+
+        Those that wait stay in the log until the kind has an executor again.
+
+        Raises:
+            ValueError: The kind has no executor.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        executor = self.by_kind.get(kind)
+        if executor is None:
+            raise ValueError(f"effects of kind {kind!r} have no executor")
+        await self._actor.command(lambda kernel: kernel.change_executor(kind, None))
+        await executor.finish()
+        if self.by_kind.get(kind) is executor:
+            del self.by_kind[kind]
+            self.tell()
+
+    def take(self, effects: Iterable[Effect]) -> None:
+        """Take effects that are durable. One that has no executor waits in the log for it."""
+        for effect in effects:
+            executor = self.by_kind.get(effect.kind)
+            if executor is not None:
+                executor.take(effect)
+
+    async def finish(self) -> None:
+        """Start no more of any kind, and wait for those that run."""
+        async with anyio.create_task_group() as group:
+            for executor in self.by_kind.values():
+                group.start_soon(executor.finish)
+
+    # where effects stand
+
+    async def statuses(self) -> list[EffectStatus]:
+        """List the effects that are not settled, oldest first."""
+        return await self._actor.command(
+            lambda kernel: [
+                EffectStatus(
+                    effect.key,
+                    effect.kind,
+                    kernel.ledger.mark_of(effect.key.seq, effect.key.k) or "open",
+                    effect.agent_id,
+                    effect.payload,
+                    self._why(effect),
+                )
+                for effect in kernel.open_effects()
+            ]
+        )
+
+    async def settled(
+        self, places: Iterable[tuple[int, int]] | None = None, *, run_only: bool = False
+    ) -> None:
+        """Wait until effects are settled, durably, or in doubt for good.
+
+        Args:
+            places: Seq and number of each; None is those that are open now.
+            run_only: Not those that no executor has, which wait in the log for one.
+
+        Raises:
+            ClosedError, StoreError: The world is closed or fails before they are.
+        """
+        ledger = self._kernel.ledger
+        if places is None:
+            places = await self._actor.command(lambda kernel: list(kernel.ledger.outbox))
+        awaited, moves = list(places), self._is_run if run_only else self._moves
+        while awaited:
+            if awaited[-1] not in ledger.outbox or not moves(awaited[-1]):
+                awaited.pop()
+                continue
+            if self._ending is not None:
+                raise self._ending()
+            self._news = self._news or anyio.Event()
+            await self._news.wait()
+        await self._actor.command(_nothing)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Somebody waits for settlements."""
+        return self._news is not None
+
+    def tell(self) -> None:
+        """Let whoever waits for settlements look again."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    def end(self, failure: Exception | None) -> None:
+        """Tell whoever waits that no settlement will come."""
+        self._ending = lambda: (
+            failure
+            or ClosedError("the world was closed before all effects were settled; open it again")
+        )
+        self.tell()
+
+    def _moves(self, place: tuple[int, int]) -> bool:
+        """Tell whether an open effect may come to an end without an operator."""
+        return self._kernel.ledger.mark_of(*place) != "in_doubt" or self._is_run(place)
+
+    def _is_run(self, place: tuple[int, int]) -> bool:
+        executor = self.by_kind.get(self._kernel.ledger.outbox[place].kind)
+        return executor is not None and executor.has(EffectKey(self._kernel.config.world, *place))
+
+    def _why(self, effect: Effect) -> str:
+        mark = self._kernel.ledger.marks.get((effect.key.seq, effect.key.k))
+        if mark is not None:
+            return mark.why
+        executor = self.by_kind.get(effect.kind)
+        return "" if executor is None else executor.why(effect.key)
+
+    def statistics(self) -> dict[str, Json]:
+        """Count by kind what the executors did, and what is in doubt."""
+        marks = self._kernel.ledger.marks.values()
+        counted: dict[str, Json] = {}
+        for (kind, what), count in sorted(self._counters.effect_counts.items()):
+            counted.setdefault(kind, dict.fromkeys(EFFECT_COUNTS, 0))[what] = count
+        return {"unresolved": sum(mark.what == "in_doubt" for mark in marks), "by_kind": counted}
+
+    # to the gate
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        now = self._clock.now_ns() / SECOND_NS
+        return await self._actor.command(
+            lambda kernel: [kernel.settle(settlement, now) for settlement in settlements]
+        )
+
+    async def _mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
+        now = self._clock.now_ns() / SECOND_NS
+        return await self._actor.command(lambda kernel: kernel.mark_effect(key, mark, why, now))
+
+
+def _registered(kernel: Kernel, kind: str, terms: Terms) -> list[tuple[Effect, EffectMark | None]]:
+    """Tell the gate, and give what is open: read in the same turn, so none is not durable yet."""
+    kernel.change_executor(kind, terms.outbox_max)
+    return [
+        (effect, kernel.ledger.mark_of(effect.key.seq, effect.key.k))
+        for effect in kernel.open_effects()
+        if effect.kind == kind
+    ]
+
+
+def _let_be(name: str, error: BaseException) -> None:
+    """Escalate no further: the supervisor has reported it, and the world goes on without."""
+
+
+def _nothing(kernel: Kernel) -> None:
+    """Command nothing: its answer says that everything before it is durable."""

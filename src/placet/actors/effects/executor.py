@@ -1,0 +1,274 @@
+"""Runs the effects of one kind after their batches are durable, and settles each exactly once.
+
+It pulls: an effect is begun when one of `concurrency` credits is free; till then it waits in the
+outbox, whose depth the gate judges. What fails is tried again after a pause, in which it holds no
+credit. Outcomes go back through the orchestrator's control lane, several at a time, and are
+records: a replay reads them there and never runs an effect again.
+
+What is done at most once is marked in the log before it begins. A mark without a settlement, from
+an attempt that was cut off here or in another life of the world, leaves it in doubt.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final, TypeAlias
+
+import anyio
+import msgspec
+
+from placet.actors.metrics.counters import Counters
+from placet.actors.effects.attempt import Attempted, Terms, attempt
+from placet.actors.ports import Clock, EffectHandler
+from placet.kernel.prng import draw_unit
+from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
+from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.limits import SECOND_NS
+
+Settle: TypeAlias = Callable[[Sequence[Settlement]], Awaitable[object]]
+Mark: TypeAlias = Callable[[EffectKey, EffectMark, str], Awaitable[bool]]
+ExecutorFault: TypeAlias = Callable[[str, BaseException], None]
+
+_SETTLED_TOGETHER_MAX: Final = 32
+"""Settlements of one control message: they are decided in one turn, which must stay short."""
+
+CUT_OFF: Final = "the world ended while it ran"
+
+
+class Executor:
+    """The executor of one kind of effect.
+
+    Args:
+        kind: Which effects it runs.
+        handler: Runs one effect and returns its output as plain JSON.
+        terms: How.
+        settle: Takes outcomes in; returns once they are durable.
+        mark: Marks an effect; returns once that is durable. False forbids to run it.
+        clock: Measures.
+        counters: Counts attempts and effects by outcome.
+        seed: Of the chance in pauses.
+        on_fault: Told of what the handler raised.
+        on_left: Told when an effect is left to an operator.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        handler: EffectHandler,
+        terms: Terms,
+        settle: Settle,
+        mark: Mark,
+        *,
+        clock: Clock,
+        counters: Counters,
+        seed: int,
+        on_fault: ExecutorFault,
+        on_left: Callable[[], None],
+    ) -> None:
+        self.kind = kind
+        self.terms = terms
+        self._handler = handler
+        self._settle = settle
+        self._mark = mark
+        self._clock = clock
+        self._counters = counters
+        self._seed = seed
+        self._on_fault = on_fault
+        self._on_left = on_left
+        self._waiting: deque[Effect] = deque()
+        self._marks: dict[EffectKey, EffectMark] = {}
+        self._pauses: list[tuple[int, int, Effect]] = []
+        self._numbers = count()
+        self._taken: dict[EffectKey, str] = {}
+        self._outcomes: list[Settlement] = []
+        self._running = 0
+        self._wake = anyio.Event()
+        self._news = anyio.Event()
+        self._ended = anyio.Event()
+        self._is_closed = False
+        self._is_lost = False
+
+    # what its owner calls
+
+    def take(self, effect: Effect, mark: EffectMark | None = None) -> None:
+        """Take an effect to run; harmless if it was taken before. The outbox bounds the queue.
+
+        Args:
+            effect: Which.
+            mark: What the log says of it: what was begun once is not begun again.
+        """
+        if effect.key not in self._taken:
+            self._taken[effect.key] = ""
+            if mark is not None:
+                self._marks[effect.key] = mark
+            self._waiting.append(effect)
+            self._wake.set()
+
+    def has(self, key: EffectKey) -> bool:
+        """Tell whether it will come to an end with an effect by itself."""
+        return key in self._taken
+
+    def why(self, key: EffectKey) -> str:
+        """Say what the last attempt at an effect came to; empty before that."""
+        return self._taken.get(key, "")
+
+    async def finish(self) -> None:
+        """Start no more, and wait until those that run have settled. The rest stays in the log."""
+        self._is_closed = True
+        self._wake.set()
+        while self._running or self._outcomes:
+            self._ended = anyio.Event()
+            await self._ended.wait()
+
+    async def run(self) -> None:
+        """Run what is taken, until `finish`."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._report)
+            while not self._is_closed:
+                self._bring_back()
+                for _ in range(min(len(self._waiting), self.terms.concurrency - self._running)):
+                    self._running += 1
+                    group.start_soon(self._work)
+                self._wake = anyio.Event()
+                with anyio.move_on_after(self._pause_s()):
+                    await self._wake.wait()
+            self._news.set()
+
+    # the pauses
+
+    def _bring_back(self) -> None:
+        """Put those whose pause is over in line again."""
+        now_ns = self._clock.monotonic_ns()
+        while self._pauses and self._pauses[0][0] <= now_ns:
+            self._waiting.append(heappop(self._pauses)[2])
+
+    def _pause_s(self) -> float | None:
+        if not self._pauses:
+            return None
+        return max(0.0, (self._pauses[0][0] - self._clock.monotonic_ns()) / SECOND_NS)
+
+    # one credit
+
+    async def _work(self) -> None:
+        """Run one after another, as long as any wait."""
+        try:
+            while self._waiting and not self._is_closed:
+                effect = self._waiting.popleft()
+                match self._marks.pop(effect.key, None):
+                    case None:
+                        await self._execute(effect)
+                    case "started":
+                        await self._doubt(effect, CUT_OFF)
+                    case "in_doubt":
+                        await self._ask(effect)
+                await asyncio.sleep(0)  # a handler that never waits must not hold up the world
+        except (ClosedError, StoreError):
+            pass  # the world has stopped; the effect is open in the log, to be taken up again
+        finally:
+            self._running -= 1
+            for event in (self._wake, self._news, self._ended):
+                event.set()
+
+    async def _execute(self, effect: Effect) -> None:
+        is_once, counters = self.terms.is_once, self._counters
+        if is_once and not await self._mark(effect.key, "started", ""):
+            self._leave(effect)  # begun or settled by somebody else
+            return
+        counters.count_effect(self.kind, "attempts")
+        began_ns = self._clock.monotonic_ns()
+        done = await attempt(self._handler, effect, self.terms.seconds_max, self._on_error)
+        seconds = (self._clock.monotonic_ns() - began_ns) / SECOND_NS
+        if done.succeeded:
+            counters.effect(self.kind, "settled", seconds)
+            self._come_to(Settlement(effect.key, succeeded=True, output=done.output))
+        elif is_once and done.is_unknown:
+            counters.effect(self.kind, "in_doubt", seconds)
+            await self._doubt(effect, str(done.output))
+        elif done.is_final or effect.attempt >= self.terms.attempts_max:
+            counters.effect(self.kind, "failed", seconds)
+            self._give_up(effect, done)
+        else:
+            counters.effect(self.kind, "retried", seconds)
+            self._try_later(effect, done)
+
+    def _come_to(self, settlement: Settlement) -> None:
+        if not self._is_lost:
+            self._outcomes.append(settlement)
+            self._news.set()
+
+    def _give_up(self, effect: Effect, done: Attempted) -> None:
+        self._counters.count_effect(self.kind, "dead_letters")
+        why = done.output
+        if effect.attempt > 1:
+            why = f"given up after {effect.attempt} attempts: {why}"
+        self._come_to(Settlement(effect.key, succeeded=False, output=why))
+
+    def _try_later(self, effect: Effect, done: Attempted) -> None:
+        self._counters.count_effect(self.kind, "retries")
+        self._taken[effect.key] = f"attempt {effect.attempt}: {done.output}"
+        pause_s = done.pause_s
+        if pause_s is None:
+            chance = draw_unit(self._seed, effect.key.seq, str(effect.key), f"{effect.attempt}")
+            pause_s = self.terms.backoff.pause_s(effect.attempt, chance)
+        due_ns = self._clock.monotonic_ns() + round(pause_s * SECOND_NS)
+        again = msgspec.structs.replace(effect, attempt=effect.attempt + 1)
+        heappush(self._pauses, (due_ns, next(self._numbers), again))
+        self._wake.set()
+
+    # in doubt
+
+    async def _doubt(self, effect: Effect, why: str) -> None:
+        """Say in the log that nobody knows what became of an effect, and ask who might."""
+        if await self._mark(effect.key, "in_doubt", why):
+            self._counters.count_effect(self.kind, "in_doubt")
+            await self._ask(effect)
+        else:
+            self._leave(effect)
+
+    async def _ask(self, effect: Effect) -> None:
+        """Ask the hook; what it cannot tell either waits for an operator."""
+        answer: object = None
+        hook = self.terms.on_in_doubt
+        if hook is not None:
+            done = await attempt(hook, effect, self.terms.seconds_max, self._on_error)
+            answer = done.output if done.succeeded else None
+        if isinstance(answer, Settlement) and answer.key == effect.key:
+            self._come_to(answer)
+            return
+        if answer is not None:
+            wrong = TypeError(f"on_in_doubt gives the effect's Settlement or None, got {answer!r}")
+            self._on_error(wrong)
+        self._leave(effect)
+
+    def _leave(self, effect: Effect) -> None:
+        self._taken.pop(effect.key, None)
+        self._on_left()
+
+    def _on_error(self, error: BaseException) -> None:
+        self._on_fault(f"executor {self.kind}", error)
+
+    # outcomes
+
+    async def _report(self) -> None:
+        """Settle what has come to an end, all of it that is there at once."""
+        while not (self._is_closed and not self._running and not self._outcomes):
+            if not self._outcomes:
+                self._news = anyio.Event()
+                await self._news.wait()
+                continue
+            together = self._outcomes[:_SETTLED_TOGETHER_MAX]
+            try:
+                await self._settle(together)
+            except (ClosedError, StoreError):
+                # The world has stopped; they are open in the log, to be taken up again.
+                self._is_lost = self._is_closed = True
+                self._outcomes.clear()
+                self._ended.set()
+                self._wake.set()
+                return
+            del self._outcomes[: len(together)]
+            for settlement in together:
+                self._taken.pop(settlement.key, None)
+            self._ended.set()

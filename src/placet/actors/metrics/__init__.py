@@ -1,0 +1,1 @@
+"""Counters and distributions of one world, in plain integers."""

@@ -1,0 +1,204 @@
+"""What a world counts about itself, in plain integers.
+
+Counting is on the path of every batch and must cost next to nothing, so there is no metrics
+library here; an exporter in `runtime/` reads these numbers when somebody asks. What a client
+can choose, kinds and codes, never grows the set of labels without bound.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, get_args
+
+from placet.actors.metrics.histogram import BATCH_BOUNDS, Histogram, LatencyHistogram
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json
+from placet.schemas.refusal import STAGE_OF, Stage
+
+Outcome: TypeAlias = Literal["admitted", "refused", "replayed", "scheduled"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("admitted", "refused", "replayed", "scheduled")
+
+EffectCount: TypeAlias = Literal["attempts", "retries", "dead_letters", "in_doubt"]
+EFFECT_COUNTS: Final[tuple[EffectCount, ...]] = get_args(EffectCount)
+
+Gauge: TypeAlias = Literal[
+    "time_dilation",
+    "barrier_late",
+    "mailbox_depth",
+    "mailbox_oldest_seconds",
+    "outbox_depth",
+    "observers",
+    "observation_lag_seqs",
+    "observation_overflows",
+    "seq",
+    "agents",
+    "log_bytes",
+    "log_first_record",
+    "snapshot_seq",
+]
+
+UNKNOWN_KIND: Final = "unknown"
+"""Stands for every kind that the registry does not know."""
+
+_DOOR: Final = Stage.DOOR.value
+
+OTHER_CODE: Final = "other"
+"""Stands for the codes of domains and validators beyond `DOMAIN_CODES_MAX`."""
+
+DOMAIN_CODES_MAX: Final = 256
+
+
+class Counters:
+    """The numbers of one world. Written by its actors in one thread, read from any.
+
+    Attributes:
+        turned_away: A count for each code of the door's, of batches at whose kinds nobody looked.
+        batch_intents: Sizes of batches.
+        decide_seconds: Time to decide a group.
+        commit_seconds: Time to make a group durable.
+        verdict_seconds: Time from submit to verdict.
+        effect_seconds: Time of attempts at effects, for each `(executor, outcome)`.
+        effect_counts: For each `(executor, what)`: `attempts`, `retries`, `dead_letters` that were
+            given up, and those that came to be `in_doubt`.
+        snapshots: A count for each outcome of taking one.
+        snapshot_seconds: Time of taking one, in a process of its own.
+        gauges: What is read when asked: gauge -> label -> reading.
+        observe_batch: Count one batch size.
+        observe_decide: Count one time in seconds; likewise `observe_commit`.
+        observe_verdicts: Count the times of several batches.
+    """
+
+    __slots__ = (
+        "_domain_codes",
+        "_intents",
+        "_kinds",
+        "_refusals",
+        "batch_intents",
+        "commit_seconds",
+        "decide_seconds",
+        "effect_counts",
+        "effect_seconds",
+        "gauges",
+        "observe_batch",
+        "observe_commit",
+        "observe_decide",
+        "observe_verdicts",
+        "snapshot_seconds",
+        "snapshots",
+        "turned_away",
+        "verdict_seconds",
+    )
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        self._kinds = frozenset([*kinds, UNKNOWN_KIND])
+        zeros = dict.fromkeys(sorted(self._kinds), 0)
+        self._intents: dict[Outcome, dict[str, int]] = {o: zeros.copy() for o in OUTCOMES}
+        self._refusals: dict[tuple[str, str], int] = {
+            (stage.value, code): 0 for code, stage in STAGE_OF.items()
+        }
+        # Apart from the others, and by the code alone: under overload this is most of what is
+        # counted, and with two keys, one of them a pair, it was a fifth of what refusing costs.
+        self.turned_away = {code: 0 for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
+        self._domain_codes = 0
+        self.batch_intents = Histogram(BATCH_BOUNDS)
+        self.decide_seconds = LatencyHistogram()
+        self.commit_seconds = LatencyHistogram()
+        self.verdict_seconds = LatencyHistogram()
+        self.effect_seconds: dict[tuple[str, str], LatencyHistogram] = {}
+        self.effect_counts: dict[tuple[str, EffectCount], int] = {}
+        self.snapshots = {"written": 0, "failed": 0}
+        self.snapshot_seconds = LatencyHistogram()
+        self.gauges: dict[Gauge, dict[str, Callable[[], float]]] = {}
+        # Bound once: a method around each would double the cost of a sample.
+        self.observe_batch = self.batch_intents.observe
+        self.observe_decide = self.decide_seconds.observe
+        self.observe_commit = self.commit_seconds.observe
+        self.observe_verdicts = self.verdict_seconds.observe_all
+
+    @property
+    def intents(self) -> dict[Outcome, dict[str, int]]:
+        """Per outcome, a count for each kind. A copy."""
+        counts = {outcome: tally.copy() for outcome, tally in self._intents.items()}
+        counts["refused"][UNKNOWN_KIND] += sum(self.turned_away.values())
+        return counts
+
+    @property
+    def refusals(self) -> dict[tuple[str, str], int]:
+        """A count for each `(stage, code)`. A copy."""
+        counts = self._refusals.copy()
+        for code, count in self.turned_away.items():
+            counts[_DOOR, code] += count
+        return counts
+
+    def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
+        """Count batches of sound structure: their sizes, and their intents by kind."""
+        tally = self._intents[outcome]
+        sizes: dict[int, int] = {}
+        for batch in batches:
+            for _, kind, count in batch.counts:
+                tally[kind if kind in tally else UNKNOWN_KIND] += count
+            size = len(batch.intents)
+            sizes[size] = sizes.get(size, 0) + 1
+        for size, times in sizes.items():
+            self.observe_batch(size, times)
+
+    def count_intents(self, kind: object, outcome: Outcome, count: int = 1) -> None:
+        """Count intents of a kind, which may be anything that a client wrote."""
+        is_known = isinstance(kind, str) and kind in self._kinds
+        self._intents[outcome][str(kind) if is_known else UNKNOWN_KIND] += count
+
+    def count_refusal(self, stage: Stage, code: str, count: int = 1) -> None:
+        """Count refusals. The first `DOMAIN_CODES_MAX` codes of domains have their own number."""
+        key = (stage.value, code)
+        if key not in self._refusals:
+            if self._domain_codes < DOMAIN_CODES_MAX:
+                self._domain_codes += 1
+            else:
+                key = (stage.value, OTHER_CODE)
+        self._refusals[key] = self._refusals.get(key, 0) + count
+
+    def effect(self, executor: str, outcome: str, seconds: float) -> None:
+        """Count one attempt at an effect. Both labels are the program's, never a client's."""
+        key = (executor, outcome)
+        histogram = self.effect_seconds.get(key)
+        if histogram is None:
+            histogram = self.effect_seconds[key] = LatencyHistogram()
+        histogram.observe(seconds)
+
+    def count_effect(self, executor: str, what: EffectCount) -> None:
+        """Count what happens to effects."""
+        key = (executor, what)
+        self.effect_counts[key] = self.effect_counts.get(key, 0) + 1
+
+    def snapshot(self, outcome: str, seconds: float) -> None:
+        """Count one snapshot, `written` or `failed`."""
+        self.snapshots[outcome] += 1
+        self.snapshot_seconds.observe(seconds)
+
+    def watch(self, gauge: Gauge, reading: Callable[[], float], label: str = "") -> None:
+        """Name where a gauge is read; it replaces an earlier reading of the same label.
+
+        Args:
+            gauge: Which.
+            reading: Cheap, and safe to call from another thread.
+            label: The actor or executor; the program's own name, not an agent's.
+        """
+        self.gauges.setdefault(gauge, {})[label] = reading
+
+    def statistics(self) -> dict[str, Json]:
+        """Give a summary as plain JSON; times are milliseconds, null where there are none."""
+        return {
+            "batches": self.batch_intents.count,
+            "intents": {outcome: sum(tally.values()) for outcome, tally in self.intents.items()},
+            "refusals": {
+                f"{stage}/{code}": count
+                for (stage, code), count in sorted(self.refusals.items())
+                if count
+            },
+            "decide_ms": _percentiles(self.decide_seconds),
+            "commit_ms": _percentiles(self.commit_seconds),
+            "verdict_ms": _percentiles(self.verdict_seconds),
+        }
+
+
+def _percentiles(histogram: Histogram) -> Mapping[str, float | None]:
+    values = {"p50": histogram.quantile(0.5), "p99": histogram.quantile(0.99)}
+    return {name: None if value is None else value * 1e3 for name, value in values.items()}

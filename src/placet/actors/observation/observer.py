@@ -1,0 +1,210 @@
+"""One agent's eyes: they compare what was shown with what may be seen now, when they look."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
+from typing import Literal, Protocol, Self, TypeAlias
+
+from placet.actors.observation.delta_packer import Budget
+from placet.actors.observation.dirty_set import Inbox
+from placet.actors.observation.replica import Fields
+from placet.actors.observation.visible_state import Scene
+from placet.kernel.domain import Ref
+from placet.kernel.kernel import Kernel
+from placet.schemas.limits import SECOND_NS, ObserverLimits
+from placet.schemas.view import Change, Observation
+
+End = Literal["", "closed", "removed"]
+"""Why there will be no more observations; empty while there may be."""
+
+Begin: TypeAlias = Callable[[Callable[[Kernel], None]], Awaitable[None]]
+"""Carries out something in the orchestrator's turn; returns once all it could see is durable."""
+
+
+class Host(Protocol):
+    """Who keeps the observers of a world."""
+
+    async def admit(self, observer: "Observer", begin: Begin) -> Scene:
+        """Take an observer in; give what it looks at, once that is durable."""
+
+    def dismiss(self, observer: "Observer") -> None:
+        """Let it go."""
+
+    def rest(self) -> AbstractContextManager[None]:
+        """Wait inside for something to see: that holds up nobody's time."""
+
+
+class Observer:
+    """One agent's eyes. Made by `Observing.observer`, and awaited by one task at a time.
+
+    Attributes:
+        agent_id: Whose.
+        view_seq: All that the agent may see, up to here, was shown to it.
+        end: Why it is over; empty while it is not.
+        inbox: What waits.
+    """
+
+    __slots__ = (
+        "_begin",
+        "_budget",
+        "_host",
+        "_known",
+        "_news",
+        "_open_scene",
+        "_seen_seq",
+        "agent_id",
+        "end",
+        "inbox",
+        "view_seq",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        agent_id: str,
+        begin: Begin,
+        limits: ObserverLimits,
+        bytes_max: int | None,
+    ) -> None:
+        self._host = host
+        self._begin = begin
+        self._open_scene: Scene | None = None
+        self._budget = None if bytes_max is None else Budget(bytes_max)
+        self._known: dict[Ref, Fields] = {}
+        self._news: asyncio.Future[None] | None = None
+        self.agent_id = agent_id
+        self._seen_seq = self.view_seq = -1
+        self.end: End = ""
+        self.inbox = Inbox(limits.marks_max, limits.events_max)
+
+    async def __aenter__(self) -> Self:
+        self._open_scene = await self._host.admit(self, self._begin)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.finish("closed")
+        self._host.dismiss(self)
+
+    @property
+    def _scene(self) -> Scene:
+        assert self._open_scene is not None, "an observer is asked while it is open"
+        return self._open_scene
+
+    async def next(self) -> Observation | None:
+        """Wait for something new to see, and give it; the first is a snapshot. None: it is over."""
+        while not self.end:
+            observation = None if self.inbox.is_empty else self.look()
+            if observation is not None:
+                return observation
+            await self.news()
+        return None
+
+    def look(self) -> Observation | None:
+        """Take what waits; None if nothing of it shows. Costs what was marked."""
+        observation = self._see()
+        self.view_seq = self._seen_seq
+        return observation
+
+    def _see(self) -> Observation | None:
+        """Compare what was seen before with what may be seen now; None if nothing differs."""
+        published, inbox = self._scene.published, self.inbox
+        events, missed = inbox.take_events()
+        is_snapshot = inbox.is_lost
+        late: dict[Ref, int] = {}
+        if is_snapshot:
+            self._known.clear()
+        found = self._compared(self._candidates())
+        if self._budget is not None:
+            late = self._held_back(self._budget, found, is_snapshot=is_snapshot)
+        for ref, (now, _) in found.items():
+            if now is None:
+                del self._known[ref]
+            else:
+                self._known[ref] = now
+        inbox.keep(late)
+        self._seen_seq = min(late.values(), default=published.seq)
+        changes = tuple([change for _, change in found.values() if change is not None])
+        if not (is_snapshot or changes or events):
+            return None
+        return Observation(
+            view_seq=self._seen_seq,
+            sim_time=published.now_ns / SECOND_NS,
+            agent_id=self.agent_id,
+            kind="snapshot" if is_snapshot else "delta",
+            changes=changes,
+            events=events,
+            events_missed=missed,
+            late=len(late),
+        )
+
+    async def news(self) -> None:
+        """Wait until something was put into the inbox after this call, or it is over."""
+        if self.end:
+            return
+        self._news = asyncio.get_running_loop().create_future()
+        try:
+            with self._host.rest():
+                await self._news
+        finally:
+            self._news = None
+
+    def wake(self) -> None:
+        """Let the one who waits look."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def finish(self, end: End) -> None:
+        """Say that it is over."""
+        self.end = self.end or end
+        self.wake()
+
+    def _candidates(self) -> Iterable[Ref]:
+        """Name what may look otherwise than it is known."""
+        inbox = self.inbox
+        if inbox.is_lost or inbox.is_all_marked:
+            return {**self._known, **dict.fromkeys(self._scene.within(self.agent_id))}
+        return inbox.marks
+
+    def _compared(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
+        """Compare what was known with what may be seen now; give what differs."""
+        scene, known, agent_id = self._scene, self._known, self.agent_id
+        row_of, seen = scene.published.row, scene.seen
+        found: dict[Ref, tuple[Fields | None, Change | None]] = {}
+        for ref in refs:
+            before, row = known.get(ref), row_of(ref)
+            now = None if row is None else seen(agent_id, ref, row)
+            if now is before:
+                continue
+            if now is None or row is None:
+                found[ref] = (None, scene.left(ref))
+            else:
+                found[ref] = (now, row.change(before, now))
+        return found
+
+    def _held_back(
+        self,
+        budget: Budget,
+        found: dict[Ref, tuple[Fields | None, Change | None]],
+        *,
+        is_snapshot: bool,
+    ) -> dict[Ref, int]:
+        """Take out of what was found what does not fit; give it, and up to where it was shown."""
+        if is_snapshot:
+            budget.clear()
+            return {}
+        showing = [(ref, change) for ref, (_, change) in found.items() if change is not None]
+        nearness = partial(self._scene.nearness, self.agent_id)
+        chosen = budget.choose(showing, nearness)
+        late = {}
+        for ref, _ in showing:
+            if ref not in chosen:
+                del found[ref]
+                late[ref] = self.inbox.marks.get(ref, self._seen_seq)
+        return late

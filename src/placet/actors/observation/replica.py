@@ -1,0 +1,148 @@
+"""The published copy of the state: what is durable, and nothing that is not.
+
+It is made when somebody begins to observe, and then follows the records as they become durable, so
+it costs what they changed. Rows are never changed in place: what was shown to an observer stays as
+it was, and all observers who know the same of an entity share it, and share what is new in it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from placet.kernel.domain import Ref
+from placet.kernel.kernel import Kernel
+from placet.kernel.state.tree import Entity, Stamp, State
+from placet.schemas.codec import Json, canonical, freeze, joined
+from placet.schemas.log.record import Changes, EntityChange, Record
+from placet.schemas.view import Change
+
+Fields = Mapping[str, Json]
+
+
+class PublishedEntity(Entity):
+    """One row: its fields are replaced as a whole, and what was made of them is kept with it."""
+
+    __slots__ = ("_deltas", "_shown", "name")
+
+    def __init__(self, name: str, fields: dict[str, Json], stamp: Stamp) -> None:
+        super().__init__(fields, stamp.seq, stamp.by, stamp.foreign_seq)
+        self.name = name
+        self._shown: dict[frozenset[str], Fields] = {}
+        self._deltas: dict[tuple[int, int], tuple[Fields | None, Fields, Change | None]] = {}
+
+    def replace(self, fields: dict[str, Json]) -> None:
+        """Give it other fields."""
+        self.fields = fields
+        self._shown.clear()
+        self._deltas.clear()
+
+    def without(self, hidden: Iterable[str]) -> Fields:
+        """Give what is left of it without some fields: the same object to all who ask."""
+        if not hidden:
+            return self.fields
+        fewer = frozenset(hidden)
+        shown = self._shown.get(fewer)
+        if shown is None:
+            shown = {name: value for name, value in self.fields.items() if name not in fewer}
+            self._shown[fewer] = shown
+        return shown
+
+    def change(self, before: Fields | None, now: Fields) -> Change | None:
+        """Say what is new in `now`, one of the results of `without`; None if nothing is."""
+        key = (id(before), id(now))
+        known = self._deltas.get(key)
+        if known is None:  # both are kept beside it, so that no other object has their ids
+            known = self._deltas[key] = (before, now, self._compare(before, now))
+        return known[2]
+
+    def _compare(self, before: Fields | None, now: Fields) -> Change | None:
+        if before is None or not before.keys() <= now.keys():
+            return Change(self.name, "enter", self.seq, self.by, now)
+        fields = {
+            name: value
+            for name, value in now.items()
+            if name not in before or not _is_same(before[name], value)
+        }
+        return Change(self.name, "change", self.seq, self.by, fields) if fields else None
+
+
+class Published:
+    """The copy.
+
+    Attributes:
+        state: The tree; its digest is not kept.
+        seq: Sequence number at which it is true.
+        now_ns: Simulated nanoseconds.
+        record: Ordinal of the first record that is not in it.
+    """
+
+    __slots__ = ("now_ns", "record", "seq", "state")
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Copy what a kernel has; whoever is told of it waits until it is durable. O(state)."""
+        self.seq, self.record = kernel.seq, kernel.record_count
+        self.now_ns = kernel.ledger.now_ns
+        self.state = state = State(kernel.tree.tombstones_max)
+        state.tracked_from = kernel.tree.tracked_from
+        for name, rows in kernel.tree.collections.items():
+            copy = state.collection(name)
+            copy.seq, copy.by, copy.foreign_seq = rows.seq, rows.by, rows.foreign_seq
+            copy.entities = {
+                key: PublishedEntity(f"{name}/{key}", dict(row.fields), row)
+                for key, row in rows.entities.items()
+            }
+            copy.tombstones = {
+                key: Stamp(grave.seq, grave.by, grave.foreign_seq)
+                for key, grave in rows.tombstones.items()
+            }
+
+    def row(self, ref: Ref) -> PublishedEntity | None:
+        """Find a row."""
+        rows = self.state.collections.get(ref.collection)
+        row = None if rows is None or ref.entity is None else rows.entities.get(ref.entity)
+        assert row is None or isinstance(row, PublishedEntity), "all rows here are published ones"
+        return row
+
+    def refs(self) -> Iterator[Ref]:
+        """Give every entity there is."""
+        for name, rows in self.state.collections.items():
+            for entity in rows.entities:
+                yield Ref(name, entity)
+
+    def fold(self, record: Record) -> Sequence[Ref]:
+        """Take in a record; say which entities it changed."""
+        self.seq = record.seq
+        self.now_ns = max(self.now_ns, record.now_ns)
+        self.record += 1
+        changes: Changes | None = getattr(record, "changes", None)
+        if changes is None:
+            return ()
+        for change in changes.collections:
+            rows = self.state.collection(change.collection)
+            rows.seq, rows.by, rows.foreign_seq = change.seq, change.by, change.foreign_seq
+        refs = [self._fold_entity(change) for change in changes.entities]
+        for change in changes.collections:
+            self.state.trim(change.collection)
+        return refs
+
+    def _fold_entity(self, change: EntityChange) -> Ref:
+        ref = Ref(change.collection, change.entity)
+        rows = self.state.collection(change.collection)
+        if change.fields is None:
+            rows.entities.pop(change.entity, None)
+            rows.tombstones[change.entity] = Stamp(change.seq, change.by, change.foreign_seq)
+            return ref
+        fields = {name: freeze(value) for name, value in change.fields.items()}
+        row = self.row(ref)
+        if row is None:
+            stamp = Stamp(change.seq, change.by, change.foreign_seq)
+            name = f"{change.collection}/{change.entity}"
+            rows.entities[change.entity] = PublishedEntity(name, fields, stamp)
+            rows.tombstones.pop(change.entity, None)
+            return ref
+        row.seq, row.by, row.foreign_seq = change.seq, change.by, change.foreign_seq
+        row.replace(fields if change.is_whole else joined(row.fields, fields))
+        return ref
+
+
+def _is_same(old: Json, new: Json) -> bool:
+    """Tell whether two values are written alike; to Python 1, 1.0 and True are equal."""
+    return old is new or (bool(old == new) and canonical(old) == canonical(new))

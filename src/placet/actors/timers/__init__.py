@@ -1,0 +1,1 @@
+"""Timers on simulated time, and the tasks that time waits for."""

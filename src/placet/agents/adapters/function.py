@@ -1,0 +1,35 @@
+"""A function as a proposer: an RL policy, a rule, a client of one's own."""
+
+import collections.abc
+from inspect import isawaitable
+from typing import TypeAlias
+
+from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.adapters.scripted import Step, raw_of_step
+
+Function: TypeAlias = collections.abc.Callable[[Context], Step | collections.abc.Awaitable[Step]]
+
+
+class Callable:
+    """Asks a function, plain or async, that answers as a step of a script does.
+
+    Args:
+        function: Called with the context.
+        is_priced: False where nobody knows what a call costs.
+    """
+
+    def __init__(self, function: Function, *, is_priced: bool = True) -> None:
+        self._function = function
+        self.is_priced = is_priced
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask the function.
+
+        Raises:
+            Exception: Whatever the function raises, or answers with.
+        """
+        answer = self._function(context)
+        step = await answer if isawaitable(answer) else answer
+        if isinstance(step, Exception):
+            raise step
+        return raw_of_step(step, context)

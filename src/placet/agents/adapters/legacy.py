@@ -1,0 +1,92 @@
+"""Seed 002's adapters: synchronous, so they are asked in a thread, under the turn's deadline."""
+
+from typing import Any
+
+from anyio import to_thread
+
+from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.adapters.scripted import plan_of
+from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
+from placet.agents.proposal.plan import VERSION
+from placet.schemas.codec import Json
+
+
+class Subclassed:
+    """Asks an `AgentAdapter`.
+
+    Args:
+        adapter: The integration.
+    """
+
+    is_priced = True
+
+    def __init__(self, adapter: AgentAdapter) -> None:
+        self._adapter = adapter
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask in a worker thread; a thread that does not return is left behind at the deadline.
+
+        Raises:
+            Exception: Whatever the integration raises.
+        """
+        media = {"items": [one._asdict() for one in context.media]} if context.media else None
+        answer = await to_thread.run_sync(
+            self._adapter.message_to_intent_or_plan,
+            context.message,
+            [dict(turn) for turn in context.history],
+            context.state or {},
+            registry_of(context),
+            media,
+            abandon_on_cancel=True,
+        )
+        ignored = {"confirmed": "ignored"} if confirms(answer) else None
+        return Raw(plan=plan_of_answer(answer, context), response=ignored)
+
+
+def registry_of(context: Context) -> dict[str, Any]:
+    """Describe what may be proposed, in the seed's words."""
+    schemas = context.catalogue.schemas()
+    return {
+        "actions": {
+            kind.name: {
+                "summary": kind.summary,
+                "schema": schemas[kind.name],
+                "risk": kind.risk,
+                "cost": kind.cost,
+            }
+            for kind in context.catalogue
+        },
+        "components": {
+            name: sorted({field for fields in rows.values() for field in fields})
+            for name, rows in (context.state or {}).items()
+        },
+    }
+
+
+def plan_of_answer(answer: object, context: Context) -> Json:
+    """Make a plan of the seed's two answers. `confirmed` is read, and decides nothing."""
+    if isinstance(answer, ExecutionPlan):
+        asked = [one for one in answer.actions if one.type != "action_call"]
+        actions = [_action(one) for one in answer.actions if one.type == "action_call"]
+        plan = {**plan_of(context, actions, goal=answer.goal), "notes": answer.notes}
+        return {**plan, **_stop(asked[0])} if asked else plan
+    if isinstance(answer, ChatIntent):
+        if answer.type == "clarification_request":
+            return {**plan_of(context, []), **_stop(answer)}
+        return plan_of(context, [_action(answer)])
+    return {"version": VERSION, "goal": "", "answer": type(answer).__name__}
+
+
+def _action(intent: ChatIntent) -> dict[str, Json]:
+    return {"kind": intent.action_id or "", "payload": intent.inputs}
+
+
+def _stop(intent: ChatIntent) -> dict[str, Json]:
+    message = (intent.question or "")[:500]
+    return {"stop": {"code": "clarification_needed", "message": message}}
+
+
+def confirms(answer: object) -> bool:
+    """Tell whether an answer says of itself that it is confirmed. It is noted, and ignored."""
+    parts = answer.actions if isinstance(answer, ExecutionPlan) else [answer]
+    return any(isinstance(one, ChatIntent) and one.confirmed for one in parts)

@@ -1,0 +1,66 @@
+"""What a model answered: the calls and words that count, and the JSON by which it is mended.
+
+Only parts that the request asked for are kept: words, thoughts, and calls of tools. What a provider
+did by tools of its own (a search, code that it ran) is dropped, from the answer and from the
+account of it, because nothing here has allowed it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+
+from placet.agents.proposal.contract import Call
+from placet.schemas.codec import Json, to_json
+
+_LEFT_OUT: Final = frozenset({"timestamp", "usage", "state"})
+"""Neither sent back to a provider nor needed by one; times would make equal answers differ."""
+
+
+def kept(response: ModelResponse) -> ModelResponse:
+    """Give of a response what counts: no provider's own tools, addresses, or details."""
+    parts = [part for part in response.parts if isinstance(part, _KEPT)]
+    return ModelResponse(
+        parts=parts,
+        model_name=response.model_name,
+        provider_name=response.provider_name,
+        canonical_system=response.canonical_system,
+    )
+
+
+def call_of(part: ToolCallPart) -> Call:
+    """Give a tool call as the one parser reads it; its arguments are as the model wrote them."""
+    arguments = part.args if isinstance(part.args, str) else to_json(part.args or {}).decode()
+    return Call(part.tool_name, arguments, part.tool_call_id)
+
+
+def account_of(messages: Sequence[ModelMessage]) -> Json:
+    """Write what was answered, and asked in between, as plain JSON for the log."""
+    told = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+    return [
+        {**_pruned(message), "parts": [_pruned(part) for part in message["parts"]]}
+        for message in told
+    ]
+
+
+def messages_of(account: Json) -> list[ModelMessage]:
+    """Read what `account_of` wrote.
+
+    Raises:
+        pydantic.ValidationError: It did not.
+    """
+    return ModelMessagesTypeAdapter.validate_json(to_json(account))
+
+
+def _pruned(value: dict[str, Json]) -> dict[str, Json]:
+    return {key: one for key, one in value.items() if one is not None and key not in _LEFT_OUT}
+
+
+_KEPT: Final = (TextPart, ThinkingPart, ToolCallPart)

@@ -1,0 +1,112 @@
+"""Two fixed tools in place of many: search the kinds, then propose one by its name.
+
+The list of tools is the same for any number of kinds, so it is small and stays in a provider's
+prompt cache. What is proposed so is unwrapped into the call that it stands for, and read by the one
+parser.
+"""
+
+import re
+from typing import Final
+
+from placet.agents.proposal.catalogue import Catalogue, wire_name
+from placet.agents.proposal.contract import Call
+from placet.agents.proposal.tools import TALKING, ToolDefinition
+from placet.kernel.domain import Kind
+from placet.schemas.codec import Json, from_json, to_json
+
+FIND: Final = "find_kinds"
+PROPOSE: Final = "propose"
+ROUNDS_MAX: Final = 3
+"""Searches, one after the other, before something must be proposed."""
+
+_FOUND_MAX: Final = 8
+_WORD: Final = re.compile(r"[a-z0-9]+")
+
+TOOLS: Final = (
+    ToolDefinition(
+        FIND,
+        "Search the kinds that may be proposed, by words of their names and summaries. "
+        "Gives each with the JSON Schema of its payload. Proposes nothing.",
+        {
+            "type": "object",
+            "properties": {"query": {"type": "string", "maxLength": 200}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    ),
+    ToolDefinition(
+        PROPOSE,
+        "Propose one action of a kind that was found. The calls of one answer are one plan.",
+        {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "payload": {"type": "object"}},
+            "required": ["kind", "payload"],
+            "additionalProperties": False,
+        },
+    ),
+    *TALKING,
+)
+
+
+def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
+    """Answer a search: the kinds that fit best, and how many more do.
+
+    Args:
+        catalogue: What may be proposed.
+        arguments: Of the call, as the model wrote them.
+    """
+    try:
+        value = from_json(arguments)
+    except ValueError:
+        value = None
+    query = value.get("query") if isinstance(value, dict) else None
+    if not isinstance(query, str):
+        return {"error": f'call {FIND} with {{"query": "words"}}'}
+    words = _WORD.findall(query.lower())
+    scores = [(_score(kind, words), kind.name) for kind in catalogue]
+    fitting = [name for score, name in sorted(scores, key=_best_first) if score]
+    if not fitting:
+        return {"kinds": [], "more": 0, "names": catalogue.choices()}
+    schemas = catalogue.schemas()
+    shown = [catalogue.kinds[name] for name in fitting[:_FOUND_MAX]]
+    kinds = [
+        {
+            "kind": kind.name,
+            "summary": kind.summary,
+            "risk": kind.risk,
+            "payload": schemas[kind.name],
+        }
+        for kind in shown
+    ]
+    return {"kinds": kinds, "more": len(fitting) - len(shown)}
+
+
+def unwrapped(call: Call) -> Call:
+    """Give the call that a `propose` stands for; any other as it is."""
+    if call.name != PROPOSE:
+        return call
+    try:
+        value = from_json(call.arguments)
+    except ValueError:
+        return call  # the parser says what is wrong with it
+    if not isinstance(value, dict):
+        return call
+    kind = value.pop("kind", "")
+    payload = value.pop("payload", {})
+    if value and isinstance(payload, dict):  # a field beside them is one too many in the payload
+        payload = {**payload, **value}
+    name = wire_name(kind) if isinstance(kind, str) else to_json(kind).decode()
+    return Call(name, to_json(payload).decode(), call.call_id)
+
+
+def _score(kind: Kind, words: list[str]) -> int:
+    named = _WORD.findall(kind.name.lower())
+    described = _WORD.findall(kind.summary.lower())
+    return sum(
+        4 * (word in named) + 2 * any(word in one for one in named) + (word in described)
+        for word in words
+    )
+
+
+def _best_first(scored: tuple[int, str]) -> tuple[int, str]:
+    return -scored[0], scored[1]

@@ -1,0 +1,1 @@
+"""One turn: ask the planner, parse, preview, approve, submit, repair, record."""

@@ -1,0 +1,264 @@
+"""Asking a proposer, durably: the call is an effect, and its answer is in the log.
+
+What the log has an answer to is never asked again: not by a replay, not after a crash. A call whose
+process died before the answer came is not repeated either; its turn ends, and the user asks anew.
+"""
+
+import hashlib
+from decimal import Decimal
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from placet.agents.proposal.adapter import (
+    Adapter,
+    Context,
+    PlannerTimedOut,
+    PlannerUnavailable,
+    Raw,
+    Usage,
+)
+from placet.agents.proposal.codes import Code
+from placet.agents.proposal.contract import Call
+from placet.agents.ports import World
+from placet.domains.session import PROPOSE
+from placet.schemas.json_value import TooLarge, to_plain
+from placet.schemas.codec import Json, to_json
+from placet.schemas.effect import Effect, Settlement
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import STAGE_OF, Stage
+
+_Key: TypeAlias = tuple[str, int, int]
+
+_TEXT_CHARS_MAX: Final = 32_000
+_NAME_CHARS_MAX: Final = 200
+_DEPTH_MAX: Final = 48
+_ANSWER_BYTES_MAX: Final = 60 * 1024
+"""The log keeps no larger outcome of an effect than 64 KiB."""
+_COUNT_MAX: Final = 2**53
+_CALLS_MAX: Final = 1_024
+_SECONDS_MAX: Final = 7 * 86_400.0
+"""A turn has bounds of its own; these are for a world's worth of turns."""
+_SETTLE_SECONDS: Final = 5.0
+"""Besides the proposer's own time: for the answer to become durable."""
+
+
+class ModelCalls:
+    """The calls of one world that wait for an answer.
+
+    Attributes:
+        turns: The turns of this process that are not ended, `(session, turn)`.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Key, tuple[Adapter, Context, anyio.CancelScope]] = {}
+        self.turns: set[tuple[str, int]] = set()
+        self._registering = anyio.Lock()
+        self._is_registered = False
+
+    @classmethod
+    async def of(cls, world: World) -> "ModelCalls":
+        """Give the calls of a world; the first who asks makes them possible."""
+        calls = _OF_WORLDS.setdefault(world, cls())
+        await calls.make_possible(world)
+        return calls
+
+    async def make_possible(self, world: World) -> None:
+        """Let the world ask its proposers here; where who came first was cancelled, the next does.
+
+        Raises:
+            ValueError: The world has somebody else who asks.
+        """
+        async with self._registering:
+            if not self._is_registered:
+                await world.register_executor(
+                    PROPOSE,
+                    self._run,
+                    delivery="at_most_once",
+                    concurrency=_CALLS_MAX,
+                    seconds_max=_SECONDS_MAX,
+                    on_in_doubt=_given_up,
+                )
+                self._is_registered = True
+
+    async def ask(
+        self,
+        world: World,
+        ask: Intent,
+        adapter: Adapter,
+        context: Context,
+    ) -> Raw:
+        """Have a proposer asked, and give its answer once it is durable.
+
+        Who is cancelled while it waits stops the proposer too.
+
+        Args:
+            world: Where it is recorded.
+            ask: The intent `session.ask`, made.
+            adapter: Who is asked.
+            context: What it is told.
+
+        Raises:
+            PlannerUnavailable: It could not be reached, or not in time.
+            BudgetExceeded: The world's quota of calls is used up.
+        """
+        payload = ask["payload"]
+        key = (payload["session"], payload["turn"], payload["attempt"])
+        asking = anyio.CancelScope()
+        self._waiting[key] = (adapter, context, asking)
+        try:
+            verdict = await world.submit([ask])
+            if not verdict.admitted:
+                refusal = verdict.refusals[0]
+                is_spent = STAGE_OF.get(refusal.code) is Stage.QUOTA
+                raise (BudgetExceeded if is_spent else PlannerUnavailable)(refusal.message)
+            outcomes = await world.outcomes(
+                verdict, seconds_max=context.seconds_left + _SETTLE_SECONDS
+            )
+        finally:
+            self._waiting.pop(key, None)
+            asking.cancel()
+        if not outcomes or outcomes[0].succeeded is None:
+            raise PlannerTimedOut("it did not answer in time")
+        return raw_of(outcomes[0].output, outcomes[0].succeeded)
+
+    async def _run(self, effect: Effect) -> Json:
+        payload = effect.payload
+        waiting = self._waiting.get((payload["session"], payload["turn"], payload["attempt"]))
+        if waiting is None:
+            return {"unavailable": "the process that asked is gone"}
+        adapter, context, asking = waiting
+        try:
+            with asking, anyio.move_on_after(context.seconds_left) as turn:
+                return json_of(await adapter.propose(context))
+        except PlannerUnavailable as error:
+            timed_out = isinstance(error, PlannerTimedOut)
+            told = {"unavailable": str(error), "timed_out": timed_out}
+            return {**told, "usage": _usage_json(error.usage)} if error.usage.requests else told
+        except Exception as error:  # noqa: BLE001  # a provider's own; its text may hold keys
+            return {"unavailable": type(error).__name__}
+        if turn.cancelled_caught:
+            return {"unavailable": "it did not answer in time", "timed_out": True}
+        return {"unavailable": "the turn was stopped"}
+
+
+class BudgetExceeded(Exception):  # noqa: N818  # says what became of the budget
+    """The world's quota of model calls is used up."""
+
+
+async def _given_up(effect: Effect) -> Settlement:
+    """Settle a call whose process died before the answer came: it is not paid for twice."""
+    return Settlement(effect.key, False, "the process that asked is gone")
+
+
+_OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
+
+
+def json_of(raw: Raw) -> Json:
+    """Write an answer as the log keeps it; what it cannot keep, it says instead.
+
+    Raises:
+        ValueError: What it cost is no cost.
+    """
+    whole = {
+        "calls": [list(call) for call in raw.calls],
+        "plan": _well_formed(raw.plan),
+        "text": _well_formed(raw.text[:_TEXT_CHARS_MAX]),
+        "usage": _usage_json(raw.usage),
+        "model": raw.model,
+        "response": raw.response,
+        "refused": raw.refused,
+    }
+    if raw.unread is not None:
+        whole["unread"] = list(raw.unread)
+    unread = _unread(whole)
+    if unread is not None and whole["response"] is not None:
+        whole["response"] = None  # the proposer's own account goes first
+        unread = _unread(whole)
+    if unread is None:
+        return whole
+    return {
+        "calls": [],
+        "plan": None,
+        "text": "",
+        "usage": whole["usage"],
+        "model": str(raw.model)[:_NAME_CHARS_MAX],
+        "response": None,
+        "refused": raw.refused,
+        "unread": unread,
+    }
+
+
+def _unread(answer: Json) -> list[str] | None:
+    """Say why the log cannot keep an answer; None if it can."""
+    try:
+        to_plain(answer, _DEPTH_MAX, _ANSWER_BYTES_MAX)
+        size = len(to_json(answer))
+    except TooLarge:
+        size = _ANSWER_BYTES_MAX + 1
+    except (ValueError, TypeError) as error:
+        return [Code.JSON_INVALID, f"an answer is made of plain JSON values: {error}"[:500]]
+    if size <= _ANSWER_BYTES_MAX:
+        return None
+    message = f"the answer is larger than {_ANSWER_BYTES_MAX} bytes; propose less"
+    return [Code.PLAN_TOO_LARGE, message]
+
+
+def _well_formed(text: Json) -> Json:
+    """Take from a text what is no Unicode: half of a pair stands for nothing."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+def raw_of(output: Json, succeeded: bool = True) -> Raw:
+    """Read an answer as the log keeps it.
+
+    Raises:
+        PlannerUnavailable: There was none.
+    """
+    if not succeeded:
+        raise PlannerUnavailable(str(output))
+    if "unavailable" in output:
+        kind = PlannerTimedOut if output.get("timed_out") else PlannerUnavailable
+        failure = kind(output["unavailable"])
+        if "usage" in output:
+            failure.usage = _usage_of(output["usage"])
+        raise failure
+    unread = output.get("unread")
+    return Raw(
+        calls=tuple(Call(*call) for call in output["calls"]),
+        plan=output["plan"],
+        text=output["text"],
+        usage=_usage_of(output["usage"]),
+        model=output["model"],
+        response=output["response"],
+        refused=output["refused"],
+        unread=None if unread is None else (unread[0], unread[1]),
+    )
+
+
+def _usage_json(usage: Usage) -> Json:
+    """Write what proposing cost.
+
+    Raises:
+        ValueError: It is no cost; budgets would be counted by it.
+    """
+    counts = [usage.requests, usage.input_tokens, usage.output_tokens]
+    cost = None if usage.cost_usd is None else Decimal(str(usage.cost_usd))
+    is_paid = cost is None or (cost.is_finite() and cost >= 0)
+    if not is_paid or any(type(one) is not int or not 0 <= one < _COUNT_MAX for one in counts):
+        raise ValueError(f"usage must be counts and money, got {usage!r}")
+    return [*counts, None if cost is None else str(cost)]
+
+
+def _usage_of(kept: Json) -> Usage:
+    requests, tokens_in, tokens_out, cost = kept
+    return Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost))
+
+
+def digest_of(context: Context) -> str:
+    """Name a context by its content, for the record of the call."""
+    media = [f"{one.sha256} {one.mime}" for one in context.media]
+    parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]
+    told = "\x00".join(parts)
+    return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,0 +1,397 @@
+"""Where plans become batches: risk, mode, policy, grants, holds, and what came of it.
+
+The one place in the agent layer that submits. It speaks with two voices: the agent's, for what the
+agent proposed, and the clerk's, for what the session records; where both stand in one batch, they
+pass or fail together.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from placet.agents.proposal.codes import Code
+from placet.agents.loop.plan_preview import MOVED, OVERTAKEN, RETRIES, as_applied, digest_of, foresee
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.modes import RULINGS, Mode, Policy, Ruling, covers
+from placet.agents.proposal.plan import Action, Issue, Plan
+from placet.agents.ports import Handle, Outcome, World
+from placet.agents.proposal.turn_result import Change, Decision, Status
+from placet.agents.loop.system_intents import Voice
+from placet.kernel.domain import Risk
+from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import RefusalCode
+from placet.schemas.verdict import Verdict
+
+
+class Decided(NamedTuple):
+    """What became of a plan.
+
+    Attributes:
+        status: All of it was applied, waits for a person, was refused, or its effects failed.
+        issues: Why not.
+        results: For each action.
+        diff: What it changed, or would change.
+        hold_id: Of the hold; empty if none was made.
+        has_acted: An action that is more than a read took effect, or some of its work outside was
+            done, so that another plan would not start clean.
+    """
+
+    status: Status
+    issues: tuple[Issue, ...] = ()
+    results: tuple[Decision, ...] = ()
+    diff: tuple[Change, ...] = ()
+    hold_id: str = ""
+    has_acted: bool = False
+
+
+class Desk:
+    """Submits the plans of one session.
+
+    Args:
+        world: Decides.
+        session: Name of the session.
+        agent: The proposer's voice.
+        clerk: The session's own.
+        limits: What bounds the agent.
+        policy: A rule of the host's own.
+    """
+
+    def __init__(  # above
+        self,
+        world: World,
+        session: str,
+        agent: Handle,
+        clerk: Voice,
+        limits: AgentLimits,
+        policy: Policy | None,
+    ) -> None:
+        self._world = world
+        self._session = session
+        self._agent = agent
+        self._clerk = clerk
+        self._limits = limits
+        self._policy = policy
+
+    async def submit(self, plan: Plan, mode: Mode, *, seconds_left: float) -> Decided:
+        """Decide a parsed plan: apply it, hold it for a person, or say why not."""
+        for _ in range(RETRIES):
+            intents = self._intents(plan.actions, plan.base_seq)
+            foreseen = await self._world.submit(intents, dry_run=True)
+            applied = as_applied(plan, foreseen)
+            risks = await self._risks(applied)
+            ruling, broken = self._rule(applied, risks, mode)
+            if broken is not None:
+                return _refused(plan, [broken])
+            if not foreseen.admitted:
+                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+            grants = await self._grants_for(plan, applied, risks, mode)
+            if ruling.decision == "hold" or None in grants:
+                foreseen, digest = await foresee(self._world, self._clerk, intents)
+                if not foreseen.admitted:
+                    return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+                return await self._hold(plan, ruling, foreseen, digest)
+            ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
+            verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
+            if RefusalCode.UNAUTHORIZED in verdict.codes:
+                return self._gone(plan)
+            if OVERTAKEN.isdisjoint(verdict.codes):
+                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+        return self._overtaken(plan)
+
+    # holding
+
+    async def resolve(
+        self, hold: Mapping[str, Json], hold_id: str, by: str, role: str, *, seconds_left: float
+    ) -> Decided:
+        """Apply what is held, exactly as it was shown; hold it anew if it would do otherwise now.
+
+        Args:
+            hold: As the state has it.
+            hold_id: Its name.
+            by: Who approves.
+            role: Their role.
+            seconds_left: How long to wait for effects.
+        """
+        actions = tuple(Action(**one) for one in hold["actions"])
+        plan = Plan.model_construct(goal=hold["goal"], base_seq=0, actions=actions)
+        for _ in range(RETRIES):
+            now = self._world.seq
+            plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
+            intents = self._intents(actions, now)
+            foreseen, foreseen_digest = await foresee(self._world, self._clerk, intents)
+            if not foreseen.admitted:
+                return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
+            if foreseen_digest != hold["foreseen"]:
+                ruling = Ruling("hold", hold["role"])
+                stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
+                return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
+            risks = await self._risks(as_applied(plan, foreseen))
+            resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
+            ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
+            verdict = await self._world.submit([*ahead, *intents])
+            if not {MOVED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
+                return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
+        return self._overtaken(plan)
+
+    async def may_resolve(
+        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+    ) -> list[Issue]:
+        """Ask the gate whether somebody may decide so about a hold."""
+        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        verdict = await self._world.submit([resolution], dry_run=True)
+        return [Issue.of_refusal(one) for one in verdict.refusals]
+
+    async def close_hold(
+        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+    ) -> list[Issue]:
+        """Record that a person denied a hold, or will propose something else instead."""
+        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        verdict = await self._world.submit([resolution])
+        return [Issue.of_refusal(one) for one in verdict.refusals]
+
+    async def _hold(
+        self,
+        plan: Plan,
+        ruling: Ruling,
+        foreseen: Verdict,
+        foreseen_digest: str,
+        first: Sequence[Intent] = (),
+    ) -> Decided:
+        limits = self._limits
+        actions: list[dict[str, Json]] = [one.model_dump() for one in plan.actions]
+        needs = "approve" if ruling.role else "confirm"
+        seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
+        digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
+        hold_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
+        intent = self._clerk.intent(
+            "session.hold",
+            hold=hold_id,
+            session=self._session,
+            proposer=self._agent.agent_id,
+            goal=plan.goal,
+            base_seq=plan.base_seq,
+            actions=actions,
+            needs=needs,
+            role=ruling.role,
+            foreseen=foreseen_digest,
+            digest=digest,
+            seconds=seconds,
+        )
+        verdict = await self._world.submit([*first, intent], speaker=self._agent)
+        if RefusalCode.UNAUTHORIZED in verdict.codes:
+            return self._gone(plan)
+        if not verdict.admitted:  # all of these are the clerk's
+            ahead = len(first) + 1
+            issues = [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            return _refused(plan, issues)
+        code = Code.APPROVAL_REQUIRED if ruling.role else Code.CONFIRMATION_REQUIRED
+        who = f"the approval of {ruling.role!r}" if ruling.role else "a person's confirmation"
+        reason = f": {ruling.reason}" if ruling.reason else ""
+        issue = Issue(code=code, message=f"this needs {who}{reason}", at="/actions")
+        results = tuple(
+            Decision(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
+            for index, one in enumerate(plan.actions)
+        )
+        return Decided("held", (issue,), results, _changes(foreseen), hold_id)
+
+    def _resolution(self, hold_id: str, decision: str, by: str, role: str, digest: str) -> Intent:
+        return self._clerk.intent(
+            "session.resolve", hold=hold_id, decision=decision, by=by, role=role, digest=digest
+        )
+
+    # what needs whom
+
+    async def _risks(self, plan: Plan) -> list[Risk]:
+        return await self._world.risks([(one.kind, one.payload) for one in plan.actions])
+
+    def _rule(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> tuple[Ruling, Issue | None]:
+        if self._policy is None:
+            return Ruling(), None
+        try:
+            ruling: object = self._policy(plan, risks, mode)
+        except Exception as error:  # noqa: BLE001  # a host's rule; what it cannot judge is refused
+            return _broken_policy(f"raised {type(error).__name__}")
+        if not isinstance(ruling, Ruling) or ruling.decision not in RULINGS:
+            return _broken_policy("gave no ruling")
+        if ruling.decision == "deny":
+            message = ruling.reason or "the policy of this world does not allow it"
+            return ruling, Issue(code=Code.POLICY_DENIED, message=message, at="/actions")
+        return ruling, None
+
+    async def _grants_for(
+        self, plan: Plan, applied: Plan, risks: Sequence[Risk], mode: Mode
+    ) -> list[str | None]:
+        """Name for each action the grant that lets it pass; "" needs none, None has none."""
+        if all(risk in mode.applies for risk in risks):
+            return [""] * len(plan.actions)
+        grants = await self._world.entities("session.grants")
+        left = {
+            name: grant["uses"]
+            for name, grant in sorted(grants.items())
+            if grant["proposer"] in {self._agent.agent_id, "*"}
+            and grant["expires"] >= self._world.sim_time
+        }
+        found: list[str | None] = []
+        for action, done, risk in zip(plan.actions, applied.actions, risks, strict=True):
+            if risk in mode.applies:
+                found.append("")
+                continue
+            grant = next(
+                (
+                    name
+                    for name, uses in left.items()
+                    if uses > 0 and covers(grants[name], action.kind, action.payload, done.payload)
+                ),
+                None,
+            )
+            if grant is not None:
+                left[grant] -= 1
+            found.append(grant)
+        return found
+
+    def _uses(self, grants: Sequence[str]) -> list[Intent]:
+        return [
+            self._clerk.intent("session.use", grant=name, proposer=self._agent.agent_id, uses=1)
+            for name in grants
+        ]
+
+    def _intents(self, actions: Sequence[Action], base_seq: int) -> list[Intent]:
+        intents = []
+        for action in actions:
+            intent = self._agent.intent(action.kind)
+            intent["payload"] = dict(action.payload)
+            intent["context_seq"] = base_seq
+            intents.append(intent)
+        return intents
+
+    def _guard(
+        self, plan: Plan, foreseen: Verdict, judged_by: Literal["risk", "footprint"]
+    ) -> list[Intent]:
+        """Give what makes the batch void if the world has moved since it was foreseen.
+
+        Needed where something was judged by the state, and no footprint says by what of it: the
+        risk of a payload, and the effect of a kind that declares none.
+        """
+        kinds = [self._world.registry.kinds[one.kind] for one in plan.actions]
+        if judged_by == "risk":
+            is_needed = any(kind.risk_of is not None for kind in kinds)
+        else:
+            is_needed = any(kind.reads is None and kind.reads_own is None for kind in kinds)
+        if not is_needed:
+            return []
+        seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
+        return [self._clerk.intent("session.guard", seq=seq)]
+
+    def _gone(self, plan: Plan) -> Decided:
+        message = f"agent {self._agent.agent_id!r} was removed while it was asked"
+        return _refused(plan, [Issue(code=RefusalCode.AGENT_UNKNOWN, message=message)])
+
+    def _overtaken(self, plan: Plan) -> Decided:
+        message = f"the world moved {RETRIES} times while this was decided; propose it again"
+        return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
+
+    # what came of it
+
+    async def _decided(
+        self,
+        plan: Plan,
+        risks: Sequence[Risk],
+        verdict: Verdict,
+        foreseen: Verdict,
+        ahead: int,
+        seconds_left: float,
+    ) -> Decided:
+        """Sum up; `ahead` intents of the clerk stand before the plan's in the batch."""
+        if not verdict.admitted:
+            return _refused(
+                plan, [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
+            )
+        results = verdict.results[ahead:]
+        outcomes = await self._world.outcomes(verdict, seconds_max=max(0.0, seconds_left))
+        done = []
+        has_acted = False
+        for index, (action, result, risk) in enumerate(
+            zip(plan.actions, results, risks, strict=True)
+        ):
+            own = [one for one in outcomes if one.seq == result.seq]
+            told = [one.output for one in own if one.succeeded]
+            output = told[-1] if told else thaw(result.output)
+            issues = tuple(_effect_issue(one, index) for one in own if not one.succeeded)
+            has_acted = has_acted or (risk != "read" and (bool(told) or not issues))
+            shown, is_truncated = self._cut(output)
+            outcome = "failed" if issues else "read" if risk == "read" else "applied"
+            done.append(
+                Decision(
+                    id=_name(action, index),
+                    kind=action.kind,
+                    outcome=outcome,  # type: ignore[arg-type]  # one of the three
+                    seq=result.seq,
+                    output=shown,
+                    is_truncated=is_truncated,
+                    issues=issues,
+                )
+            )
+        is_exact = verdict.current_seq == foreseen.current_seq + ahead  # nobody came between
+        failed = tuple(issue for one in done for issue in one.issues)
+        diff = _changes(foreseen) if is_exact else ()
+        status: Status = "failed" if failed else "applied"
+        return Decided(status, failed, tuple(done), diff, has_acted=has_acted)
+
+    def _cut(self, output: Json) -> tuple[Json, bool]:
+        if output is None:
+            return None, False
+        text = to_json(output)
+        if len(text) <= self._limits.output_bytes_max:
+            return output, False
+        return text[: self._limits.output_bytes_max].decode("utf-8", "ignore"), True
+
+
+def _refused(plan: Plan, issues: Sequence[Issue]) -> Decided:
+    """Say that nothing of a plan was done: rejected where it is at fault, else skipped."""
+    at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
+    results = tuple(
+        Decision(
+            id=_name(one, index),
+            kind=one.kind,
+            outcome="rejected" if str(index) in at_fault or not at_fault else "skipped",
+            issues=tuple(
+                issue for issue in issues if f"{issue.at}/".startswith(f"/actions/{index}/")
+            ),
+        )
+        for index, one in enumerate(plan.actions)
+    )
+    return Decided("rejected", tuple(issues), results)
+
+
+def _moved(issue: Issue, ahead: int) -> Issue:
+    """Point into the plan where the batch had other intents before it."""
+    parts = issue.at.split("/")
+    if len(parts) < 3 or parts[1] != "actions" or not parts[2].isdecimal():  # noqa: PLR2004
+        return issue
+    index = int(parts[2]) - ahead
+    at = "/".join(["", "actions", str(index), *parts[3:]]) if index >= 0 else "/actions"
+    return issue.model_copy(update={"at": at})
+
+
+def _effect_issue(outcome: Outcome, index: int) -> Issue:
+    at = f"/actions/{index}"
+    if outcome.succeeded is not None:
+        return Issue(code=Code.EFFECT_FAILED, message=str(outcome.output)[:2_000], at=at)
+    if outcome.is_in_doubt:
+        message = "the work was begun, and nobody knows if it was done; it is not tried again"
+        return Issue(code=Code.EFFECT_IN_DOUBT, message=message, at=at)
+    message = "the work is begun and not done yet; its outcome will be in the log"
+    return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
+
+
+def _broken_policy(what: str) -> tuple[Ruling, Issue]:
+    message = f"the policy {what}, so nothing was allowed"
+    return Ruling("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
+
+
+def _name(action: Action, index: int) -> str:
+    return action.id or str(index)
+
+
+def _changes(foreseen: Verdict) -> tuple[Change, ...]:
+    return tuple(Change.of(one) for one in foreseen.diff)

@@ -1,0 +1,80 @@
+"""What a plan would do, tried without doing it, and a name by which two tries are compared."""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final
+
+from placet.agents.proposal.plan import Plan
+from placet.agents.ports import World
+from placet.agents.loop.system_intents import Voice
+from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+
+MOVED: Final = "session.world_moved"
+"""The code by which the gate says that a seq is not what it was."""
+OVERTAKEN: Final = frozenset({MOVED, "session.grant_over", "session.grant_unknown"})
+"""The codes by which it says that somebody else was faster, at the world or at a grant."""
+RETRIES: Final = 5
+"""How often something is tried again because the world moved meanwhile."""
+
+
+async def foresee(world: World, clerk: Voice, intents: Sequence[Intent]) -> tuple[Verdict, str]:
+    """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
+
+    What that is, a second try of the same state one seq later tells: to hold a plan takes seqs,
+    and to wait for a person takes more.
+    """
+    now = later = await world.submit(intents, dry_run=True)
+    for _ in range(RETRIES):
+        if not now.admitted:
+            return now, ""
+        seq = min(one.seq for one in now.results if one.seq is not None)
+        guard = clerk.intent("session.guard", seq=seq)
+        later = await world.submit([guard, *intents], dry_run=True)
+        if MOVED not in later.codes:
+            break
+        now = await world.submit(intents, dry_run=True)
+    return now, _digest_of_both(now, later if later.admitted else now)
+
+
+def as_applied(plan: Plan, foreseen: Verdict) -> Plan:
+    """Give a plan with its payloads as the rules take them, where it passed when it was tried.
+
+    By another name of a field, or by leaving out a default, the same is said otherwise; what is
+    judged is what would be done.
+    """
+    if not foreseen.admitted:
+        return plan
+    actions = tuple(
+        one.model_copy(update={"payload": thaw(result.normalized)})
+        for one, result in zip(plan.actions, foreseen.results, strict=True)
+    )
+    return plan.model_copy(update={"actions": actions})
+
+
+def digest_of(value: Json) -> str:
+    """Name a plain value by its content."""
+    return blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+def _digest_of_both(now: Verdict, later: Verdict) -> str:
+    """Name what a plan would do, by what two tries of it at two seqs have in common."""
+    if [one.collection for one in now.diff] != [one.collection for one in later.diff]:
+        later = now
+    changes = [
+        [
+            one.collection,
+            one.field,
+            one.op,
+            one.old,
+            one.entity if one.entity == other.entity else None,
+            [one.new] if one.new == other.new else [],
+        ]
+        for one, other in zip(now.diff, later.diff, strict=True)
+    ]
+    pairs = zip(now.foreseen_effects, later.foreseen_effects, strict=True)
+    effects = [
+        [kind, [payload] if payload == other else []] for (kind, payload), (_, other) in pairs
+    ]
+    return digest_of([changes, effects])

@@ -1,0 +1,346 @@
+"""One turn: look, ask, parse, submit, and mend within bounds.
+
+    context -> propose -> parse -> submit -> done, held, or another try
+
+What follows an answer is a pure function of it and of the counters (`after_invalid`,
+`after_refused`), so that it can be read as a table. Budgets are checked before each request with an
+estimate, and after it with what was used.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+import anyio
+
+from placet.agents.proposal.adapter import (
+    Adapter,
+    Context,
+    PlannerTimedOut,
+    PlannerUnavailable,
+    Raw,
+    Repair,
+    Usage,
+)
+from placet.agents.proposal.codes import TABLE, Code
+from placet.agents.proposal.context_text import ContextTooLarge, tokens_of
+from placet.agents.proposal.contract import parse, parse_calls
+from placet.agents.loop.plan_executor import Decided, Desk
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.loop.model_calls import BudgetExceeded
+from placet.agents.proposal.modes import Mode
+from placet.agents.proposal.plan import Issue, Plan, Stop
+from placet.agents.proposal.turn_result import Attempt, OutcomeName, Status
+from placet.schemas.codec import Json, canonical
+from placet.schemas.errors import PermissionDeniedError
+from placet.schemas.refusal import RefusalCode
+
+Look = Callable[["Counters"], Awaitable[Context]]
+"""Builds the context of the next request."""
+Ask = Callable[[int, Context], Awaitable[Raw]]
+"""Has the proposer asked for the n-th time."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a turn has used up.
+
+    Attributes:
+        requests: Answers of the proposer so far.
+        repairs: Answers that could not be read as a plan.
+        attempts: Plans that were submitted and refused.
+        usage: What proposing cost.
+        repairing: What the answers so far lacked.
+        seen: Digests of answers and what was wrong with them.
+        seconds_left: Of the turn's time.
+    """
+
+    requests: int = 0
+    repairs: int = 0
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    repairing: list[Repair] = field(default_factory=list)
+    seen: set[bytes] = field(default_factory=set)
+    seconds_left: float = 0.0
+
+
+class End(NamedTuple):
+    """How a turn ends.
+
+    Attributes:
+        outcome: What came of it.
+        stop: The code that ended it.
+        message: For the user.
+        decided: What became of the last plan.
+        choices: Answers to choose from.
+    """
+
+    outcome: OutcomeName
+    stop: str
+    message: str = ""
+    decided: Decided | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Proposing:
+    """Lets a proposer answer one message until something comes of it, within its budgets.
+
+    Args:
+        adapter: Who proposes.
+        desk: Where plans are submitted.
+        mode: Of the session.
+        limits: What bounds the turn.
+        look: Builds each request's context.
+        ask: Makes the request.
+        clock: Real seconds.
+
+    Attributes:
+        counters: What was used up so far.
+        attempts: The answers so far, and what came of them.
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        desk: Desk,
+        mode: Mode,
+        limits: AgentLimits,
+        look: Look,
+        ask: Ask,
+        clock: Callable[[], float],
+    ) -> None:
+        self._adapter = adapter
+        self._desk = desk
+        self._mode = mode
+        self._limits = limits
+        self._look = look
+        self._ask = ask
+        self._clock = clock
+        self.counters = Counters()
+        self.attempts: list[Attempt] = []
+        self._asking = anyio.CancelScope()
+        self._stopped = anyio.Event()
+
+    def stop(self) -> None:
+        """Ask no more, and leave what is being asked; a plan that is being submitted is decided."""
+        self._stopped.set()
+        self._asking.cancel()
+
+    async def run(self) -> End:
+        """Ask, and ask again as long as it may help."""
+        counters = self.counters
+        ends_at = self._clock() + self._limits.seconds_max
+        while not self._stopped.is_set():
+            counters.seconds_left = ends_at - self._clock()
+            try:
+                context = await self._look(counters)
+            except ContextTooLarge as error:
+                return End("failed", Code.CONTEXT_TOO_LARGE, str(error))
+            except PermissionDeniedError as error:  # the agent was removed, and sees nothing
+                return End("refused", RefusalCode.AGENT_UNKNOWN, str(error))
+            is_priced = getattr(self._adapter, "is_priced", True)
+            end = over_budget(counters, self._limits, _tokens_of(context), is_priced)
+            if end is not None:
+                return end
+            if self._stopped.is_set():  # while it looked
+                break
+            counters.requests += 1
+            raw = await self._answer(counters.requests, context)
+            if isinstance(raw, Raw):
+                counters.usage = counters.usage.plus(raw.usage)
+            if raw is None or self._stopped.is_set():  # what came with the word is left too
+                break
+            if isinstance(raw, End):
+                return raw
+            counters.seconds_left = ends_at - self._clock()
+            end = await self._take(raw, context)
+            if end is not None:
+                return end
+        return _end("refused", Code.OPERATOR_STOPPED)
+
+    async def _answer(self, number: int, context: Context) -> Raw | End | None:
+        """Have the proposer asked; None where somebody stopped it."""
+        try:
+            with anyio.CancelScope() as self._asking:
+                return await self._ask(number, context)
+        except PlannerUnavailable as error:
+            self.counters.usage = self.counters.usage.plus(error.usage)
+            if isinstance(error, PlannerTimedOut):
+                return _end("failed", Code.DEADLINE_EXCEEDED)
+            return End("failed", Code.PLANNER_UNAVAILABLE, str(error))
+        except BudgetExceeded as error:
+            return End("failed", Code.BUDGET_EXCEEDED, str(error))
+        return None
+
+    async def _take(self, raw: Raw, context: Context) -> End | None:
+        """Take in one answer; None asks again."""
+        if raw.refused:
+            self._note(raw, "stop")
+            return End("refused", Code.PLANNER_REFUSED, raw.text)
+        if not raw.calls and raw.plan is None and raw.unread is None and raw.text.strip():
+            self._note(raw, "said")
+            return End("said", Code.SAID, raw.text)
+        plan, issues = read(raw, context, self._mode, self._limits)
+        if plan is None:
+            self._note(raw, "invalid", issues=tuple(issues))
+            self.counters.repairs += 1
+            # Not a call's id: a provider gives the same call another one each time.
+            said = [[str(call.name), str(call.arguments)] for call in raw.calls]
+            is_new = self._is_new([said, str(raw.plan)], issues)
+            return self._again_unless(
+                after_invalid(issues, is_new, self.counters, self._limits), raw, issues
+            )
+        if plan.stop is not None:
+            self._note(raw, "stop")
+            return end_of_stop(plan.stop)
+        decided = await self._desk.submit(plan, self._mode, seconds_left=self.counters.seconds_left)
+        kinds = tuple(action.kind for action in plan.actions)
+        self._note(raw, decided.status, kinds, decided.issues)
+        if decided.status in {"applied", "held"} or decided.has_acted:
+            return end_of(decided)
+        self.counters.attempts += 1
+        # Not the seq that it was planned at: the same actions refused again are no progress.
+        is_new = self._is_new([one.model_dump() for one in plan.actions], decided.issues)
+        end = after_refused(decided.issues, is_new, self.counters, self._limits, self._mode)
+        if end is not None:
+            end = end_of(decided) if decided.status == "failed" else end._replace(decided=decided)
+        return self._again_unless(end, raw, decided.issues)
+
+    def _note(
+        self,
+        raw: Raw,
+        status: Status,
+        actions: tuple[str, ...] = (),
+        issues: tuple[Issue, ...] = (),
+    ) -> None:
+        self.attempts.append(
+            Attempt(
+                n=len(self.attempts) + 1,
+                status=status,
+                actions=actions,
+                issues=issues,
+                adapter=type(self._adapter).__name__,
+                model=raw.model,
+            )
+        )
+
+    def _again_unless(self, end: End | None, raw: Raw, issues: Sequence[Issue]) -> End | None:
+        if end is None:
+            self.counters.repairing.append(Repair(raw, tuple(issues)))
+        return end
+
+    def _is_new(self, said: Json, issues: Sequence[Issue]) -> bool:
+        """Tell whether this has not failed in the same way before, and remember it."""
+        failed = [[issue.code, issue.at] for issue in issues]
+        digest = blake2b(canonical([said, failed]), digest_size=16).digest()
+        if digest in self.counters.seen:
+            return False
+        self.counters.seen.add(digest)
+        return True
+
+
+def end_of(decided: Decided) -> End:
+    """End a turn with what became of its plan."""
+    if decided.status == "applied":
+        return _end("applied", Code.COMPLETED, decided)
+    issue = decided.issues[0]
+    outcome: dict[str, OutcomeName] = {"held": "held", "failed": "failed"}
+    return End(outcome.get(decided.status, "refused"), issue.code, issue.message, decided)
+
+
+def end_of_stop(stop: Stop) -> End:
+    """End a turn in which nothing was proposed."""
+    outcome: OutcomeName = "clarify" if stop.code == "clarification_needed" else "refused"
+    return End(outcome, stop.code, stop.message, choices=stop.choices)
+
+
+def read(
+    raw: Raw, context: Context, mode: Mode, limits: AgentLimits
+) -> tuple[Plan | None, list[Issue]]:
+    """Read an answer, whichever of the two wire forms it has, by the one parser."""
+    if raw.unread is not None:
+        return None, [Issue(code=raw.unread[0], message=raw.unread[1])]
+    if raw.calls:
+        return parse_calls(
+            raw.calls,
+            goal=context.message,
+            base_seq=context.base_seq,
+            domain=context.catalogue,
+            limits=limits,
+            actions_max=mode.actions_max,
+        )
+    if raw.plan is None:
+        message = "the answer was empty: propose something, ask back, or say something in words"
+        return None, [Issue(code=Code.ACTIONS_MISSING, message=message)]
+    plan, issues = parse(
+        raw.plan, domain=context.catalogue, limits=limits, actions_max=mode.actions_max
+    )
+    if plan is not None and plan.base_seq > context.base_seq:
+        message = f"you were shown seq {context.base_seq}, so base_seq cannot be {plan.base_seq}"
+        code = RefusalCode.CONTEXT_FROM_FUTURE
+        return None, [Issue(code=code, message=message, at="/base_seq")]
+    return plan, issues
+
+
+def after_invalid(
+    issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits
+) -> End | None:
+    """Say what follows an answer that was no plan; None is another try."""
+    return _after(issues, is_new, counters.repairs > limits.repairs_max, Code.REPAIR_EXHAUSTED)
+
+
+def after_refused(
+    issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits, mode: Mode
+) -> End | None:
+    """Say what follows a plan that the gate refused; None is another try."""
+    most = min(limits.attempts_max, mode.attempts_max)
+    return _after(issues, is_new, counters.attempts >= most, Code.ATTEMPTS_EXHAUSTED)
+
+
+def _after(
+    issues: Sequence[Issue], is_new: bool, is_exhausted: bool, exhausted: Code
+) -> End | None:
+    final = next((issue for issue in issues if not issue.is_repairable), None)
+    if final is not None:
+        return End("refused", final.code, final.message)
+    if not is_new:
+        return End("failed", Code.REPAIR_NO_PROGRESS, issues[0].message)
+    if is_exhausted:
+        return End("failed", exhausted, issues[0].message)
+    return None
+
+
+def over_budget(
+    counters: Counters, limits: AgentLimits, tokens: int, is_priced: bool
+) -> End | None:
+    """Check what the next request would use; None is enough left.
+
+    Args:
+        counters: What was used up.
+        limits: What may be.
+        tokens: Estimated, of the next request; its answer's size is not known before it.
+        is_priced: Whether anybody knows what a request costs.
+    """
+    if counters.seconds_left <= 0:
+        return _end("failed", Code.DEADLINE_EXCEEDED)
+    used = counters.usage
+    if used.input_tokens + used.output_tokens + tokens > limits.tokens_max:
+        return _end("failed", Code.TOKENS_EXHAUSTED)
+    if limits.cost_usd_max is None:
+        return None
+    if used.cost_usd is None or not is_priced:
+        is_denied = limits.on_unknown_price == "deny"
+        return _end("failed", Code.COST_UNKNOWN) if is_denied else None
+    if 0 < used.cost_usd >= limits.cost_usd_max:
+        return _end("failed", Code.COST_EXHAUSTED)
+    return None
+
+
+def _tokens_of(context: Context) -> int:
+    return tokens_of(context.text) + tokens_of(context.message)
+
+
+def _end(outcome: OutcomeName, code: Code, decided: Decided | None = None) -> End:
+    return End(outcome, code, TABLE[code].text, decided)

@@ -1,0 +1,277 @@
+"""The session's own voice: what it records in the log, and what it reads there."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+
+from placet.agents.proposal.codes import Code
+from placet.agents.ports import Handle, World
+from placet.agents.proposal.turn_result import Decision, Hold, Route
+from placet.agents.loop.planning_loop import End
+from placet.agents.proposal.view_json import cut
+from placet.agents.loop.system_intents import Voice
+from placet.domains.session import turn_id
+from placet.schemas.codec import Json, canonical
+from placet.schemas.errors import ClosedError, PlacetError, StoreError
+from placet.schemas.intent import Intent
+from placet.schemas.refusal import STAGE_OF, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+_TEXT_BYTES_MAX: Final = 8_000
+_RESULTS_BYTES_MAX: Final = 40_000
+"""With it, the end of a turn stays below what a payload may have."""
+_RESULTS_MAX: Final = 64
+_TRIES: Final = 3
+_TURNS_READ: Final = 64
+
+GONE: Final = End(
+    "failed",
+    Code.OPERATOR_STOPPED,
+    "the caller went away; look what was done before you say it again",
+)
+"""How a turn ends whose caller was cancelled."""
+GONE_SECONDS: Final = 5.0
+"""As long is tried to record it."""
+
+
+class Clerk:
+    """Records one session.
+
+    Args:
+        world: Where.
+        voice: Makes its intents.
+        session: Name of the session.
+        agent: Whose proposals it is about.
+    """
+
+    def __init__(self, world: World, voice: Voice, session: str, agent: Handle) -> None:
+        self._world = world
+        self._voice = voice
+        self._session = session
+        self._agent = agent
+
+    async def begin(self, message: str, mode: str, route: Route) -> int:
+        """Record that a turn begins, and give its number.
+
+        Raises:
+            SessionError: It cannot be recorded, or the agent was removed.
+        """
+        tries = 0
+        while True:
+            intent = self._voice.intent(
+                "session.turn",
+                session=self._session,
+                turn=await self._count() + 1,
+                agent=self._agent.agent_id,
+                mode=mode,
+                route=route,
+                message=message,
+            )
+            try:
+                verdict = await self._world.submit([intent], speaker=self._agent)
+            except anyio.get_cancelled_exc_class():
+                await self._end_if_begun(intent)
+                raise
+            if verdict.admitted:
+                number: int = intent["payload"]["turn"]
+                return number
+            if RefusalCode.UNAUTHORIZED in verdict.codes:
+                why = f"agent {self._agent.agent_id!r} was removed; open the session again"
+                raise SessionError(why, code=RefusalCode.AGENT_UNKNOWN, route=route)
+            tries += 1
+            if tries == _TRIES or "session.turn_out_of_order" not in verdict.codes:
+                message = f"the turn could not begin: {verdict.refusals[0].message}"
+                raise SessionError(message, verdict=verdict, route=route)
+
+    async def _end_if_begun(self, intent: Intent) -> None:
+        """End a turn whose caller was cancelled before it heard that the turn had begun."""
+        # Where the world has ended, its next life ends the turn.
+        with suppress(ClosedError, StoreError), anyio.move_on_after(GONE_SECONDS, shield=True):
+            asked = await self._world.submit([intent], dry_run=True)
+            if asked.replayed and asked.admitted:
+                await self.end(intent["payload"]["turn"], GONE, (), "")
+
+    async def end(self, turn: int, end: End, results: Sequence[Decision], hold_id: str) -> None:
+        """Record how a turn ended.
+
+        Raises:
+            SessionError: It cannot be recorded.
+        """
+        kept = _kept(results)
+        verdict = await self._submit_end(turn, end, kept, hold_id)
+        if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
+            # What was done matters more than what it told, which may be nested as deep as may be.
+            bare = [_without_output(one) for one in kept]
+            verdict = await self._submit_end(turn, end, bare, hold_id)
+        if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
+            message = (
+                f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
+                "was done before you say it again"
+            )
+            raise SessionError(message, verdict=verdict, has_begun=True)
+
+    async def _submit_end(
+        self, turn: int, end: End, results: list[dict[str, Json]], hold_id: str
+    ) -> Verdict:
+        intent = self._voice.intent(
+            "session.end",
+            session=self._session,
+            turn=turn,
+            outcome=end.outcome,
+            stop=str(end.stop),
+            text=cut(end.message, _TEXT_BYTES_MAX),
+            results=results,
+            hold=hold_id,
+        )
+        return await self._world.submit([intent])
+
+    def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
+        """Make the intent by which a proposer is asked."""
+        return self._voice.intent(
+            "session.ask",
+            session=self._session,
+            turn=turn,
+            attempt=attempt,
+            adapter=adapter,
+            digest=digest,
+        )
+
+    async def grant(
+        self, kinds: str, equals: Mapping[str, Json], uses: int, seconds: float, by: str
+    ) -> str:
+        """Record that a person permits something ahead, and give the grant's name.
+
+        Raises:
+            PermissionError: The gate refused it, or the agent was removed.
+        """
+        intent = self._voice.intent(
+            "session.grant",
+            proposer=self._agent.agent_id,
+            kinds=kinds,
+            equals=dict(equals),
+            uses=uses,
+            seconds=seconds,
+            by=by,
+        )
+        name = f"{self._session}-grant-{intent['req_id']}"  # a seq is that of others too
+        intent["payload"]["grant"] = name
+        verdict = await self._world.submit([intent], speaker=self._agent)
+        if not verdict.admitted:
+            raise PermissionError(verdict.refusals[0].message)
+        return name
+
+    async def hold(self, name: str) -> dict[str, Json] | None:
+        """Find a hold of this session and its proposer; another's is not there."""
+        held = (await self._world.entities("session.holds", [name])).get(name)
+        own = (self._session, self._agent.agent_id)
+        return held if held and (held["session"], held["proposer"]) == own else None
+
+    async def holds(self) -> list[Hold]:
+        """List the holds of this session, oldest first; what is past its time says `expired`."""
+        found = []
+        names = (await self._row())["holds"]
+        for name, held in (await self._world.entities("session.holds", names)).items():
+            fields = {key: held[key] for key in Hold.model_fields if key in held}
+            if held["state"] == "open" and self._world.sim_time > held["expires"]:
+                fields["state"] = "expired"
+            found.append(Hold(id=name, **fields))
+        return found
+
+    async def turns(
+        self, count: int | None = None, *, before: int | None = None
+    ) -> list[dict[str, Json]]:
+        """List what the state keeps of this session's turns, oldest first.
+
+        Args:
+            count: Of the last ones; None is all.
+            before: Number of a turn; None is of the next.
+        """
+        return list((await self._numbered(count, before)).values())
+
+    async def running(self) -> list[int]:
+        """Give the numbers of turns that are begun and not ended."""
+        turns = await self._numbered(None)
+        return [number for number, row in turns.items() if row["outcome"] == "running"]
+
+    async def _numbered(
+        self, count: int | None, before: int | None = None
+    ) -> dict[int, dict[str, Json]]:
+        """Read turns by their numbers, the last first, until one is kept no more."""
+        last = await self._count() if before is None else before - 1
+        found: dict[int, dict[str, Json]] = {}
+        while last > 0 and (count is None or len(found) < count):
+            number = max(0, last - (_TURNS_READ if count is None else count))
+            names = {turn_id(self._session, n): n for n in range(number + 1, last + 1)}
+            rows = await self._world.entities("session.turns", list(names))
+            found.update({names[name]: row for name, row in rows.items()})
+            if len(rows) < len(names):
+                break
+            last = number
+        return dict(sorted(found.items()))
+
+    async def _count(self) -> int:
+        count: int = (await self._row())["turns"]
+        return count
+
+    async def _row(self) -> dict[str, Json]:
+        """Read what is kept of the session; nothing, where it came to be another agent's."""
+        row = await row_of(self._world, self._session)
+        is_own = row is not None and row["agent"] == self._agent.agent_id
+        return row if row is not None and is_own else {"turns": 0, "holds": []}
+
+
+async def row_of(world: World, session: str) -> dict[str, Json] | None:
+    """Read what is kept of a session; None where nothing was said in it yet."""
+    return (await world.entities("session.sessions", [session])).get(session)
+
+
+class SessionError(PlacetError):
+    """A session cannot be opened, or what it is about to record is refused.
+
+    Attributes:
+        code: Why, also where no verdict says it.
+        has_begun: The turn had begun, so that something of it may be done.
+        route: The way of the message, where it was about a turn.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        verdict: Verdict | None = None,
+        code: str = "",
+        has_begun: bool = False,
+        route: Route = "agent",
+    ) -> None:
+        super().__init__(message, verdict=verdict)
+        self.has_begun = has_begun
+        self.route = route
+        self._code = code
+
+    @property
+    def code(self) -> str | None:
+        """Why."""
+        return self._code or super().code
+
+
+def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
+    """Give what the log keeps of results: all of them, and of their outputs as much as fits.
+
+    Measured as the gate measures a payload: a number may be longer there than it is as JSON.
+    """
+    left, kept = _RESULTS_BYTES_MAX, []
+    for one in results[:_RESULTS_MAX]:
+        told = one.told()
+        size = len(canonical(told))
+        if size > left:
+            told = _without_output(told)
+            size = len(canonical(told))
+        left -= size
+        kept.append(told)
+    return kept
+
+
+def _without_output(told: dict[str, Json]) -> dict[str, Json]:
+    return {**told, "output": None, "is_truncated": True} if "output" in told else told

@@ -1,0 +1,151 @@
+"""What proposes: one protocol for models, scripts, people, policies and recordings."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan import Issue
+from placet.schemas.codec import Json
+
+
+class Usage(NamedTuple):
+    """What proposing cost.
+
+    Attributes:
+        requests: Requests to a model.
+        input_tokens: Tokens read.
+        output_tokens: Tokens written.
+        cost_usd: Money; None is not known.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Add up; what is not known makes the sum unknown."""
+        cost = None
+        if self.cost_usd is not None and other.cost_usd is not None:
+            cost = self.cost_usd + other.cost_usd
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            cost,
+        )
+
+
+class Raw(NamedTuple):
+    """What a proposer said, before anybody believed it. One of the first three is given.
+
+    Attributes:
+        calls: Tool calls, in order.
+        plan: A plan, as text or as the value that such a text stands for.
+        text: Words for the user; never executed.
+        usage: What it cost.
+        model: Which model answered, for the record.
+        response: The adapter's own account of the answer, plain JSON, to repair it by.
+        refused: The planner would not answer (a content filter); `text` says why.
+        unread: An issue, as code and message, where the answer did not come whole, or could not be
+            kept in the log; then it is no plan, whatever its calls.
+    """
+
+    calls: Sequence[Call] = ()
+    plan: Json = None
+    text: str = ""
+    usage: Usage = Usage()
+    model: str = ""
+    response: Json = None
+    refused: bool = False
+    unread: tuple[str, str] | None = None
+
+
+class Repair(NamedTuple):
+    """An answer of this turn that could not be used, and why.
+
+    Attributes:
+        raw: What was said.
+        issues: What was wrong with it.
+    """
+
+    raw: Raw
+    issues: tuple[Issue, ...]
+
+
+class Media(NamedTuple):
+    """A reference to a picture or document; the log keeps its digest, not its bytes.
+
+    Attributes:
+        sha256: Digest of the content, hexadecimal.
+        mime: Its type.
+        data: The content, for adapters that pass it on.
+    """
+
+    sha256: str
+    mime: str
+    data: bytes = b""
+
+
+class Context(NamedTuple):
+    """All that a proposer is given. It sees the world through nothing else.
+
+    Attributes:
+        message: What the user said.
+        text: The context in words, as `context.build` makes it, without the message.
+        base_seq: Sequence number of the world that it shows.
+        catalogue: What may be proposed.
+        state: The agent's whole view, plain JSON.
+        history: Earlier turns, oldest first: `{"role": "user"|"agent", "text": ...}`.
+        results: Earlier results, oldest first.
+        facts: What the agent was told to remember.
+        diffs: What changed since the agent's last turn.
+        media: References that came with the message.
+        repairs: What this turn's earlier answers lacked, oldest first.
+        tokens_left: Of the turn's budget.
+        seconds_left: Of the turn's time.
+        tools_max: Kinds that are offered to a model one by one; beyond it, it searches.
+    """
+
+    message: str
+    text: str
+    base_seq: int
+    catalogue: Catalogue
+    state: Json = None
+    history: Sequence[dict[str, Json]] = ()
+    results: Sequence[dict[str, Json]] = ()
+    facts: Sequence[dict[str, Json]] = ()
+    diffs: Sequence[Json] = ()
+    media: Sequence[Media] = ()
+    repairs: Sequence[Repair] = ()
+    tokens_left: int = 50_000
+    seconds_left: float = 120.0
+    tools_max: int = 48
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """Anything that proposes. It can do nothing else."""
+
+    async def propose(self, context: Context) -> Raw:
+        """Answer a message with calls, a plan, or words.
+
+        Raises:
+            PlannerUnavailable: It cannot be reached.
+        """
+
+
+class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
+    """A proposer cannot be reached. The text names the kind of failure, never keys or bodies.
+
+    Attributes:
+        usage: What was spent until then, by requests that had an answer.
+    """
+
+    usage = Usage()
+
+
+class PlannerTimedOut(PlannerUnavailable):
+    """A proposer did not answer within the turn's time."""

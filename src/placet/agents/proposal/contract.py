@@ -1,0 +1,307 @@
+"""From whatever a proposer said to a plan, or to everything that is wrong with it.
+
+Judged without state, in a fixed order: size, JSON, version, envelope, counts, and for each action
+kind, tool, size, payload. All issues of a layer are collected, so that one repair sees them all.
+Nothing that comes in makes this raise.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
+from placet.agents.proposal.codes import Code
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
+from placet.kernel.domain import Domain
+from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json, canonical, from_json, to_json
+
+__all__ = [
+    "ASK",
+    "STOP",
+    "VERSION",
+    "Action",
+    "Call",
+    "Issue",
+    "Plan",
+    "Stop",
+    "parse",
+    "parse_calls",
+]
+
+Vocabulary: TypeAlias = Catalogue | Registry | Domain | Sequence[Domain]
+
+ISSUES_MAX: Final = 32
+"""As many are told at once; who mends these is told of more."""
+
+_DEPTH_MAX: Final = 32
+_LIMITS: Final = AgentLimits()
+_STOPS: Final[TypeAdapter[Stop]] = TypeAdapter(Stop)
+
+
+class Call(NamedTuple):
+    """One tool call of a model.
+
+    Attributes:
+        name: Wire name of the tool.
+        arguments: JSON text, as the model wrote it.
+        call_id: The provider's name of the call.
+    """
+
+    name: str
+    arguments: str
+    call_id: str = ""
+
+
+def parse(
+    text: object,
+    *,
+    domain: Vocabulary,
+    limits: AgentLimits = _LIMITS,
+    actions_max: int | None = None,
+) -> tuple[Plan | None, list[Issue]]:
+    """Read a plan.
+
+    Args:
+        text: A plan as JSON text, or as the value that such a text stands for.
+        domain: What may be proposed.
+        limits: Sizes and counts.
+        actions_max: A lower bound of the mode on actions.
+
+    Returns:
+        The plan and no issues, or None and at least one.
+    """
+    value, issues = _decode(text, limits)
+    if issues:
+        return None, issues
+    issues = _check_version(value) or _check_count(value.get("actions"), limits.actions_max)
+    if issues:
+        return None, issues
+    try:
+        plan = Plan.model_validate(value)
+    except ValidationError as error:
+        return None, [
+            Issue(code=Code.ENVELOPE_INVALID, message=complaint(detail), at=pointer(detail["loc"]))
+            for detail in islice(error.errors(include_url=False), ISSUES_MAX)
+        ]
+    return _judged(plan, _catalogue(domain), limits, actions_max)
+
+
+def parse_calls(
+    calls: Sequence[Call],
+    *,
+    goal: str,
+    base_seq: int,
+    domain: Vocabulary,
+    limits: AgentLimits = _LIMITS,
+    actions_max: int | None = None,
+) -> tuple[Plan | None, list[Issue]]:
+    """Read the tool calls of a model as a plan: in their order, the calls are its actions.
+
+    Args:
+        calls: What the model called; at least one.
+        goal: The message that the model answers.
+        base_seq: Of the context that it was given.
+        domain: What may be proposed.
+        limits: Sizes and counts.
+        actions_max: A lower bound of the mode on actions.
+
+    Returns:
+        As `parse`; issues point at `/actions/<number of the call>`.
+    """
+    size = sum(len(str(one.arguments).encode("utf-8", "replace")) for one in calls)
+    if size > limits.plan_bytes_max:
+        return None, [_too_large(size, limits)]
+    issues: list[Issue] = []
+    stops: list[Stop] = []
+    actions: list[Action] = []
+    places: list[str] = []
+    for index, call in enumerate(calls):
+        at = f"/actions/{index}"
+        value, found = _arguments(call, at, limits)
+        if found:
+            issues += found
+        elif call.name in {ASK, STOP}:
+            stop, found = _stop_of(call.name, value, at)
+            issues += found
+            stops += [] if stop is None else [stop]
+        else:
+            actions.append(Action.model_construct(kind=kind_name(call.name), payload=value))
+            places.append(at)
+    if len(stops) > 1:
+        message = f"a plan stops for one reason, got {len(stops)}; leave the others out"
+        issues.append(Issue(code=Code.STOP_CONFLICT, message=message, at="/stop"))
+    if issues:
+        return None, issues[:ISSUES_MAX]
+    text = goal.strip()[:2000] or "(no message)"
+    plan = Plan.model_construct(
+        version=VERSION,
+        goal=text,
+        base_seq=base_seq,
+        actions=tuple(actions),
+        stop=stops[0] if stops else None,
+    )
+    return _judged(plan, _catalogue(domain), limits, actions_max, places)
+
+
+def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Issue]]:
+    """Read the arguments of one call."""
+    name: object = call.name  # a recording or a careless adapter may hold anything
+    if not isinstance(name, str):
+        message = f"the name of a tool is text, got {shown(name)}"
+        return None, [Issue(code=Code.ENVELOPE_INVALID, message=message, at=f"{at}/kind")]
+    value, found = _decode(call.arguments or "{}", limits)
+    if not found and not isinstance(value, dict):
+        message = f"the arguments of a call are one JSON object, got {shown(value)}"
+        found = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
+    return value, [one.model_copy(update={"at": f"{at}/payload{one.at}"}) for one in found]
+
+
+def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:
+    """Read JSON text, or take a value as it is, where it is plain and not too large."""
+    try:
+        if isinstance(text, str | bytes | bytearray):
+            data = text.encode() if isinstance(text, str) else bytes(text)
+            if len(data) > limits.plan_bytes_max:
+                return None, [_too_large(len(data), limits)]
+            return from_json(data), []
+        value = to_plain(text, _DEPTH_MAX, limits.plan_bytes_max)
+        size = len(to_json(value))
+        return (None, [_too_large(size, limits)]) if size > limits.plan_bytes_max else (value, [])
+    except TooLarge:
+        return None, [_too_large(None, limits)]
+    except NotPlain as error:
+        message = f"a plan is made of plain JSON values: {error}"
+        return None, [Issue(code=Code.JSON_INVALID, message=message, at=error.at)]
+    except ValueError as error:  # also UnicodeError
+        message = f"expected one JSON object and no other text: {error}"
+        return None, [Issue(code=Code.JSON_INVALID, message=message)]
+
+
+def _too_large(size: int | None, limits: AgentLimits) -> Issue:
+    """Say that a plan is too large; None is one that was not read to its end."""
+    most = limits.plan_bytes_max
+    has = f"more than {most}" if size is None else size
+    message = f"the plan has {has} bytes, at most {most} are read; propose less"
+    return Issue(code=Code.PLAN_TOO_LARGE, message=message)
+
+
+def _check_version(value: Json) -> list[Issue]:
+    if not isinstance(value, Mapping):
+        message = f"a plan is a JSON object with version {VERSION!r}, got {shown(value)}"
+        return [Issue(code=Code.ENVELOPE_INVALID, message=message)]
+    if value.get("version") == VERSION:
+        return []
+    came = f"got {shown(value['version'])}" if "version" in value else "it is missing"
+    message = f"the plan's version must be {VERSION!r}; {came}"
+    return [Issue(code=Code.VERSION_UNSUPPORTED, message=message, at="/version")]
+
+
+def _judged(
+    plan: Plan,
+    catalogue: Catalogue,
+    limits: AgentLimits,
+    actions_max: int | None,
+    places: Sequence[str] | None = None,
+) -> tuple[Plan | None, list[Issue]]:
+    """Judge what the catalogue decides. Of too many actions only so many are looked at."""
+    issues = _check_counts(plan, limits, actions_max)
+    for index, action in enumerate(plan.actions[: limits.actions_max]):
+        if len(issues) >= ISSUES_MAX:
+            break
+        at = f"/actions/{index}" if places is None else places[index]
+        issues += _check_action(action, at, catalogue, limits)
+    return (None, issues[:ISSUES_MAX]) if issues else (plan, issues)
+
+
+def _check_counts(plan: Plan, limits: AgentLimits, actions_max: int | None) -> list[Issue]:
+    issues = []
+    if not plan.goal.strip():
+        message = "the goal is empty; say in a few words what the plan is for"
+        issues.append(Issue(code=Code.GOAL_EMPTY, message=message, at="/goal"))
+    if not plan.actions and plan.stop is None:
+        message = "give at least one action, or a stop that says why there is none"
+        issues.append(Issue(code=Code.ACTIONS_MISSING, message=message, at="/actions"))
+    if plan.actions and plan.stop is not None:
+        message = "a plan has actions or a stop, got both; leave one out"
+        issues.append(Issue(code=Code.STOP_CONFLICT, message=message, at="/stop"))
+    most = limits.actions_max if actions_max is None else min(limits.actions_max, actions_max)
+    issues += _check_count(plan.actions, most)
+    named = Counter(action.id for action in plan.actions if action.id)
+    for name, count in islice(((name, n) for name, n in named.items() if n > 1), ISSUES_MAX):
+        message = f"the action id {name!r} stands {count} times; each needs its own"
+        issues.append(Issue(code=Code.ACTION_ID_DUPLICATE, message=message, at="/actions"))
+    return issues
+
+
+def _check_count(actions: object, most: int) -> list[Issue]:
+    if not isinstance(actions, list | tuple) or len(actions) <= most:
+        return []
+    message = f"at most {most} actions may stand in one plan here, got {len(actions)}"
+    return [Issue(code=Code.ACTIONS_TOO_MANY, message=message, at="/actions")]
+
+
+def _check_action(
+    action: Action, at: str, catalogue: Catalogue, limits: AgentLimits
+) -> list[Issue]:
+    kind = catalogue.kinds.get(action.kind)
+    if kind is None:
+        choices = catalogue.choices() or "nothing; no kind is permitted"
+        message = f"{shown(action.kind)} does not exist. Choose from: {choices}"
+        near = catalogue.nearest(action.kind)
+        return [Issue(code=Code.KIND_UNKNOWN, message=message, at=f"{at}/kind", suggestions=near)]
+    tool = catalogue.missing_tool(kind)
+    if tool is not None:
+        message = f"{kind.name} needs an executor for {tool!r} effects, and none is registered"
+        return [Issue(code=Code.TOOL_UNREGISTERED, message=message, at=at)]
+    try:
+        size = len(canonical(action.payload))
+        details = catalogue.unsound(kind.name, action.payload)
+    except Exception as error:  # noqa: BLE001  # a payload's own validator may raise what it likes
+        message = f"payload of {kind.name}: it cannot be validated: {type(error).__name__}"
+        return [Issue(code=Code.PAYLOAD_INVALID, message=message, at=f"{at}/payload")]
+    if size > limits.payload_bytes_max:
+        message = f"the payload has {size} bytes, at most {limits.payload_bytes_max} are allowed"
+        return [Issue(code=Code.PAYLOAD_TOO_LARGE, message=message, at=f"{at}/payload")]
+    return [_payload_issue(kind.name, at, detail) for detail in details[:ISSUES_MAX]]
+
+
+def _payload_issue(kind: str, at: str, detail: ErrorDetails) -> Issue:
+    path = pointer(detail["loc"][1:])  # without the box that it is validated in
+    code = Code.PAYLOAD_MISSING if detail["type"] == "missing" else Code.PAYLOAD_INVALID
+    message = f"payload of {kind}{path}: {complaint(detail)}"
+    return Issue(code=code, message=message, at=f"{at}/payload{path}")
+
+
+def _stop_of(name: str, value: Json, at: str) -> tuple[Stop | None, list[Issue]]:
+    """Read a call of one of the two tools that propose nothing."""
+    fields = dict(value)
+    if name == ASK:
+        question = fields.pop("question", fields.pop("message", None))
+        fields = {"code": "clarification_needed", "message": question, **fields}
+    try:
+        return _STOPS.validate_python(fields), []
+    except ValidationError as error:
+        return None, [
+            Issue(
+                code=Code.PAYLOAD_INVALID,
+                message=f"arguments of {name}{pointer(detail['loc'])}: {complaint(detail)}",
+                at=f"{at}/payload{pointer(detail['loc'])}",
+            )
+            for detail in error.errors(include_url=False)
+        ]
+
+
+def _catalogue(domain: Vocabulary) -> Catalogue:
+    return domain if isinstance(domain, Catalogue) else Catalogue(domain)
+
+
+def tool_names(catalogue: Catalogue) -> list[str]:
+    """Give the wire names under which a proposer calls the visible kinds, and the two besides."""
+    return [*map(wire_name, catalogue.kinds), ASK, STOP]

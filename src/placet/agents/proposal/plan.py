@@ -1,0 +1,106 @@
+"""The planner contract: what a proposer may say, as models. No field of it grants anything.
+
+What decides about a plan - mode, permissions, prices, who confirms - comes from the session and the
+registry. A field that is not here (`confirmed`, `role`) is an error that the proposer may repair.
+"""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from placet.agents.proposal.codes import facts_of
+from placet.schemas.refusal import Refusal
+
+VERSION: Final = "placet.plan/1"
+
+StopCode = Literal["clarification_needed", "unsupported_goal", "unsafe_goal"]
+
+
+class Strict(BaseModel):
+    """Base of the contract: no unknown field, no change afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Action(Strict):
+    """One intent that a plan proposes.
+
+    Attributes:
+        id: Name of the action inside the plan, for results to point at; may be empty.
+        kind: Kind of intent. Any text: an unknown one is answered with the nearest names.
+        payload: Its payload.
+        why: For people; decides nothing.
+    """
+
+    id: str = Field(default="", pattern=r"^(?:[a-z][a-z0-9_]{0,31})?$")
+    kind: str = Field(max_length=64)
+    payload: dict[str, JsonValue] = {}
+    why: str = Field(default="", max_length=500)
+
+
+class Stop(Strict):
+    """Why a proposer proposes nothing.
+
+    Attributes:
+        code: Which of three reasons.
+        message: The question, or the reason, for the user.
+        choices: Answers to choose from.
+    """
+
+    code: StopCode
+    message: str = Field(min_length=1, max_length=500)
+    choices: tuple[Annotated[str, Field(max_length=120)], ...] = Field(default=(), max_length=8)
+
+
+class Plan(Strict):
+    """A proposal: actions, all or none of which will be done, or a reason to stop.
+
+    Attributes:
+        version: `placet.plan/1`; there is no default, so that nothing is guessed.
+        goal: What the proposer understood the user to want.
+        base_seq: Sequence number of the world that the proposer saw.
+        actions: In order of execution.
+        stop: Instead of actions.
+        notes: For people; decides nothing.
+    """
+
+    version: Literal["placet.plan/1"]
+    goal: str = Field(max_length=2000)
+    base_seq: int = Field(ge=0, le=2**53)
+    actions: tuple[Action, ...] = ()
+    stop: Stop | None = None
+    notes: str = Field(default="", max_length=2000)
+
+
+class Issue(Strict):
+    """One thing that is wrong with a proposal, safe to show to its proposer.
+
+    Attributes:
+        code: Of this layer, of the gate, or of a domain.
+        message: What failed, what was expected, what came, what to do.
+        at: JSON pointer into the plan.
+        suggestions: Nearest valid values, best first.
+    """
+
+    code: str
+    message: str
+    at: str = ""
+    suggestions: tuple[str, ...] = ()
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether another proposal in the same turn may do better."""
+        return facts_of(self.code).is_repairable
+
+    @classmethod
+    def of_refusal(cls, refusal: Refusal) -> "Issue":
+        """Say what the gate said, pointing into the plan instead of the batch."""
+        at = refusal.at or ""
+        if at.startswith("/intents/"):
+            at = "/actions/" + at.removeprefix("/intents/")
+        return cls(
+            code=refusal.code,
+            message=refusal.message,
+            at=at,
+            suggestions=tuple(refusal.suggestions),
+        )

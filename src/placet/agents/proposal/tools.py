@@ -1,0 +1,143 @@
+"""Kinds as the tool definitions of a model provider, and a tool call back into an intent."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pydantic import ValidationError
+
+from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
+from placet.agents.proposal.legacy import ChatIntent
+from placet.agents.proposal.contract import VERSION, Call, Vocabulary, parse, parse_calls
+from placet.agents.proposal.plan import Issue, Stop
+from placet.schemas.json_value import complaint, pointer
+from placet.schemas.codec import Json, from_json, to_json
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolDefinition(NamedTuple):
+    """A tool as providers want it: name, description, JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Json
+
+
+def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
+    """Give a tool for each kind, sorted by name, and the two by which nothing is proposed.
+
+    The list depends on the kinds alone, so that a prompt cache holds it.
+    """
+    catalogue = domain if isinstance(domain, Catalogue) else Catalogue(domain)
+    schemas = catalogue.schemas()
+    tools = [
+        ToolDefinition(
+            wire_name(kind.name), _described(kind.summary, kind.risk), schemas[kind.name]
+        )
+        for kind in catalogue
+    ]
+    return [*tools, *TALKING]
+
+
+def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabulary) -> ChatIntent:
+    """Wrap a model's tool selection into a `ChatIntent`.
+
+    Raises:
+        ValueError: The tool or its arguments are not what was offered; the text is an error
+            prompt for the model.
+    """
+    text = arguments if isinstance(arguments, str) else to_json(dict(arguments)).decode()
+    plan, issues = parse_calls([Call(name, text)], goal=name, base_seq=0, domain=domain)
+    if plan is None:
+        raise ValueError(error_prompt(issues))
+    if plan.stop is not None:
+        return ChatIntent(type="clarification_request", question=plan.stop.message)
+    action = plan.actions[0]
+    return ChatIntent(type="action_call", action_id=action.kind, inputs=action.payload)
+
+
+def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
+    """Read a structured intent strictly.
+
+    Returns:
+        The intent, or the error prompt to send back to the model; it never raises.
+    """
+    try:
+        value = from_json(text) if isinstance(text, str | bytes) else text
+        intent = ChatIntent.model_validate(value)
+    except ValidationError as error:
+        found = [
+            f"{pointer(one['loc']) or 'the intent'}: {complaint(one)}"
+            for one in error.errors(include_url=False)
+        ]
+        return "The intent is not valid. " + "; ".join(found)
+    except (ValueError, RecursionError) as error:
+        return f"The intent is no valid JSON: {error}. Send one JSON object and nothing else."
+    if intent.type == "clarification_request":
+        if not (intent.question or "").strip():
+            return "A clarification_request needs a question. Ask the smallest one."
+        return intent
+    if not intent.action_id:
+        return "An action_call needs an action_id. Please choose from the listed actions."
+    action = {"kind": intent.action_id, "payload": intent.inputs}
+    plan = {"version": VERSION, "goal": "one action", "base_seq": 0, "actions": [action]}
+    _, issues = parse(plan, domain=domain)
+    return error_prompt(issues) if issues else intent
+
+
+def error_prompt(issues: list[Issue]) -> str:
+    """Tell a model what was wrong, and what there is to choose from."""
+    return " ".join(
+        f"{issue.message}."
+        + (f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else "")
+        for issue in issues
+    )
+
+
+def is_wire_name(name: str) -> bool:
+    """Tell whether a name is one that every provider takes."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _described(summary: str, risk: str) -> str:
+    return f"{summary} Risk: {risk}.".strip()
+
+
+TALKING: Final = (
+    ToolDefinition(
+        ASK,
+        "Ask the user the smallest question whose answer is needed. Proposes nothing.",
+        {
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "minLength": 1, "maxLength": 500},
+                "choices": {
+                    "type": "array",
+                    "maxItems": 8,
+                    "items": {"type": "string", "maxLength": 120},
+                },
+            },
+            "required": ["question"],
+            "additionalProperties": False,
+        },
+    ),
+    ToolDefinition(
+        STOP,
+        "Say that the goal cannot or must not be reached. Proposes nothing.",
+        Stop.model_json_schema(),
+    ),
+)
+"""The tools that every proposer has besides the kinds."""
+
+__all__ = [
+    "TALKING",
+    "ToolDefinition",
+    "definitions",
+    "error_prompt",
+    "is_wire_name",
+    "kind_name",
+    "parse_intent",
+    "to_intent",
+    "wire_name",
+]

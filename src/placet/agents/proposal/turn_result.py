@@ -1,0 +1,162 @@
+"""What a turn comes to: values that a person reads, a test compares and a door sends as JSON."""
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from placet.agents.proposal.adapter import Usage
+from placet.agents.proposal.plan import Issue
+from placet.schemas.codec import Json
+from placet.schemas.verdict import FieldChange
+
+Route = Literal["command", "agent", "person"]
+OutcomeName = Literal["applied", "held", "clarify", "refused", "said", "failed"]
+Status = Literal["invalid", "applied", "held", "rejected", "failed", "stop", "said"]
+DecisionKind = Literal["applied", "read", "held", "rejected", "failed", "skipped"]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+
+class Change(_Value):
+    """One field that a plan changes, or would change."""
+
+    path: str
+    op: Literal["add", "replace", "remove"]
+    old: Any = None
+    new: Any = None
+
+    @classmethod
+    def of(cls, change: FieldChange) -> "Change":
+        """Give a change as people read it."""
+        return cls(path=change.path, op=change.op, old=change.old, new=change.new)
+
+
+class Decision(_Value):
+    """What became of one action.
+
+    Attributes:
+        id: The action's own name, or its number.
+        kind: Of intent.
+        outcome: What became of it.
+        seq: At which it took effect.
+        output: What it told, cut to what an agent is shown.
+        is_truncated: More was told than is shown.
+        issues: Why not.
+    """
+
+    id: str
+    kind: str
+    outcome: DecisionKind
+    seq: int | None = None
+    output: Any = None
+    is_truncated: bool = False
+    issues: tuple[Issue, ...] = ()
+
+    def told(self) -> dict[str, Json]:
+        """Give what an agent is told of it, and what the log keeps."""
+        told: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
+        if self.seq is not None:
+            told["seq"] = self.seq
+        if self.output is not None:
+            told["output"] = self.output
+        if self.is_truncated:
+            told["is_truncated"] = True
+        if self.issues:
+            told["codes"] = [issue.code for issue in self.issues]
+        return told
+
+
+class Attempt(_Value):
+    """One answer of a proposer, and what came of it."""
+
+    n: int
+    status: Status
+    actions: tuple[str, ...] = ()
+    issues: tuple[Issue, ...] = ()
+    adapter: str = ""
+    model: str = ""
+
+
+class Spent(_Value):
+    """What a turn cost."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+
+    @classmethod
+    def of(cls, usage: Usage) -> "Spent":
+        """Give usage as it is shown."""
+        return cls(**usage._asdict())
+
+
+class Turn(_Value):
+    """One message, and all that came of it.
+
+    Attributes:
+        id: `<session>/<number>`.
+        session: The session.
+        agent: Who proposed.
+        route: By a command, by the agent, or by a person's own hand.
+        mode: Of the session at that time.
+        outcome: What came of it.
+        stop: The code that ended it.
+        message: For the user.
+        choices: Answers to choose from, where something was asked back.
+        attempts: Every answer of the proposer.
+        results: What became of each action of the plan that was decided last.
+        diff: What that plan changed, or would change where it is held.
+        hold_id: Of the plan that waits for a person; empty if none does.
+        usage: What proposing cost.
+    """
+
+    id: str
+    session: str
+    agent: str
+    route: Route
+    mode: str
+    outcome: OutcomeName
+    stop: str
+    message: str = ""
+    choices: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    results: tuple[Decision, ...] = ()
+    diff: tuple[Change, ...] = ()
+    hold_id: str = ""
+    usage: Spent = Spent()
+
+
+class Hold(_Value):
+    """A plan that waits for a person. What is approved is exactly this.
+
+    Attributes:
+        id: By which it is resolved.
+        session: Where it was proposed.
+        goal: What the proposer wants.
+        actions: Kinds and payloads.
+        base_seq: At which the plan was judged.
+        digest: Over all that makes it what it is.
+        needs: Any person's confirmation, or the approval of a role.
+        role: Which role.
+        proposer: Who must not resolve it.
+        state: `open`, `approved`, `denied`, `edited`, `stale`, or `expired`.
+        expires: Simulated seconds.
+        by: Who resolved it.
+    """
+
+    id: str
+    session: str
+    goal: str
+    actions: tuple[dict[str, Any], ...]
+    base_seq: int
+    digest: str
+    needs: Literal["confirm", "approve"]
+    role: str
+    proposer: str
+    state: str
+    expires: float
+    by: str = ""

@@ -1,0 +1,1 @@
+"""A conversation of a person with an agent about one world."""

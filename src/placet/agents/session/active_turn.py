@@ -1,0 +1,65 @@
+"""A turn that is begun and not ended."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from placet.agents.loop.recorder import Clerk, SessionError
+from placet.agents.loop.plan_executor import Decided
+from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
+from placet.agents.loop.planning_loop import End
+
+
+class Spoken(Protocol):
+    """What a turn says of its session."""
+
+    @property
+    def name(self) -> str:
+        """Of the session."""
+
+    @property
+    def agent_id(self) -> str:
+        """Whose proposals it is about."""
+
+
+class OpenTurn:
+    """A turn that is begun."""
+
+    __slots__ = ("_clerk", "_mode", "_route", "_session", "message", "number")
+
+    def __init__(
+        self, session: Spoken, clerk: Clerk, number: int, message: str, way: Route, mode: str
+    ) -> None:
+        self._session = session
+        self._clerk = clerk
+        self.number = number
+        self.message = message
+        self._route = way
+        self._mode = mode
+
+    async def end(
+        self, end: End, attempts: Sequence[Attempt] = (), spent: Spent | None = None
+    ) -> Turn:
+        """Record how the turn ended, and give it."""
+        session = self._session
+        decided = end.decided or Decided("rejected")
+        try:
+            await self._clerk.end(self.number, end, decided.results, decided.hold_id)
+        except SessionError as error:
+            error.route = self._route
+            raise
+        return Turn(
+            id=f"{session.name}/{self.number}",
+            session=session.name,
+            agent=session.agent_id,
+            route=self._route,
+            mode=self._mode,
+            outcome=end.outcome,
+            stop=str(end.stop),
+            message=end.message,
+            choices=end.choices,
+            attempts=tuple(attempts),
+            results=decided.results,
+            diff=decided.diff,
+            hold_id=decided.hold_id,
+            usage=spent or Spent(),
+        )

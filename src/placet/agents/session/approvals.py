@@ -1,0 +1,197 @@
+"""What a person does in a session: decides about what waits, edits it, permits something ahead.
+
+Nothing here takes content for what is approved: it is what was held, word for word.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Literal
+
+import anyio
+
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.loop.recorder import Clerk
+from placet.agents.proposal.codes import Code
+from placet.agents.proposal.contract import parse
+from placet.agents.loop.plan_executor import Desk
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.proposal.modes import Mode
+from placet.agents.session.active_turn import OpenTurn
+from placet.agents.proposal.plan import VERSION, Issue, Plan
+from placet.agents.ports import World
+from placet.agents.proposal.turn_result import Attempt, Hold, Route, Turn
+from placet.agents.loop.planning_loop import End, end_of, end_of_stop
+from placet.schemas.codec import Json
+
+DecisionName = Literal["approve", "deny", "edit"]
+
+_DECISIONS: Final = frozenset({"approve", "deny", "edit"})
+_BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "high"}), 1)
+"""What a person does by their own hand needs nobody's word."""
+
+
+class Resolving:
+    """Gives a session what people do in it."""
+
+    world: World
+    _clerk: Clerk
+    _desk: Desk
+    _mode: Mode
+    _one_at_a_time: anyio.Lock
+
+    @property
+    def limits(self) -> AgentLimits:
+        """What bounds the agent."""
+        raise NotImplementedError
+
+    def _require_open(self) -> None:
+        raise NotImplementedError
+
+    def _turn(self, message: str, way: Route) -> AbstractAsyncContextManager[OpenTurn]:
+        raise NotImplementedError
+
+    async def _catalogue(self) -> Catalogue:
+        raise NotImplementedError
+
+    async def resolve(
+        self, hold_id: str, decision: DecisionName, by: str, *, role: str = ""
+    ) -> Turn:
+        """Decide about what waits for a person. There is no way to hand in other content here.
+
+        Args:
+            hold_id: What waits.
+            decision: Apply it; refuse it; or refuse it because something else will be proposed.
+            by: Who decides; never the proposer.
+            role: Their role, as the host knows it.
+
+        Returns:
+            What came of it. Where the world moved so that the plan would now do something else,
+            it is `held` again, under a new name.
+
+        Raises:
+            ValueError: The decision is none of these.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if decision not in _DECISIONS:
+            raise ValueError(f"a decision is approve, deny or edit, got {decision!r}")
+        async with (
+            self._one_at_a_time,
+            self._turn(f"{decision} {hold_id}, by {by}", "person") as turn,
+        ):
+            held, issues = await self._may_resolve(hold_id, decision, by, role)
+            if held is None or issues:
+                return await turn.end(_denied(issues[0]))
+            if decision != "approve":
+                issues = await self._desk.close_hold(held, hold_id, decision, by, role)
+                text = issues[0].message if issues else f"{decision} by {by}"
+                return await turn.end(End("refused", Code.DENIED, text))
+            decided = await self._desk.resolve(
+                held, hold_id, by, role, seconds_left=self.limits.seconds_max
+            )
+            return await turn.end(end_of(decided))
+
+    async def edit(
+        self,
+        hold_id: str,
+        actions: Sequence[tuple[str, Mapping[str, Json]]],
+        by: str,
+        *,
+        role: str = "",
+    ) -> Turn:
+        """Refuse what waits, and do something else instead, by a person's own hand.
+
+        Args:
+            hold_id: What waits; it goes on waiting where the actions are no valid plan.
+            actions: Kinds and payloads, for which the person answers.
+            by: Who it is.
+            role: Their role, as the host knows it.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        async with (
+            self._one_at_a_time,
+            self._turn(f"instead of {hold_id}, by {by}", "person") as turn,
+        ):
+            held, issues = await self._may_resolve(hold_id, "edit", by, role)
+            if held is None or issues:
+                return await turn.end(_denied(issues[0]))
+            proposal = {
+                "version": VERSION,
+                "goal": turn.message,
+                "base_seq": self.world.seq,
+                "actions": [{"kind": kind, "payload": dict(it)} for kind, it in actions],
+            }
+            catalogue = await self._catalogue()
+            plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
+            if plan is not None:
+                closed = await self._desk.close_hold(held, hold_id, "edit", by, role)
+                if closed:
+                    return await turn.end(_denied(closed[0]))
+            return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
+
+    async def grant(
+        self,
+        kinds: str,
+        *,
+        by: str,
+        uses: int = 1,
+        seconds: float = 3_600.0,
+        equals: Mapping[str, Json] | None = None,
+    ) -> str:
+        """Permit the agent some kinds ahead, so that they are not held.
+
+        Args:
+            kinds: A kind, or a pattern such as `files.*`.
+            by: Who permits it; never the proposer.
+            uses: How many actions.
+            seconds: For how long, simulated.
+            equals: Payload fields that must have these values.
+
+        Returns:
+            Name of the grant.
+
+        Raises:
+            PermissionError: The gate refused it, or the agent was removed.
+            ClosedError: The session was closed.
+        """
+        self._require_open()
+        return await self._clerk.grant(kinds, equals or {}, uses, seconds, by)
+
+    async def holds(self) -> list[Hold]:
+        """List the holds of this session, newest last; what is past its time says `expired`."""
+        return await self._clerk.holds()
+
+    async def _may_resolve(
+        self, hold_id: str, decision: str, by: str, role: str
+    ) -> tuple[dict[str, Json] | None, list[Issue]]:
+        """Find a hold of this session, and ask whether somebody may decide so about it."""
+        held = await self._clerk.hold(hold_id)
+        if held is None:
+            message = f"there is no hold {hold_id!r} in this session"
+            return None, [Issue(code="session.hold_unknown", message=message)]
+        return held, await self._desk.may_resolve(held, hold_id, decision, by, role)
+
+    async def _carry_out(
+        self, turn: OpenTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
+    ) -> Turn:
+        """Submit a plan that nobody will mend."""
+        if plan is None:
+            attempt = Attempt(n=1, status="invalid", issues=tuple(issues))
+            return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])
+        if plan.stop is not None:
+            return await turn.end(end_of_stop(plan.stop), [Attempt(n=1, status="stop")])
+        decided = await self._desk.submit(
+            plan, mode or self._mode, seconds_left=self.limits.seconds_max
+        )
+        attempt = Attempt(
+            n=1,
+            status=decided.status,
+            actions=tuple(one.kind for one in plan.actions),
+            issues=decided.issues,
+        )
+        return await turn.end(end_of(decided), [attempt])
+
+
+def _denied(issue: Issue) -> End:
+    return End("refused", Code.DENIED, issue.message)

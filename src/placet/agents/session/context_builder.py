@@ -1,0 +1,89 @@
+"""Builds what a proposer is given, afresh for each request of a turn."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from placet.agents.proposal.adapter import Context, Media
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.context_text import build
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.ports import Handle
+from placet.agents.loop.planning_loop import Counters
+from placet.agents.proposal.view_json import changes_between, cut, facts_in, plain_view
+from placet.schemas.codec import Json
+
+
+class Looker:
+    """Sees for one agent, and remembers what it saw last.
+
+    Args:
+        agent: Whose eyes.
+        limits: How much is told.
+    """
+
+    def __init__(self, agent: Handle, limits: AgentLimits) -> None:
+        self._agent = agent
+        self._limits = limits
+        self._seen: dict[str, Json] | None = None
+
+    def begin(
+        self,
+        message: str,
+        catalogue: Catalogue,
+        past: Sequence[Mapping[str, Json]],
+        media: Sequence[Media],
+    ) -> Callable[[Counters], Awaitable[Context]]:
+        """Begin a turn: give what builds the context of each of its requests."""
+        limits, before = self._limits, self._seen
+        history = _history(past, limits)
+        results = [result for turn in past for result in turn["results"]]
+
+        async def look(counters: Counters) -> Context:
+            view = await self._agent.refresh_view()
+            self._seen = state = plain_view(view)
+            diffs, facts = changes_between(before, state), facts_in(state)
+            repairs = tuple(counters.repairing)
+            used = counters.usage.input_tokens + counters.usage.output_tokens
+            left = limits.tokens_max - used
+            text = build(
+                domain=catalogue,
+                state=state,
+                diffs=diffs,
+                turns=history,
+                results=results,
+                facts=facts[-limits.facts_max :] if limits.facts_max else (),
+                issues=repairs[-1].issues if repairs else (),
+                budget={"tokens": left, "seconds": round(counters.seconds_left)},
+                last_turns=len(history),
+                last_results=limits.results_last,
+                tokens_max=limits.context_tokens_max,
+                tools_max=limits.tools_max,
+            )
+            return Context(
+                message=message,
+                text=text,
+                base_seq=view.view_seq,
+                catalogue=catalogue,
+                state=state,
+                history=history,
+                results=results,
+                facts=facts,
+                diffs=diffs,
+                media=media,
+                repairs=repairs,
+                tokens_left=left,
+                seconds_left=counters.seconds_left,
+                tools_max=limits.tools_max,
+            )
+
+        return look
+
+
+def _history(turns: Sequence[Mapping[str, Json]], limits: AgentLimits) -> list[dict[str, Json]]:
+    """Give the last of the conversation as two lines for each turn, none of them too long."""
+    bytes_max = limits.line_bytes_max
+    lines: list[dict[str, Json]] = []
+    for turn in turns[max(0, len(turns) - limits.turns_last) :]:
+        said, answer = cut(turn["message"], bytes_max), cut(turn["text"], bytes_max)
+        lines.append({"role": "user", "text": said})
+        lines.append({"role": "agent", "outcome": turn["outcome"], "text": answer})
+    return lines

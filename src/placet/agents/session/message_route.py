@@ -1,0 +1,76 @@
+"""Which way a message goes: a command that anyone can read, or the agent.
+
+A command never falls through to the agent: a typo must not become a prompt. And it is matched as a
+whole, never inside a sentence: "prune the list and run" is no command `run`.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from placet.agents.proposal.plan import VERSION
+from placet.kernel.domain import Command
+from placet.schemas.codec import Json, from_json
+
+_SLASH: Final = re.compile(r"/[A-Za-z]")
+
+
+class Commanded(NamedTuple):
+    """A message that is a command.
+
+    Attributes:
+        kind: The kind it names; need not exist.
+        payload: Its payload, not validated yet.
+        error: Why it cannot be read; empty if it can.
+    """
+
+    kind: str
+    payload: dict[str, Json]
+    error: str = ""
+
+    def plan(self, goal: str, base_seq: int) -> dict[str, Json]:
+        """Give it as a plan of one action, for the one parser that there is."""
+        action = {"kind": self.kind[:64], "payload": self.payload}
+        return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": [action]}
+
+
+def route(message: str, commands: Sequence[Command] = ()) -> Commanded | None:
+    """Read a message as a command; None is one for the agent.
+
+    Args:
+        message: What the user said. `/kind key=value …` names a kind; values are JSON or text.
+        commands: Sentences that are intents.
+    """
+    text = message.strip()
+    if _SLASH.match(text):
+        return _slash(text[1:])
+    for command in commands:
+        match = re.fullmatch(command.pattern, text, re.IGNORECASE)
+        if match is not None:
+            return Commanded(command.kind, command.payload(match.groupdict(default="")))
+    return None
+
+
+def _slash(text: str) -> Commanded:
+    try:
+        kind, *words = shlex.split(text)
+    except ValueError as error:
+        return Commanded(text.split(maxsplit=1)[0], {}, f"the command cannot be read: {error}")
+    payload: dict[str, Json] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            return Commanded(kind, payload, f"expected key=value, got {word!r}")
+        if key in payload:
+            return Commanded(kind, payload, f"{key!r} is given twice")
+        payload[key] = _value(value)
+    return Commanded(kind, payload)
+
+
+def _value(text: str) -> Json:
+    """Read a value as JSON where it is, else as text."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return text

@@ -1,0 +1,199 @@
+"""How a session comes to a world: it is given one, or one is opened for it."""
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from placet.agents.loop.recorder import SessionError, row_of
+from placet.agents.loop.model_calls import ModelCalls
+from placet.agents.ports import Handle, World
+from placet.domains.session import (
+    CLERK,
+    KINDS,
+    SESSION_CHARS_MAX,
+    Sessions,
+    other_agent,
+    turn_id,
+)
+from placet.domains.session.payloads import TURNS
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.plugins import find_domain
+from placet.schemas.identity import is_identity
+
+AGENT: Final = "agent"
+"""In whose name is proposed where nobody says."""
+
+MODE: Final = "assisted"
+"""The mode of a new session, where nobody says."""
+
+
+class WorldWanted(NamedTuple):
+    """In which world to talk.
+
+    Attributes:
+        world: An open one; None opens one.
+        domain: Of the world that is opened: a name, one, several, or None for the default.
+        store: Where its log lies.
+    """
+
+    world: World | None
+    domain: str | Domain | Sequence[Domain] | None
+    store: str
+
+
+class Opened(Protocol):
+    """What an opening needs of the session that it opens."""
+
+    closing: AsyncExitStack
+
+    async def tidy(self) -> None:
+        """End what a process that died has left running."""
+
+    async def close(self) -> None:
+        """Close what was opened for it."""
+
+
+S = TypeVar("S", bound=Opened)
+
+
+class Opening(Generic[S]):
+    """A session that is being opened: await it, or enter it.
+
+    Args:
+        wanted: In which world.
+        session: Its name.
+        agent: In whose name the adapter proposes; None is whose the session is.
+        permissions: Kinds that the agent may use; None is all but the session's own.
+        mode: How much the agent may do by itself; None is as in the session's latest turn.
+        start: Makes the session of an open world, its two voices, and its mode.
+    """
+
+    def __init__(
+        self,
+        wanted: WorldWanted,
+        session: str,
+        agent: str | None,
+        permissions: Iterable[str] | None,
+        mode: str | None,
+        start: Callable[[World, Handle, Handle, ModelCalls, str], S],
+    ) -> None:
+        self._wanted = wanted
+        self._name = session
+        self._agent = agent
+        self._permissions = permissions
+        self._mode = mode
+        self._start = start
+        self._session: S | None = None
+
+    def __await__(self) -> Generator[object, None, S]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> S:
+        self._session = await self._open()
+        return self._session
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _open(self) -> S:
+        async with AsyncExitStack() as closing:
+            world = self._wanted.world
+            if world is None:
+                opened = await closing.enter_async_context(_made(self._wanted))
+                world = opened
+            if not world.registry.kinds.keys() >= KINDS:
+                raise ValueError(
+                    "this world has no domain 'session'; open it with placet.domains.session."
+                    "Sessions() beside its own, so that what is said is in its log"
+                )
+            agent = await self._registered(world, await agent_of(world, self._name, self._agent))
+            voice = await world.register_agent(CLERK, permissions=KINDS)
+            mode = self._mode or await _latest_mode(world, self._name)
+            session = self._start(world, agent, voice, await ModelCalls.of(world), mode)
+            await session.tidy()
+            session.closing = closing.pop_all()
+        return session
+
+    async def _registered(self, world: World, agent_id: str) -> Handle:
+        """Register the agent, or find it; who is known keeps what it may, unless one says."""
+        permitted = self._permissions
+        if permitted is None and await world.is_registered(agent_id):
+            return await world.register_agent(agent_id)
+        kinds = world.registry.kinds if permitted is None else permitted
+        return await world.register_agent(agent_id, permissions=set(kinds) - KINDS)
+
+
+def session_name(name: str) -> str:
+    """Check the name of a session.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if len(name) > SESSION_CHARS_MAX:
+        raise ValueError(
+            f"the name of a session has at most {SESSION_CHARS_MAX} characters, got {len(name)}"
+        )
+    if not is_identity(name):
+        raise ValueError(
+            f"the name of a session has 1 to {SESSION_CHARS_MAX} characters, none of them a "
+            f"control character, got {name!r}"
+        )
+    return name
+
+
+async def agent_of(world: World, session: str, agent: str | None) -> str:
+    """Say in whose name is proposed in a session: it has one agent, whom it tells its turns.
+
+    Args:
+        world: Which has the domain `session`.
+        session: Its name.
+        agent: Who is asked for; None is whose it is, or the default where it is new.
+
+    Raises:
+        ValueError: It is the session's own voice.
+        SessionError: `session.agent_other`: the session is another's.
+    """
+    if agent == CLERK:
+        raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
+    row = await row_of(world, session)
+    if row is None:
+        return AGENT if agent is None else agent
+    owner: str = row["agent"]
+    if agent not in {None, owner}:
+        message = other_agent(session, owner, str(agent))
+        raise SessionError(message, code="session.agent_other")
+    return owner
+
+
+async def _latest_mode(world: World, session: str) -> str:
+    """Say in which mode a session goes on where nobody does; a new one begins in the default."""
+    row = await row_of(world, session)
+    if row is None:
+        return MODE
+    latest = turn_id(session, row["turns"])
+    turns = await world.entities(TURNS, [latest])
+    mode: str = turns[latest]["mode"] if latest in turns else MODE  # an operator may take it away
+    return mode
+
+
+def _made(wanted: WorldWanted) -> Orchestrator:
+    """Make a world of a domain and of the domain `session`.
+
+    Raises:
+        DomainNotFound: There is no domain of this name.
+    """
+    domain = wanted.domain
+    given = find_domain(domain or "world")() if isinstance(domain, str | None) else domain
+    domains = list(given) if isinstance(given, Sequence) else [given]
+    if not any(isinstance(one, Sessions) for one in domains):
+        domains.append(Sessions())
+    return Orchestrator(domains, OrchestratorConfig(store=wanted.store))

@@ -1,0 +1,109 @@
+"""Opening a world from its disk: all of its log, or a snapshot and what came after it."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from placet.bench.subjects import Contender, KernelAlone
+from placet.bench.workloads import Chunk, Load, make_domain, make_kernel_config
+from placet.kernel.kernel import Kernel
+from placet.runtime.snapshots.files import SnapshotFiles, files_beside
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import file_of
+from placet.schemas.log.record import LogGroup, decode_record
+
+GROUP_RECORDS = 32
+"""Records of one group, as the orchestrator would commit them under load."""
+
+
+class DiskLog:
+    """A log of W1 in a file, as long as it is asked to be.
+
+    Attributes:
+        log: The log, closed.
+        intents: How many are in it.
+    """
+
+    def __init__(self, path: Path, load: Load) -> None:
+        self.log = SqliteEventLog(path, synchronous="off")
+        self.intents = 0
+        self._records: list[bytes] = []
+        self._maker = KernelAlone(load, self._records)
+        self._load = load
+        self._seq = 0
+
+    async def grow(self, intents: int) -> None:
+        """Make the log longer until it holds so many intents; not timed."""
+        epoch = self.log.open()
+        while self.intents < intents:
+            chunk = self._maker.next_chunk()
+            await self._maker.run(chunk)
+            self.intents += chunk.intents
+            for first in range(0, len(self._records), GROUP_RECORDS):
+                self._append(self._records[first : first + GROUP_RECORDS], epoch)
+            self._records.clear()
+        self.log.close()
+
+    def _append(self, records: list[bytes], epoch: int) -> None:
+        seq = decode_record(records[-1]).seq
+        self.log.append(LogGroup(self.log.count(), self._seq, seq, records), epoch)
+        self._seq = seq
+
+    def take_snapshot(self) -> None:
+        """Take a snapshot at the end."""
+        take_snapshot(self.log, self._files)
+
+    def open(self) -> Recovery:
+        """Bring the world back, as far as a kernel that could go on."""
+        recovery = recover(self.log)
+        Kernel(make_domain(), make_kernel_config(self._load.shape), history=recovery.past)
+        return recovery
+
+    @property
+    def _files(self) -> SnapshotFiles:
+        path = file_of(self.log)
+        assert path is not None, "the log is in a file"
+        return files_beside(path)
+
+
+class Recovering(Contender):
+    """Opens a log again and again, from its first record."""
+
+    def __init__(self, disk: DiskLog, intents: int) -> None:
+        super().__init__()
+        self._disk = disk
+        self._intents = intents
+
+    async def __aenter__(self) -> "Recovering":
+        await self._disk.grow(self._intents)
+        return self
+
+    def next_chunk(self) -> Chunk:
+        """The whole log, each time."""
+        return Chunk(self._disk.intents, [])
+
+    async def run(self, chunk: Chunk) -> None:
+        """Recover it."""
+        self._disk.open()
+
+
+class Opening(NamedTuple):
+    """How long it took to open a log that has a snapshot."""
+
+    intents: int
+    records: int
+    folded: int
+    seconds: float
+
+
+async def opening(disk: DiskLog, intents: int, tail_intents: int) -> Opening:
+    """Grow a log, take a snapshot shortly before its end, and time how it is opened."""
+    await disk.grow(intents - tail_intents)
+    disk.take_snapshot()
+    await disk.grow(intents)
+    began = time.perf_counter()
+    recovery = disk.open()
+    seconds = time.perf_counter() - began
+    return Opening(disk.intents, disk.log.count(), recovery.folded, seconds)

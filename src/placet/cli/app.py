@@ -1,0 +1,113 @@
+"""The command line as a whole, and what becomes of the errors of its commands."""
+
+import os
+import sys
+from collections.abc import Sequence
+from errno import EDQUOT, EFBIG, ENOSPC
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from placet.cli.command_table import APPLICATION
+from placet.cli.plugin_commands import WithGuests
+from placet.cli.terminal import USAGE_EXIT, complain, say
+from placet.schemas.errors import PlacetError
+
+INTERRUPTED_EXIT: Final = 130
+_FULL: Final = (ENOSPC, EFBIG, EDQUOT)
+
+# What typer raises for a command that it does not understand. Its own name for it moved when typer
+# took in click; the base of its public BadParameter did not.
+_UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(name="placet", cls=WithGuests, **APPLICATION)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"placet {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def placet(
+    context: typer.Context,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Agents propose batches of intents, one gate decides, and every decision has a reason.
+
+    Begin with `placet run town`.
+    """
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+        raise typer.Exit(USAGE_EXIT)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line and give its exit code; no error leaves as a traceback."""
+    if sys.stdout is None:  # it was closed before we began: `>&-`
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        # A name that the terminal's encoding has not is escaped, as on stderr, and ends nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+    except OSError as error:
+        _give_up_stdout()
+        if not isinstance(error, BrokenPipeError):  # who has gone need not be told
+            complain(_fault_message(error))
+        return 1
+    return code
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(list(arguments), prog_name="placet", standalone_mode=False)
+    except _UsageError as error:
+        complain(_usage_message(error))
+        return USAGE_EXIT
+    except PlacetError as error:
+        complain(str(error))
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED_EXIT
+    return code if isinstance(code, int) else 0
+
+
+def _usage_message(error: Exception) -> str:
+    """Say what was not understood, and where to read what would be."""
+    context = getattr(error, "ctx", None)
+    path = "placet" if context is None else context.command_path
+    message: str = error.format_message()  # type: ignore[attr-defined]  # a usage error has it
+    return f"{message.rstrip('.')}; see `{path} --help`"
+
+
+def _fault_message(error: OSError) -> str:
+    """Say what the system refused: of files it names them, and what has no name is stdout."""
+    if error.filename is not None or error.errno not in _FULL:
+        return str(error)
+    return f"cannot write what was asked for to stdout: {error.strerror}; send it elsewhere"
+
+
+def _give_up_stdout() -> None:
+    """Let the interpreter flush into nothing at its end: what we wrote does not arrive."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def installed_version() -> str:
+    """Name the version that is installed; a bare source tree has none."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # 15 ms
+
+    try:
+        return version("placet")
+    except PackageNotFoundError:
+        return "(source tree, not installed)"

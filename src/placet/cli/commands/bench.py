@@ -1,0 +1,34 @@
+"""`placet bench`: how fast is it, on this machine?"""
+
+from typing import Annotated
+
+import typer
+
+from placet.cli.terminal import AsJson, CommandError, say, say_json
+
+
+def bench(
+    workloads: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORKLOAD]...", help="Such as w1 w4; without any, the main ones."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.01, metavar="S", help="How long each is measured.")
+    ] = 5.0,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the workloads, each beside a hand-written loop."""
+    # Here, because nothing else needs the benchmarks and what they bring with them.
+    from placet.bench import WORKLOADS, as_table, run  # noqa: PLC0415  # see above
+
+    names = [name.lower() for name in workloads or ()]
+    for name in names:
+        if name not in WORKLOADS:
+            raise CommandError(f"no workload is called {name!r}; there are {', '.join(WORKLOADS)}")
+    results = run(names, seconds)
+    if as_json:
+        say_json(results)
+        return
+    say(as_table(results))
+    say(f"{results[0]['python']}; {results[0]['machine']}; {seconds:g} s each")

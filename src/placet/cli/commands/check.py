@@ -1,0 +1,45 @@
+"""`placet check`: does a packed log hold?"""
+
+from functools import partial
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from placet.cli.domains import AgainBy
+from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
+from placet.cli.commands.verify import lines_of
+from placet.runtime.plugins import remake
+from placet.runtime.stores.pack import pack_at
+
+
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `placet pack` made.")],
+    domain: Annotated[list[str] | None, AgainBy] = None,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Check a packed log by itself: checksum, chain, digests, every decision, what it says it is.
+
+    Exit code 1 if it does not hold.
+    """
+    if not Path(file).exists():
+        raise CommandError(f"there is no file {file}; give the path of what `placet pack` made")
+    log = pack_at(file)
+    if log is None:
+        raise CommandError(
+            f"{file} is no pack; expected a file that `placet pack` made. To check a log: "
+            f"placet verify {quote(file)}"
+        )
+    from placet.runtime.history.pack import check as check_pack  # noqa: PLC0415  # and pydantic with it
+
+    checked = check_pack(log, partial(remake, given=domain or ()))
+    if as_json:
+        say_json(checked.as_dict())
+        return 0 if checked.is_ok else 1
+    for line in lines_of(file, checked.redecision):
+        say(printable(line))
+    for name in checked.false:
+        say(f"It says of itself what is not so: {name} {printable(str(checked.about.get(name)))}")
+    return 0 if checked.is_ok else 1

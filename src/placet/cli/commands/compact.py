@@ -1,0 +1,63 @@
+"""`placet compact`: forget how a world came to be where it is."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.url import file_of
+
+_KEEP_SEQS: Final = 10_000
+
+
+def compact(
+    store: StoreArgument,
+    keep: Annotated[
+        int, typer.Option(min=1, metavar="SEQS", help="How many of the last seqs stay at least.")
+    ] = _KEEP_SEQS,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Remove the beginning of a log, and keep two snapshots in its place.
+
+    The world goes on as it was. What is removed can no longer be replayed, verified or explained.
+    The log must not be in use; a running world compacts its own (`placet run --compact`).
+    """
+    from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
+
+    log = log_to_read(store)
+    files, path = snapshots_of(log), file_of(log)
+    assert files is not None, "a log that can be read again has snapshots"
+    before = _size_of(path)
+    done = compact_log(log, path, files, keep_seqs=keep)
+    after = _size_of(path)
+    if as_json:
+        say_json(
+            {
+                "removed_records": done.removed_records,
+                "first_record": done.after.record,
+                "after_seq": done.after.seq,
+                "seq": done.seq,
+                **({} if path is None else {"file_bytes": {"before": before, "after": after}}),
+            }
+        )
+        return
+    sizes = f"{number(before / 1e3)} kB became {number(after / 1e3)} kB"
+    if not done.removed_records:
+        say(
+            f"{store}: nothing to remove; it reaches from seq {done.before.seq} to {done.seq}, "
+            f"and {counted(keep, 'seq')} stay{f'; {sizes}' if after < before else ''}"
+        )
+        return
+    say(
+        f"{store} begins at record {done.after.record} now, after seq {done.after.seq}: "
+        f"{counted(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
+    )
+    say(f"What led there is in {files.where}: it belongs to the log, copy and move both together.")
+
+
+def _size_of(path: Path | None) -> int:
+    return path.stat().st_size if path is not None and path.is_file() else 0

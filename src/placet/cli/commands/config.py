@@ -1,0 +1,103 @@
+"""`placet config`: what a server would be configured by, and who said so."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from placet.cli.terminal import AsJson, say, say_json
+from placet.server.settings import Given, Settings, load_settings, parse_assignment
+from placet.schemas.codec import Json, to_json
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="TOML; placet.toml in the current folder, if it is there."
+    ),
+]
+SetOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set one key, such as serve.drain_seconds=5; again."
+    ),
+]
+
+
+def config(
+    file: ConfigOption = None, assignments: SetOption = None, *, as_json: AsJson = False
+) -> None:
+    """Print the configuration of `placet serve` as TOML, each value with who gave it.
+
+    Defaults, then the file, then the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), then
+    arguments: the later wins. What is printed can be used as the file.
+    """
+    settings = read_settings(file, assignments)
+    settings.make_domain()
+    if as_json:
+        values = {key: _plain(value) for key, value in settings.values()}
+        say_json({"settings": values, "sources": dict(settings.sources)})
+        return
+    for line in _lines(settings):
+        say(line)
+
+
+def read_settings(
+    file: Path | None, assignments: Iterable[str] | None, **arguments: Json
+) -> Settings:
+    """Read the configuration as a command has it.
+
+    Args:
+        file: As `--config` has it.
+        assignments: As `--set` has them.
+        **arguments: Options by the key they set, `__` for the dot; None is not given.
+
+    Raises:
+        SettingsError: A setting is not as it must be.
+    """
+    given = dict(parse_assignment(text) for text in assignments or ())
+    for name, value in arguments.items():
+        if value is not None:
+            key = name.replace("__", ".")
+            given[key] = Given(value, "--" + key.rpartition(".")[2])
+    return load_settings(file, arguments=given)
+
+
+def _lines(settings: Settings) -> Iterable[str]:
+    section = ""
+    for key, value in settings.values():
+        head, _, name = key.rpartition(".")
+        if key == "settings":
+            head, name = "settings", ""
+        if head != section:
+            section = head
+            yield f"\n[{section}]"
+        if name:
+            yield _line(name, value, settings.sources.get(key))
+    for name, value in settings.settings.items():
+        yield _line(name, value, settings.sources.get("settings"))
+
+
+def _line(name: str, value: Json, source: str | None) -> str:
+    mark = f"  # {source}" if source else ""
+    if value is None:
+        return f'{name} = "none"{mark}'
+    return f"{name} = {_toml(_plain(value))}{mark}"
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _toml(value: Json) -> str:
+    """Write a value; TOML's strings, numbers, booleans and arrays of them are JSON's."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_toml(name)} = {_toml(one)}" for name, one in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    return to_json(value).decode()

@@ -1,0 +1,159 @@
+"""`placet effects`: what is open, in doubt or given up; and an operator's word on it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from placet.actors.ports import EventLog
+from placet.schemas.json_value import NotPlain
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    printable,
+    say,
+    say_json,
+    table,
+)
+from placet.runtime.history.effects import dead_letters, open_effects
+from placet.runtime.history.reader import config_of
+from placet.runtime.stores.url import file_of
+from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
+
+_OUTCOMES: Final = ("succeeded", "failed")
+_TEXT_CHARS_MAX: Final = 60
+
+
+def effects(
+    store: StoreArgument,
+    kind: Annotated[str | None, typer.Option(help="Only effects of this kind.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help=f"Only these: {', '.join(EFFECT_STATES)}.")
+    ] = None,
+    resolve: Annotated[
+        tuple[str, str],
+        typer.Option(
+            metavar="WORLD/SEQ/K succeeded|failed",
+            show_default=False,
+            help="Settle an effect by hand: what you know came of it.",
+        ),
+    ] = ("", ""),
+    output: Annotated[
+        str | None, typer.Option(metavar="JSON", help="With --resolve: its output, or why not.")
+    ] = None,
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--domain",
+            metavar="D",
+            help="With --resolve, if the log does not hold what makes its domain again: an "
+            "installed name, module:Class, or module:attribute.",
+        ),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List effects from a log: those that are not settled, and those that were given up.
+
+    An effect is open until it is settled. Of those that are done at most once, `started` is under
+    way in a world that is served, and `in_doubt` is one of which nobody knows whether it was done:
+    find out, and say so with --resolve. The store must not be in use then.
+    """
+    if state is not None and state not in EFFECT_STATES:
+        raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")
+    log = log_to_read(store)
+    path = file_of(log)
+    if any(resolve):
+        _resolve(log, path, resolve, output, domain or (), as_json=as_json)
+        return
+    if output is not None or domain:
+        raise typer.BadParameter("--output and --domain go with --resolve")
+    found = _found(log, path, state)
+    listed = [
+        one
+        for one in found
+        if (state is None or one.state == state) and (kind is None or one.kind == kind)
+    ]
+    if as_json:
+        say_json([one.as_dict() for one in listed])
+    else:
+        _print(listed)
+
+
+def _found(log: EventLog, path: Path | None, state: str | None) -> list[EffectStatus]:
+    from placet.runtime.stores.sqlite.file import is_in_use  # noqa: PLC0415  # and SQLite with it
+
+    found = open_effects(log, is_running=True)
+    is_under_way = any(one.state == "started" for one in found)
+    if is_under_way and path is not None and not is_in_use(path, log.url):
+        found = open_effects(log, is_running=False)
+    config = config_of(log)
+    if state not in {None, "dead"} or config is None:
+        return found
+    return [*found, *dead_letters(log, config.world)]
+
+
+def _print(listed: Sequence[EffectStatus]) -> None:
+    if not listed:
+        say("no such effects")
+        return
+    rows = [["effect", "kind", "state", "agent", "payload", "why"]]
+    for one in listed:
+        why = one.why if isinstance(one.why, str) else to_json(one.why).decode()
+        payload = to_json(one.as_dict()["payload"]).decode()
+        rows.append([
+            str(one.key), one.kind, one.state, one.agent_id, _short(payload), _short(why)
+        ])  # fmt: skip
+    for line in table(rows, indent=""):
+        say(line)
+    say(counted(len(listed), "effect"))
+
+
+def _short(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= _TEXT_CHARS_MAX else f"{text[: _TEXT_CHARS_MAX - 1]}…"
+
+
+def _resolve(
+    log: EventLog,
+    path: Path | None,
+    resolve: tuple[str, str],
+    output: str | None,
+    domain: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    from placet.runtime.executors.offline_settlement import resolve as resolve_effect  # noqa: PLC0415  # and SQLite
+
+    settlement = _settlement(*resolve, output)
+    try:
+        is_written = resolve_effect(log, path, settlement, domain)
+    except NotPlain as error:
+        raise CommandError(f"nothing was written: {error}") from None
+    if not is_written:
+        raise CommandError(
+            f"nothing was written: effect {settlement.key} is settled already, or was never "
+            f"declared; `placet effects` lists what is open"
+        )
+    if as_json:
+        say_json({"key": str(settlement.key), "succeeded": settlement.succeeded})
+    else:
+        say(f"effect {settlement.key} is settled: {resolve[1]}")
+
+
+def _settlement(key: str, outcome: str, output: str | None) -> Settlement:
+    if outcome not in _OUTCOMES:
+        raise typer.BadParameter(f"an effect has succeeded or failed, got {outcome!r}")
+    try:
+        value: Json = None if output is None else from_json(output)
+    except ValueError as error:
+        raise typer.BadParameter(f"--output is not JSON: {error}") from None
+    try:
+        return Settlement(EffectKey.parse(key), outcome == "succeeded", value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

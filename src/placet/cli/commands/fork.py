@@ -1,0 +1,174 @@
+"""`placet fork`: a branch of a world, and what its own later inputs come to in it."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from placet.kernel.control.operator_patch import EFFECTS
+from placet.cli.domains import AgainBy
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    printable,
+    say,
+    say_json,
+    table,
+)
+from placet.runtime.plugins import remake
+from placet.runtime.stores.file_names import unquoted
+from placet.schemas.codec import Json, from_json
+
+if TYPE_CHECKING:
+    from placet.runtime.history.fork import Fork
+    from placet.runtime.history.counterfactual_report import WhatIf
+
+_CHANGED_SHOWN: Final = 10
+
+
+def fork(
+    store: StoreArgument,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="A path at which nothing is yet.")],
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEQ", help="Where: the end of a batch; else at the end."),
+    ] = None,
+    put: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="P=JSON",
+            help="Begin with another value at collection/entity/field, or at collection/entity "
+            "with all its fields; null deletes an entity. May be given several times.",
+        ),
+    ] = None,
+    drop_agent: Annotated[
+        list[str] | None, typer.Option(metavar="A", help="Begin without this agent.")
+    ] = None,
+    *,
+    world: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the new world; else a fresh one.")
+    ] = None,
+    effects: Annotated[
+        str | None,
+        typer.Option(
+            metavar="refuse|simulate",
+            help="Refuse intents that need an executor, or go on as if there were those of the "
+            "parent; none is run either way. With --replay simulate, else refuse.",
+        ),
+    ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Decide the parent's own later inputs again in the fork."),
+    ] = False,
+    domain: Annotated[list[str] | None, AgainBy] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Branch a world off at a seq: a log of its own, the parent unchanged.
+
+    The parent may be running. The fork holds all that its parent's log holds up to there, so it can
+    be verified and explained; it has a name of its own, so its effects have keys of their own.
+    """
+    from placet.runtime.history import fork as forking  # noqa: PLC0415  # and pydantic with it
+
+    branch = forking.Branch(
+        world=world,
+        effects=_effects(effects, is_replayed=replay),
+        put=dict(map(_assignment, put or ())),
+        dropped=tuple(drop_agent or ()),
+        is_replayed=replay,
+    )
+    again_by = partial(remake, given=domain or ())
+    try:
+        made = forking.fork(log_to_read(store), new, branch, at=at, domains=again_by)
+    except ValueError as error:  # a name that is none
+        raise CommandError(str(error)) from error
+    if as_json:
+        say_json(made.as_dict())
+        return
+    for line in _lines(store, made):
+        say(printable(line))
+
+
+def _effects(given: str | None, *, is_replayed: bool) -> str:
+    if given is None:
+        return "simulate" if is_replayed else "refuse"
+    if given not in EFFECTS:
+        ways = " or ".join(EFFECTS)
+        raise typer.BadParameter(f"expected {ways}, got {given!r}", param_hint="--effects")
+    return given
+
+
+def _assignment(text: str) -> tuple[str, Json]:
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(
+            f"needs a path and a value, P=JSON; got {text!r}", param_hint="--set"
+        )
+    try:
+        return path, from_json(value)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{path} needs JSON after its '=' (a string in double quotes): {error}",
+            param_hint="--set",
+        ) from error
+
+
+def _lines(store: str, made: "Fork") -> list[str]:
+    path = unquoted(made.store.removeprefix("sqlite:///"))
+    lines = [
+        f"{path} is world {made.world}: {store} up to seq {made.seq}, and on from there",
+        *table(
+            [
+                ("parent", f"{made.parent}, record {made.record - 1}, hash {made.chain}"),
+                ("digest", made.digest),
+                ("effects", made.effects),
+            ]
+        ),
+    ]
+    if made.open_effects:
+        lines.append(
+            f"{counted(made.open_effects, 'effect')} of the parent's not settled at seq "
+            f"{made.seq} are open here too, and are not run."
+        )
+    return [*lines, *([] if made.what_if is None else _what_if_lines(made.what_if))]
+
+
+def _what_if_lines(report: "WhatIf") -> Sequence[str]:
+    count = counted(report.batches, "batch", "batches")
+    lines = [
+        f"Decided again: {count} of the parent's, as they came. Agents do not react.",
+        *table(
+            [
+                ("the same", str(report.same)),
+                ("refused instead", str(report.refused_instead)),
+                ("admitted instead", str(report.admitted_instead)),
+                ("otherwise", str(report.otherwise)),
+                ("the same, with other changes", str(report.changed_otherwise)),
+                ("of dropped agents, left out", str(report.not_proposed)),
+            ]
+        ),
+    ]
+    for one in report.changed[:_CHANGED_SHOWN]:
+        now = "not proposed" if one.now is None else str(one.now)
+        who = f"{', '.join(one.was.agent_ids)} {', '.join(one.was.req_ids)}"
+        lines.append(f"  after seq {one.seq}, {one.sim_time:g} s: {who}: {one.was} -> {now}")
+        lines.append(f"      {one.why}")
+    more = report.refused_instead + report.admitted_instead + report.otherwise - _CHANGED_SHOWN
+    if more > 0:
+        lines.append(f"  and {more} more; all of them with --json, or with placet diff")
+    if report.effects_answered or report.effects_unanswered:
+        lines.append(
+            f"Effects: {report.effects_answered} have the outcome that was recorded, "
+            f"{report.effects_unanswered} outcomes are of effects that were not asked for here."
+        )
+    lines += [f"note: {note}" for note in report.notes]
+    if report.stopped:
+        lines.append(f"Stopped before the end: {report.stopped}")
+    here, there = (report.seq, report.digest), (report.parent_seq, report.parent_digest)
+    ends = "It ends at seq {}, digest {}; the parent at seq {}, digest {}"
+    return [*lines, ends.format(*here, *there)]

@@ -1,0 +1,105 @@
+"""`placet gate`: the gate for any language, by JSON lines."""
+
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from placet.kernel.domain import Domain
+from placet.kernel.log.replay import Replayer
+from placet.kernel.rules_version import rules_in
+from placet.cli.domains import DomainOption, open_plain
+from placet.cli.commands.gate_input import InputStream, LineSplitter
+from placet.cli.commands.gate_session import GateSession
+from placet.cli.signals import StopSignals
+from placet.cli.terminal import CommandError
+from placet.runtime.gc_tuning import calm_collector
+from placet.runtime.plugins import find_domain, remake
+from placet.runtime.stores.url import open_event_log
+
+_SHOWN_BYTES_MAX: Final = 1 << 22
+"""Answers that may wait for one durable write; a flood of tiny lines fills it before its read."""
+
+
+def gate(
+    domain: Annotated[str | None, DomainOption] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Keep a log there, and go on from what it holds, by its own domain and settings: "
+            "a path ending in .db, or sqlite:///gate.db. Without it, nothing is kept when the gate "
+            "ends.",
+        ),
+    ] = None,
+) -> int:
+    """Read batches as JSON lines, write verdicts as JSON lines.
+
+    A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
+    {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one
+    is answered on one line, in order, and what is answered is durable. The end of the input ends
+    the gate, with exit code 0 whatever the verdicts.
+    """
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read; give a pipe or a file")
+    with StopSignals() as stop, ExitStack() as stack:
+        log = None
+        if domain is not None:
+            find_domain(domain)  # before a file is made for it
+        if store is not None:
+            log = stack.enter_context(closing(open_event_log(store)))
+        session = GateSession(partial(_domains, domain), log)
+        if sys.stdin.isatty():
+            sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
+        calm_collector()
+        _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
+    return stop.exit_code
+
+
+def _domains(spec: str | None, past: Replayer) -> list[Domain]:
+    """Choose the domains: those of the log as it says, or what the command line says."""
+    if past.header is None:
+        return [open_plain(spec or "world")]
+    return remake(rules_in(past.header), () if spec is None else (spec,))
+
+
+def _converse(session: GateSession, stream: InputStream, out: BinaryIO) -> None:
+    splitter = LineSplitter(session.line_bytes_max)
+    while True:
+        data = stream.read(session.seconds_until_due())
+        if data is None and not stream.is_stopped:
+            session.decide_due()
+            session.commit()
+        elif not data:
+            break
+        else:
+            _answer(session, splitter.feed(data), out)
+    if not stream.is_stopped:
+        _answer(session, splitter.end(), out)
+
+
+def _answer(session: GateSession, lines: Iterable[bytes | None], out: BinaryIO) -> None:
+    """Answer lines, in order, each once its answer is durable."""
+    answers: list[bytes] = []
+    size = 0
+    for line in lines:
+        if line is not None and not line.strip():
+            continue
+        answers.append(session.answer(line))
+        size += len(answers[-1])
+        if size >= _SHOWN_BYTES_MAX:
+            _show(session, answers, out)
+            size = 0
+    _show(session, answers, out)
+
+
+def _show(session: GateSession, answers: list[bytes], out: BinaryIO) -> None:
+    session.commit()
+    if answers:
+        answers.append(b"")
+        out.write(b"\n".join(answers))
+        out.flush()
+        answers.clear()

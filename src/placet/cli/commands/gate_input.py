@@ -1,0 +1,120 @@
+"""Lines from a pipe or a file, in bounded memory, with an ear for signals and for time.
+
+What is there is taken at once: a peer that waits for each answer gets it after its line, and one
+that sends ahead shares a durable write among many lines.
+"""
+
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from placet.cli.signals import StopSignals
+
+READ_BYTES: Final = 1 << 20
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class LineSplitter:
+    """Cuts a stream of bytes into lines, the line ends left out.
+
+    Args:
+        bytes_max: Of one line. A longer one is dropped as it comes and stands as None in the
+            result, so it never is in memory.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._is_first = True
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """Take in more of the stream and give the lines that are complete."""
+        pieces = data.split(b"\n")
+        last = pieces.pop()
+        lines: list[bytes | None] = []
+        for piece in pieces:
+            if self._size:
+                self._keep(piece)
+                lines.append(self._take())
+            else:
+                lines.append(piece if len(piece) <= self._bytes_max else None)
+        self._keep(last)
+        if lines and self._is_first:
+            self._is_first = False
+            lines[0] = _without_mark(lines[0])
+        return lines
+
+    def end(self) -> list[bytes | None]:
+        """Give the last line, if it has no end of its own."""
+        if not self._size:
+            return []
+        line = self._take()
+        return [_without_mark(line) if self._is_first else line]
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._bytes_max:
+            self._parts.clear()
+        elif piece:
+            self._parts.append(piece)
+
+    def _take(self) -> bytes | None:
+        line = b"".join(self._parts) if self._size <= self._bytes_max else None
+        self._parts.clear()
+        self._size = 0
+        return line
+
+
+def _without_mark(line: bytes | None) -> bytes | None:
+    return None if line is None else line.removeprefix(_BYTE_ORDER_MARK)
+
+
+class InputStream:
+    """A file descriptor to read, woken by signals.
+
+    Args:
+        descriptor: Of a pipe, a file, a terminal or a socket.
+        stop: Notes the signals; while one is noted, nothing more is read.
+    """
+
+    def __init__(self, descriptor: int, stop: StopSignals) -> None:
+        self._descriptor = descriptor
+        self._stop = stop
+
+    @property
+    def is_stopped(self) -> bool:
+        """A signal came: nothing more is read."""
+        return self._stop.is_set()
+
+    def read(self, seconds_max: float | None) -> bytes | None:
+        """Wait for input and take what is there, a megabyte at most.
+
+        Returns:
+            The bytes, empty at the end of the stream; None where there are none yet, because
+            the time is over or a signal came.
+        """
+        with _woken_by_signals() as woken:
+            if self._stop.is_set():
+                return None
+            ready, _, _ = select.select([self._descriptor, woken], [], [], seconds_max)
+        if self._stop.is_set() or self._descriptor not in ready:
+            return None
+        return os.read(self._descriptor, READ_BYTES)
+
+
+@contextmanager
+def _woken_by_signals() -> Iterator[int]:
+    """Give a descriptor that becomes readable when a signal comes: no moment between is missed."""
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    before = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    try:
+        yield woken
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(waking)

@@ -1,0 +1,184 @@
+"""A conversation with the gate: a line in, a line out, one after the other.
+
+Each line is decided by itself and in its turn, so that a file means the same however it is cut
+into reads. Lines share a durable write: nothing that `answer` gave may be shown before `commit`.
+There is no event loop here, and one thread: the kernel is asked directly, and a pipe that is full
+is all the back-pressure there needs to be.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from placet.actors.ports import EventLog
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
+from placet.kernel.log.replay import Replayer
+from placet.runtime.clock import RealtimeClock
+from placet.runtime.history.reader import config_from
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.verdict_json import verdict_line
+from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.config import KernelConfig
+from placet.schemas.errors import PlacetError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import LogGroup
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from placet.runtime.telemetry.world_logger import Reports
+
+DomainChoice: TypeAlias = Callable[[Replayer], Sequence[Domain]]
+REGISTER: Final = "register"
+_NOT_PLACING: Final = frozenset({"agent_id", "self"})
+
+
+class GateSession:
+    """One kernel, its log if there is one, and what is decided and not yet durable.
+
+    Args:
+        domain: What may be proposed; or what chooses it by the log's past, for a log that knows.
+        log: Where it is kept, opened here and closed by whoever made it; None keeps nothing.
+        monotonic_ns: The machine's clock; a test hands in its own.
+
+    Raises:
+        StoreError: The log cannot be opened, or is of other domains.
+    """
+
+    def __init__(
+        self,
+        domain: Domain | DomainChoice,
+        log: EventLog | None = None,
+        *,
+        monotonic_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._log = log
+        self._records: list[bytes] = []
+        self._epoch = 0
+        self._lines = 0
+        if log is None:
+            self._kernel = Kernel(domain if isinstance(domain, Domain) else domain(Replayer()))
+        else:
+            self._epoch = log.open()
+            recovery = recover(log)
+            self._kernel = Kernel(
+                domain if isinstance(domain, Domain) else domain(recovery.past),
+                config_from(recovery.past) or KernelConfig(),
+                sink=self._records.append,
+                history=recovery.past,
+                durability=log.durability,
+            )
+            for sentence in recovery.skipped:
+                self._reports.warning(sentence)
+        self._written = self._kernel.history_end
+        self._kernel.rules.on_fault = self._report_fault
+        self._clock = RealtimeClock(self._kernel.ledger.now_ns, monotonic_ns=monotonic_ns)
+        self.commit()
+
+    @property
+    def line_bytes_max(self) -> int:
+        """Of one line: what a batch may have on the wire."""
+        return self._kernel.config.limits.batch_bytes_max
+
+    def answer(self, line: bytes | None) -> bytes:
+        """Answer one line; None is one that was too long to be kept. Never raises for a line."""
+        self._lines += 1
+        if line is None:
+            return self._refused(
+                RefusalCode.BATCH_TOO_LARGE,
+                f"line {self._lines} is longer than {self.line_bytes_max} bytes; split the batch",
+            )
+        try:
+            raw = from_json(line)
+        except ValueError as error:
+            return self._refused(
+                RefusalCode.FIELD_INVALID,
+                f"line {self._lines} must be an intent, an array of intents, a batch object or a "
+                f"registration, as JSON; {error}",
+            )
+        if type(raw) is dict and REGISTER in raw:
+            return to_json(self._register(raw))
+        return self._decide(raw)
+
+    def commit(self) -> None:
+        """Make durable what was answered so far.
+
+        Raises:
+            StoreError: The store refused; nothing since the last commit may be shown.
+        """
+        if not self._records or self._log is None:
+            return
+        seq, count = self._written
+        group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
+        self._log.append(group, self._epoch)
+        self._written = (group.seq, count + len(group.records))
+        self._records.clear()
+
+    def seconds_until_due(self) -> float | None:
+        """Say in how many seconds a scheduled batch is due; None if none is."""
+        due_ns = self._kernel.ledger.next_due_ns
+        return None if due_ns is None else max(0, due_ns - self._clock.now_ns()) / SECOND_NS
+
+    def decide_due(self) -> None:
+        """Decide what is due by now; the answers are in the log."""
+        self._kernel.decide_checked([], self._clock.now_ns())
+
+    def _decide(self, raw: Json) -> bytes:
+        kernel = self._kernel
+        checked = kernel.check(raw)
+        if isinstance(checked, Verdict):
+            return verdict_line(checked)
+        decision = kernel.decide_checked([checked], self._clock.now_ns())
+        verdict = next(verdict for batch, verdict in decision.answers if batch is checked)
+        return verdict_line(verdict)
+
+    def _register(self, raw: Mapping[str, Json]) -> dict[str, Json]:
+        kernel = self._kernel
+        placing = {key: value for key, value in raw.items() if key not in {REGISTER, "permissions"}}
+        try:
+            agent_id, permissions = _named(raw)
+            is_new = agent_id not in kernel.ledger.agents
+            kernel.register_agent(agent_id, permissions=permissions, **placing)
+        except (PlacetError, TypeError, ValueError) as error:
+            return {"registered": None, "error": f"line {self._lines}: {error}"}
+        except Exception as error:  # noqa: BLE001  # the rule boundary: a domain places the agent
+            self._report_fault("on_register", error)
+            return {"registered": None, "error": f"line {self._lines}: the domain raised {error!r}"}
+        return {"registered": agent_id, "new": is_new, "seq": kernel.seq}
+
+    def _refused(self, code: RefusalCode, message: str) -> bytes:
+        refusal = Refusal(code.value, message, Stage.STRUCTURE)
+        kernel = self._kernel
+        return verdict_line(Verdict("", False, None, kernel.seq, kernel.sim_time, (refusal,)))
+
+    def _report_fault(self, where: str, error: BaseException) -> None:
+        self._reports.fault(where, error)
+
+    @cached_property
+    def _reports(self) -> "Reports":
+        from placet.runtime.telemetry.world_logger import Reports  # noqa: PLC0415  # 209 ms
+
+        return Reports("console", "warning", self._kernel.config.world)
+
+
+def _named(raw: Mapping[str, Json]) -> tuple[str, frozenset[str] | None]:
+    """Read who registers, and what it may do.
+
+    Raises:
+        ValueError: One of them is of the wrong type, or a key is not the line's to give.
+    """
+    agent_id, permissions = raw[REGISTER], raw.get("permissions")
+    if not isinstance(agent_id, str):
+        raise ValueError(f"'register' must be the name of an agent, got {agent_id!r}")
+    for name in _NOT_PLACING & raw.keys():
+        raise ValueError(f"a registration has no {name!r}; the agent is named by 'register'")
+    quotas = raw.get("quotas", {})
+    if not isinstance(quotas, dict) or not all(isinstance(one, dict) for one in quotas.values()):
+        raise ValueError(f"'quotas' must be an object of quotas by kind, got {quotas!r}")
+    if permissions is None:
+        return agent_id, None
+    if not isinstance(permissions, list) or not all(isinstance(kind, str) for kind in permissions):
+        raise ValueError(f"'permissions' must be an array of kinds, got {permissions!r}")
+    return agent_id, frozenset(permissions)

@@ -1,0 +1,76 @@
+"""`placet kinds`: what agents may propose, in which shape, within which bounds."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated
+
+from placet.cli.domains import DomainOption, open_plain
+from placet.cli.terminal import AsJson, number, printable, say, say_json, table
+from placet.runtime.registry_json import describe
+from placet.runtime.plugins import domain_names
+from placet.schemas.codec import Json
+from placet.schemas.limits import Limits
+
+
+def kinds(
+    domain: Annotated[str | None, DomainOption] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print what can be proposed: kinds, JSON Schemas, limits.
+
+    Without --domain, those of every domain that is installed.
+    """
+    names = [domain] if domain is not None else domain_names()
+    report: dict[str, Json] = {
+        "domains": describe([open_plain(name) for name in names]),
+        "limits": asdict(Limits()),
+    }
+    if as_json:
+        say_json(report)
+        return
+    for described in report["domains"]:
+        _show(described)
+    say("limits of a world, as they are if nothing is said")
+    for line in table([(name, number(value)) for name, value in report["limits"].items()]):
+        say(line)
+
+
+def _show(domain: Mapping[str, Json]) -> None:
+    say(f"domain {domain['name']} {domain['version']}")
+    say()
+    for name, kind in domain["kinds"].items():
+        say(f"  {name}" + (f" - {kind['summary']}" if kind["summary"] else ""))
+        for line in table(_fields(kind["payload"]), indent="      "):
+            say(printable(line))
+        say()
+
+
+def _fields(schema: Mapping[str, Json]) -> list[tuple[str, str]]:
+    """List the fields of a payload: name and type, and whether it must be there."""
+    required = schema.get("required", ())
+    rows = [
+        (name, _type(field, schema) + ("" if name in required else ", optional"))
+        for name, field in schema.get("properties", {}).items()
+    ]
+    if schema.get("additionalProperties", False) not in (False, None):
+        rows.append(("...", "anything more"))
+    return rows
+
+
+def _type(field: Json, schema: Mapping[str, Json]) -> str:
+    """Say in a few words what a JSON Schema means; `--json` has the whole of it."""
+    if not isinstance(field, Mapping):
+        return "anything"
+    if "$ref" in field:
+        return _type(schema.get("$defs", {}).get(field["$ref"].rpartition("/")[2]), schema)
+    if "const" in field:
+        return repr(field["const"])
+    if "enum" in field:
+        return " | ".join(repr(value) for value in field["enum"])
+    for union in ("anyOf", "oneOf"):
+        if union in field:
+            return " | ".join(dict.fromkeys(_type(one, schema) for one in field[union]))
+    if field.get("type") == "array":
+        return "array of " + _type(field.get("items"), schema)
+    return str(field.get("type", "anything"))

@@ -1,0 +1,223 @@
+"""`placet log`: what a log says, record by record."""
+
+import select
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from itertools import chain
+from typing import Annotated, Final
+
+import typer
+
+from placet.actors.ports import EventLog
+from placet.cli.signals import StopSignals
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import AsJson, StoreArgument, printable, say
+from placet.runtime.history.reader import records_between
+from placet.runtime.snapshots.recovery import decode
+from placet.runtime.stores.url import News, news_of
+from placet.schemas.codec import to_json
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Amended,
+    Checkpoint,
+    Configured,
+    EffectChanged,
+    ExecutorChanged,
+    Forked,
+    Header,
+    Record,
+    Refused,
+    Registered,
+    RulesChanged,
+    Scheduled,
+    Settled,
+    Tick,
+    intents_of,
+    record_as_dict,
+    record_type,
+)
+
+_HEAD: Final = f"{'record':>8} {'seq':>8} {'time':>11}  what"
+_LOOK_MS: Final = 200
+"""How long to wait between two looks at a log that is followed."""
+
+
+def log(
+    store: StoreArgument,
+    from_seq: Annotated[int, typer.Option("--from", min=0, metavar="SEQ", help="Begin there.")] = 0,
+    to_seq: Annotated[
+        int | None, typer.Option("--to", min=0, metavar="SEQ", help="End there; else at the end.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEQ", help="Begin after it: with what happened since."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what is written, until you end it."),
+    ] = False,
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Print a log: what was proposed, and what became of it.
+
+    With --follow, --json prints one JSON document a line.
+    """
+    if since is not None and from_seq:
+        raise typer.BadParameter("--from and --since each say where to begin; give one of them")
+    if follow and to_seq is not None:
+        raise typer.BadParameter("--follow has no end; leave out --to")
+    source, first_seq = log_to_read(store), from_seq if since is None else since + 1
+    if follow:
+        return _follow(source, first_seq, as_json=as_json)
+    records = _begun(records_between(source, first_seq, to_seq))
+    if as_json:
+        _say_array(records)
+        return 0
+    start = source.start()
+    if start.record and first_seq <= start.seq:
+        say(f"compacted: the records up to seq {start.seq} are gone")
+    say(_HEAD)
+    for ordinal, record in records:
+        say(_line(ordinal, record))
+    return 0
+
+
+def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
+    """Print what is there and what comes, until a signal, or until nobody reads it any more.
+
+    A store that tells what is written is listened to; any other is asked how far it is, a few
+    times a second. It is read only where it went on.
+    """
+    with StopSignals() as stop, closing(source), ExitStack() as stack:
+        news = news_of(source)
+        if news is not None:
+            stack.enter_context(closing(news))
+        place = source.find_seq(first_seq)
+        if not as_json:
+            say(_HEAD)
+        while not stop.is_set():
+            for ordinal, data in source.read(place) if source.count() > place else ():
+                record = decode(data, ordinal)
+                place = ordinal + 1
+                if record.seq < first_seq:
+                    continue
+                say(_as_json(ordinal, record) if as_json else _line(ordinal, record))
+                if stop.is_set():
+                    break
+            sys.stdout.flush()
+            if not stop.is_set() and _is_abandoned(news):
+                break
+            if news is not None and not news.drain():
+                news = None
+    return stop.exit_code
+
+
+def _is_abandoned(news: News | None) -> bool:
+    """Wait a little, or until there is news; tell whether whoever reads us has gone meanwhile."""
+    poll = select.poll()
+    stdout = sys.stdout.fileno()
+    poll.register(stdout, 0)  # of nothing but its end
+    if news is not None:
+        poll.register(news, select.POLLIN)
+    ready = poll.poll(_LOOK_MS if news is None else news.look_ms)
+    return any(descriptor == stdout for descriptor, _ in ready)
+
+
+def _line(ordinal: int, record: Record) -> str:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    line = printable(
+        f"{ordinal:>8} {record.seq:>8} {record.now_ns / SECOND_NS:>9.3f} s  "
+        f"{record_type(record):<10} {_summary(record)}".rstrip()
+    )
+    return line if not width or len(line) <= width else line[: width - 1] + "…"
+
+
+def _as_json(ordinal: int, record: Record) -> str:
+    sim_time, data = record.now_ns / SECOND_NS, record_as_dict(record)
+    event = Event(record.seq, ordinal, record_type(record), sim_time, data)
+    return to_json(event.as_dict()).decode()
+
+
+def _begun(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
+    """Read the first record, so that a log that cannot be read is an error before any output."""
+    first = next(records, None)
+    return iter(()) if first is None else chain((first,), records)
+
+
+def _say_array(records: Iterator[tuple[int, Record]]) -> None:
+    """Print one array, item by item: a log may be longer than memory.
+
+    Where the log turns out to be damaged, the array ends and the error follows on stderr.
+    """
+    before = "["
+    try:
+        for ordinal, record in records:
+            sys.stdout.write(before + _as_json(ordinal, record))
+            before = ",\n"
+    finally:
+        say("]" if before != "[" else "[]")
+
+
+def _summary(record: Record) -> str:
+    match record:
+        case Header():
+            domains = ", ".join(f"{name} {version}" for name, version in record.domains)
+            return f"world {record.world!r}, seed {record.seed}, domains {domains}"
+        case RulesChanged():
+            domains = ", ".join(f"{name} {version}" for name, version in record.domains)
+            return f"from here on by domains {domains} ({record.fingerprint[:8]})"
+        case Configured():
+            return f"quotas {to_json(record.quotas).decode()}, per kind [interval ns, burst]"
+        case Registered():
+            return f"{record.agent_id} {to_json(record.placing).decode()}"
+        case AgentChanged():
+            return f"{record.agent_id} {record.what}"
+        case ExecutorChanged():
+            bound = record.depth_max
+            state = "no executor" if bound is None else f"an executor, {bound} may wait"
+            return f"effects of {record.kind}: {state}"
+        case Tick():
+            return f"{len(record.changes.entities)} entities changed"
+        case Settled():
+            outcome = "succeeded" if record.succeeded else "failed"
+            output = to_json(record.output).decode()
+            return f"effect {record.effect_seq}.{record.k} {outcome}: {output}"
+        case Forked() | Amended():
+            return _by_operator(record)
+        case EffectChanged():
+            why = f": {record.why}" if record.why else ""
+            return f"effect {record.effect_seq}.{record.k} {record.what}{why}"
+        case Checkpoint():
+            return f"state digest {record.state_digest.hex()}"
+        case _:
+            return _batch_summary(record)
+
+
+def _by_operator(record: Forked | Amended) -> str:
+    if isinstance(record, Amended):
+        return f"{record.cause}: {len(record.changes.entities)} entities changed"
+    put = f", {len(record.given)} entities put" if record.given else ""
+    dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""
+    return f"world {record.world!r}, forked from {record.parent!r} here{put}{dropped}"
+
+
+def _batch_summary(record: Admitted | Refused | Scheduled) -> str:
+    parts = [record.batch_id]
+    agent_id = None
+    for intent in intents_of(record):
+        if intent["agent_id"] != agent_id:
+            agent_id = intent["agent_id"]
+            parts.append(f"{agent_id}:")
+        payload = to_json(intent["payload"]).decode()
+        parts.append(f"{intent['req_id']} {intent['kind']} {payload}")
+    if isinstance(record, Refused):
+        parts += [f"- {stage}/{code}: {message}" for _, stage, code, message in record.refusals]
+    if isinstance(record, Scheduled):
+        parts.append(f"- due at {record.due_ns / SECOND_NS:g} s")
+    return " ".join(parts)

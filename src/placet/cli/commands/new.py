@@ -1,0 +1,120 @@
+"""`placet new`: a plug-in to begin with, which works and is tested from the start."""
+
+import sys
+from importlib.resources import files
+from keyword import iskeyword
+from pathlib import Path
+from shlex import quote
+from string import Template
+from typing import Annotated, Final
+
+import typer
+
+from placet.cli.command_table import APPLICATION, Group
+from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
+from placet.runtime.plugins import domain_names
+
+NAME_CHARS_MAX: Final = 40
+
+STARTER: Final = {
+    "pyproject.toml.tmpl": "pyproject.toml",
+    "README.md.tmpl": "README.md",
+    "scenario.toml.tmpl": "scenario.toml",
+    "module.py.tmpl": "$name.py",
+    "test.py.tmpl": "tests/test_$name.py",
+}
+"""Template -> the file that is made of it."""
+
+_TAKEN: Final = frozenset({"hypothesis", "placet", "pydantic", "pytest", "tests"})
+"""Modules that the starter itself imports, and its folder of tests: they cannot be its name."""
+
+new: Final = typer.Typer(name="new", cls=Group, **APPLICATION)
+
+
+@new.callback(invoke_without_command=True)
+def begin(context: typer.Context) -> None:
+    """Begin a plug-in of your own."""
+    show_help_alone(context)
+
+
+@new.command()
+def domain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the domain, such as garden.")],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where its files go.", show_default="placet-NAME"),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Write a domain to begin with: a module, its tests, a scenario, and what makes them a package.
+
+    Nothing is overwritten, and nothing is installed.
+    """
+    _check_name(name)
+    project = name.replace("_", "-")
+    folder = Path(f"placet-{project}") if into is None else into
+    class_name = "".join(word.capitalize() for word in name.split("_"))
+    words = {"name": name, "class_name": class_name, "project_name": project}
+    made = {folder / Template(path).substitute(words): text for path, text in _filled(words)}
+    _write(folder, made)
+    spec = f"{name}:{class_name}"
+    if as_json:
+        paths = [str(path) for path in made]
+        say_json({"folder": str(folder), "files": paths, "domain": spec})
+        return
+    say(f"The domain {name} is in {folder}. Look further:")
+    say(f"  cd {quote(str(folder))}")
+    say("  python -m pytest")
+    say(f"  placet gate --domain {spec}")
+    say("  placet run scenario.toml")
+
+
+def _check_name(name: str) -> None:
+    """Refuse what cannot be the name of a domain and of its module.
+
+    Raises:
+        BadParameter: The name is no lower-case identifier, or is taken.
+    """
+    problem = ""
+    if not (name.isascii() and name.isidentifier() and name == name.lower()) or iskeyword(name):
+        problem = "must be a lower-case Python identifier, such as garden"
+    elif name.startswith("_") or name.endswith("_") or "__" in name:
+        problem = "must neither begin nor end with '_', nor hold '__': kinds are named after it"
+    elif len(name) > NAME_CHARS_MAX:
+        problem = f"must be at most {NAME_CHARS_MAX} characters"
+    elif name in _TAKEN or name in sys.stdlib_module_names:
+        problem = "is the name of a module that the domain would hide; choose another"
+    elif name in domain_names():
+        problem = "is the name of a domain that is installed; choose another"
+    if problem:
+        raise typer.BadParameter(f"NAME {problem}, got {name!r}")
+
+
+def _filled(words: dict[str, str]) -> list[tuple[str, str]]:
+    starter = files(__package__) / "starter"
+    return [
+        (path, Template((starter / source).read_text("utf-8")).substitute(words))
+        for source, path in STARTER.items()
+    ]
+
+
+def _write(folder: Path, made: dict[Path, str]) -> None:
+    """Write all files, or none.
+
+    Raises:
+        CommandError: One is there already, or a folder cannot be made.
+    """
+    there = [str(path) for path in made if path.exists() or path.is_symlink()]
+    if there:
+        raise CommandError(
+            f"{', '.join(there)} would be overwritten; nothing was written; choose another folder "
+            "with --into"
+        )
+    try:
+        for path, text in made.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise CommandError(f"the domain cannot be written into {folder}: {error}") from error

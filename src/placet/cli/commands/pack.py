@@ -1,0 +1,53 @@
+"""`placet pack`: a log in one file, to hand on."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    is_text,
+    number,
+    say,
+    say_json,
+)
+
+
+def pack(
+    store: StoreArgument,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A path at which nothing is yet.")],
+    from_seq: Annotated[
+        int | None,
+        typer.Option("--from", min=0, metavar="SEQ", help="Leave out what came before this seq."),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Put a log into one file: its records, a snapshot where it does not begin at the front.
+
+    With what it is of, by which rules and settings, and a checksum over all. The same log gives the
+    same bytes. `placet check` checks it, anywhere; log, replay, verify, explain, diff and fork read
+    it as they read a store.
+    """
+    if "://" in file:
+        raise CommandError(f"a pack is a file; give a path, got {file!r}")
+    if not Path(file).absolute().parent.is_dir():
+        raise CommandError(f"cannot pack into {file}: there is no such directory")
+    from placet.runtime.history.pack import pack as pack_log  # noqa: PLC0415  # and pydantic with it
+
+    done = pack_log(log_to_read(store), Path(file), from_seq=from_seq)
+    if as_json:
+        name = file if is_text(file) else ascii(file)[1:-1]
+        say_json({"file": name, "bytes": done.size_bytes, "about": done.about})
+        return
+    about = done.about
+    say(
+        f"{file}: {counted(about['records'], 'record')} of world {about['world']}, seq "
+        f"{about['after_seq']} to {about['seq']}, digest {about['state_digest']}, "
+        f"{number(done.size_bytes / 1e3)} kB"
+    )

@@ -1,0 +1,113 @@
+"""The report of a run, for people."""
+
+from collections.abc import Iterator
+from shlex import quote
+
+from placet.cli.terminal import counted, number, printable, table
+from placet.runtime.history.reader import Verification
+from placet.scenarios.runner import RunReport
+from placet.runtime.stores.url import file_of, open_event_log
+
+_EXAMPLE_CHARACTERS = 100
+
+
+def report_lines(
+    report: RunReport, verification: Verification | None, stopped_by: str
+) -> Iterator[str]:
+    """Say what was lived through, what came of it, where it is kept, and how to look further."""
+    scenario = report.scenario
+    yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
+    if report.resumed_at is not None:
+        yield f"gone on with at tick {report.resumed_at} of {scenario.ticks}"
+    if report.is_stopped:
+        kept = "" if verification is None else "; all is kept"
+        yield f"stopped by {stopped_by} after tick {report.ticks} of {scenario.ticks}{kept}"
+    yield ""
+    yield from table(_figures(report))
+    if report.refusals:
+        yield ""
+        yield "  refused, by stage and code, with the first of each"
+        yield from table(_refusals(report), indent="    ")
+    if report.contests.wins:
+        yield ""
+        yield "  what several wanted in the same moment"
+        yield from table(_contests(report), indent="    ")
+    yield ""
+    yield from _kept(report, verification)
+
+
+def _figures(report: RunReport) -> list[tuple[str, str]]:
+    scenario = report.scenario
+    lived = report.ticks - (report.resumed_at or 0)
+    people, ticks = counted(scenario.agents_count, "agent"), counted(lived, "tick")
+    batches = counted(report.batches, "batch", "batches")
+    submitted, admitted = number(report.submitted), number(report.admitted)
+    refused = number(report.submitted - report.admitted)
+    their_s = lived * scenario.tick_s
+    rows = [
+        ("lived", f"{people}, {ticks} ({their_s:g} s of their time), in {report.seconds:.1f} s"),
+        (
+            "intents",
+            f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
+        ),
+        ("throughput", f"{number(report.intents_per_second)} intents/s, agents' own time included"),
+    ]
+    p50, p99 = report.verdict_ms.get("p50"), report.verdict_ms.get("p99")
+    if p50 is not None and p99 is not None:
+        rows.append(("verdict", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms after its batch was posted"))
+    if "factor" in report.time:
+        lowest, behind = report.time["factor_lowest"], report.time["behind_s"]
+        slow = f"{lowest:.2f} of the machine's at the slowest, {behind:.1f} s behind it in the end"
+        rows.append(("time", slow))
+    rows.append(("digest", f"{report.digest} at seq {report.seq}, seed {scenario.seed}"))
+    return rows
+
+
+def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
+    return [
+        (key, number(count).rjust(7), _shortened(printable(report.examples[key])))
+        for key, count in report.refusals.most_common()
+    ]
+
+
+def _contests(report: RunReport) -> list[tuple[str, str]]:
+    fairness = report.contests.as_dict(report.scenario.agents_count)
+    won, of_all = counted(fairness["contests"], "time"), number(fairness["contestants"])
+    even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
+    rows = [
+        ("won", f"{won}, among {of_all} who wanted something that another had first"),
+        ("Jain's index", f"wins {even:.3f}, and {drawn:.3f} where each is drawn among all alike"),
+        ("", f"batches decided {fairness['jain_decided']:.3f}; 1 is the same for every agent"),
+    ]
+    lost = [
+        f"{loser} to {winner} {counted(n, 'time')}"
+        for (loser, winner), n in report.contests.top_pairs()
+    ]
+    return [*rows, ("lost most", ", ".join(lost))]
+
+
+def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]:
+    if verification is None:
+        yield "  The log was in memory and is gone; leave out --store to keep it in a file."
+        return
+    name = quote(str(file_of(open_event_log(report.store)) or report.store))
+    if not verification.is_ok:
+        first = verification.first_divergence or {}
+        yield f"  The log {name} does NOT hold from record {first['record']} on: {first['why']}"
+        return
+    yield (
+        f"  The log {name} is verified: {counted(verification.records, 'record')}, "
+        "the chain is unbroken and every digest is right."
+    )
+    if report.is_stopped:
+        yield f"  Go on with it:\n    placet run --resume {name}"
+    yield "  Look further:"
+    yield f"    placet log {name} --from {max(0, report.seq - 20)}"
+    agent_id = next((member.agent_id for member in report.scenario.members()), None)
+    if agent_id is not None and report.scenario.domain == "world":
+        yield f"    placet replay {name} --path world.agents/{agent_id}"
+    yield f"    placet verify {name}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_CHARACTERS else text[: _EXAMPLE_CHARACTERS - 1] + "…"

@@ -1,0 +1,175 @@
+"""A run of a scenario, for one command: begun or gone on with, lived through, verified, told of."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+
+from placet.cli.commands.run_report import report_lines
+from placet.cli.signals import StopSignals
+from placet.cli.stores import fresh_store, log_to_read, require_fresh
+from placet.cli.terminal import CommandError, say, say_json
+from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.history.reader import Verification
+from placet.runtime.history.reader import verify as verify_log
+from placet.scenarios import Scenario, load
+from placet.scenarios.loader import require_policies, split_override
+from placet.scenarios.resume import begun_run
+from placet.scenarios.runner import RunReport, ScenarioRunner
+from placet.scenarios.scenario import ScenarioError
+from placet.runtime.stores.url import file_of
+
+
+def begun(
+    name: str | None,
+    agents: int | None,
+    ticks: int | None,
+    seed: int | None,
+    store: str | None,
+    settings: list[str],
+) -> tuple[Scenario, str]:
+    """Choose what to begin, and where.
+
+    Raises:
+        BadParameter: There is no name, or a setting is no assignment.
+        CommandError: The store holds a world already.
+        ScenarioError: There is no such scenario, or something in it is not as it must be.
+    """
+    if name is None:
+        raise typer.BadParameter("expected a SCENARIO such as town, or --resume STORE")
+    for setting in settings:
+        try:
+            split_override(setting)
+        except ScenarioError as error:  # of no scenario: it is the command that is wrong
+            raise typer.BadParameter(str(error)) from error
+    chosen = _chosen(name, agents, ticks, seed, settings)
+    if store is None:
+        return chosen, fresh_store(chosen.name)
+    require_fresh(store)
+    return chosen, store
+
+
+def resumed(store: str) -> tuple[Scenario, str, str]:
+    """Find the run that a store holds, and the policies that it names; its world's name is last.
+
+    Raises:
+        CommandError: It holds none.
+        ScenarioError: It is of another release, or a policy of it is not here.
+    """
+    log = log_to_read(store)
+    found = begun_run(log)
+    if found is None:
+        raise CommandError(
+            f"{store} holds no run to go on with: its first record names no scenario. "
+            "What `placet gate` wrote goes on with `placet gate --store`, what a program wrote "
+            "with that program"
+        )
+    require_policies(store, found.scenario)
+    return found.scenario, store if file_of(log) is None else log.url, found.world
+
+
+def _chosen(
+    name: str, agents: int | None, ticks: int | None, seed: int | None, settings: list[str]
+) -> Scenario:
+    numbers = {"ticks": ticks, "seed": seed}
+    overrides = [f"{key}={value}" for key, value in numbers.items() if value is not None]
+    scenario = load(name, overrides=[*settings, *overrides])
+    return scenario if agents is None else scenario.with_agents(agents)
+
+
+def live(
+    scenario: Scenario,
+    stop: StopSignals,
+    *,
+    store: str,
+    is_resumed: bool,
+    world: str | None,
+    metrics_port: int | None,
+    snapshot_every_seqs: int,
+    compact_log: bool,
+) -> RunReport:
+    """Live through a scenario, or what is left of it, until its end or a signal."""
+    with stop, _progress(scenario) as on_tick, calmed_collector():
+        runner = ScenarioRunner(
+            scenario,
+            store=store,
+            is_resumed=is_resumed,
+            world=world,
+            metrics_port=metrics_port,
+            snapshot_every_seqs=snapshot_every_seqs,
+            compact_log=compact_log,
+            on_open=_announce,
+            on_tick=on_tick,
+            is_stopped=stop.is_set,
+        )
+        return asyncio.run(runner.run())
+
+
+def concluded(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
+    """Verify what was written, report, and give the exit code."""
+    verification = _verified(report, store)
+    if as_json:
+        kept = None if verification is None else verification.is_ok
+        say_json({**report.as_dict(), "verified": kept, "interrupted": report.is_stopped})
+    else:
+        for line in report_lines(report, verification, stop.name):
+            say(line)
+    if verification is not None and not verification.is_ok:
+        return 1
+    return stop.exit_code
+
+
+def _announce(world: Orchestrator) -> None:
+    if world.metrics_url is not None:
+        sys.stderr.write(f"metrics at {world.metrics_url}\n")
+
+
+@contextmanager
+def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
+    """Show a bar on a terminal, and nothing anywhere else."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    # Here, because it costs a sixth of a second.
+    from rich.console import Console  # noqa: PLC0415  # see above
+    from rich.progress import (  # noqa: PLC0415  # see above
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("ticks"),
+        TimeRemainingColumn(),
+    )
+    description = f"{scenario.name}, {scenario.agents_count} agents"
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(description, total=scenario.ticks)
+        yield lambda tick: progress.update(task, completed=tick)
+
+
+def _verified(report: RunReport, store: str) -> Verification | None:
+    """Read back what was written; None where it was not kept.
+
+    Raises:
+        CommandError: The log holds, and is of another world than the one that was lived through.
+    """
+    if report.store == "memory://":
+        return None
+    # By the name that was given: what a report shows has no password.
+    verification = verify_log(log_to_read(store))
+    told = (verification.seq, verification.digest)
+    if verification.is_ok and told != (report.seq, report.digest):
+        raise CommandError(
+            f"the log {report.store} is not of this run: expected seq {report.seq} and digest "
+            f"{report.digest}, it reaches {told[0]} and {told[1]}; did another program write to it?"
+        )
+    return verification

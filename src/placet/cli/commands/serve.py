@@ -1,0 +1,143 @@
+"""`placet serve`: a world over HTTP and WebSocket."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from placet.cli.commands.config import ConfigOption, SetOption, read_settings
+from placet.cli.domains import DomainOption
+from placet.cli.terminal import AsJson, CommandError, say_json
+from placet.runtime.gc_tuning import calm_collector
+from placet.server.credentials import Credentials
+from placet.server import create_app
+from placet.runtime.plugins import find_domain
+from placet.server.config import ServeConfig
+from placet.server.settings import Settings
+from placet.runtime.stores.postgres.address import shown_url
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def serve(  # noqa: PLR0917  # the command line has no positions
+    file: ConfigOption = None,
+    domain: Annotated[str | None, DomainOption] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the log is; memory:// keeps nothing."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; any but 127.0.0.1 needs tokens.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="0 is any free one.")] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Who may do what; `placet token new`.")
+    ] = None,
+    assignments: SetOption = None,
+    *,
+    sessions: Annotated[
+        bool,
+        typer.Option(
+            "--sessions", help="Keep conversations with agents beside it, and serve them."
+        ),
+    ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait until the world's writer is gone, then serve it."),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
+
+    It prints where its dashboard is, a page for people. Without tokens it listens on this machine
+    only, and prints one for the operator. SIGTERM and SIGINT end it: what is in flight is answered,
+    and the world is closed. A standby listens once it has taken over; it needs a store that can
+    tell whether a writer lives: postgresql://.
+    """
+    settings = read_settings(
+        file,
+        assignments,
+        domain=domain,
+        store=store,
+        standby=standby or None,
+        serve__host=host,
+        serve__port=port,
+        serve__tokens=tokens,
+        serve__sessions=sessions or None,
+    )
+    number = _run(_app_of(settings), settings, as_json=as_json)
+    return 0 if number is None else 128 + number
+
+
+def _app_of(settings: Settings) -> "FastAPI":
+    """Make the application of what is configured."""
+    known = _credentials(settings.serve)
+    domains = [settings.make_domain()]
+    if settings.serve.sessions:
+        domains.append(find_domain("session")())
+    return create_app(domains, settings.world, credentials=known, serve=settings.serve)
+
+
+def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
+    """Listen, say where, and serve until a signal, whose number it gives.
+
+    Raises:
+        CommandError: What listens is not installed.
+    """
+    try:
+        from placet.server.listener import listen, loop_factory, run_server, url_of  # noqa: PLC0415
+    except ModuleNotFoundError as error:  # what the application is made of is there, its server not
+        raise CommandError(
+            f"`placet serve` needs {error.name}, which is not installed: "
+            "pip install 'placet[serve]'"
+        ) from error
+
+    listening = listen(settings.serve, at_once=not settings.world.standby)
+    url = url_of(listening)
+
+    def tell() -> None:
+        _tell(settings, url, app.state.operator_token, as_json=as_json)
+
+    calm_collector()
+    with listening, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run_server(app, settings.serve, listening, tell))
+
+
+def _credentials(serve: ServeConfig) -> Credentials | None:
+    """Read the tokens; None lets the application make one, which is for this machine only.
+
+    Raises:
+        CommandError: There are none, and others could reach the server.
+    """
+    known = serve.credentials()
+    if len(known):
+        return known
+    if serve.is_loopback:
+        return None
+    raise CommandError(
+        f"{serve.host} can be reached from other machines, and no token is configured: "
+        "`placet token new --operator >> tokens.toml`, then --tokens tokens.toml"
+    )
+
+
+def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> None:
+    world, store = settings.world.world, shown_url(settings.world.store)
+    page = _page(url, token) if settings.serve.dashboard else None
+    if as_json:
+        told = {"url": url, "world": world, "store": store, "operator_token": token}
+        say_json({**told, "dashboard": page})
+        sys.stdout.flush()
+        return
+    sys.stderr.write(f"placet serve: world {world!r} of {settings.domain} at {url}, in {store}\n")
+    if token is not None:
+        sys.stderr.write(f"placet serve: the operator's token, until this process ends: {token}\n")
+    if page is not None:
+        sys.stderr.write(f"placet serve: dashboard at {page}\n")
+    sys.stderr.flush()
+
+
+def _page(url: str, token: str | None) -> str:
+    """Say where the page is. A fragment stays in the browser: no server and no proxy reads it."""
+    return f"{url}/" if token is None else f"{url}/#token={token}"

@@ -1,0 +1,49 @@
+"""`placet token`: who may do what over HTTP."""
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from placet.cli.command_table import APPLICATION, Group
+from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
+from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
+from placet.schemas.identity import OPERATOR, RESERVED_IDS
+
+token: Final = typer.Typer(name="token", cls=Group, **APPLICATION)
+
+
+@token.callback(invoke_without_command=True)
+def tokens(context: typer.Context) -> None:
+    """Tokens of `placet serve`: one speaks for an agent, or for the operator."""
+    show_help_alone(context)
+
+
+@token.command()
+def new(
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Speak for this agent, and those that it owns."),
+    ] = None,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Speak for the operator, who may do everything.")
+    ] = False,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token: its entry for the file on stdout, the token itself on stderr, once.
+
+    `placet token new --agent alice >> tokens.toml`
+    """
+    if (agent is None) != operator:
+        raise typer.BadParameter("say either --agent NAME or --operator")
+    if agent in RESERVED_IDS:
+        raise CommandError(f"{agent!r} cannot be the name of an agent; --operator is the operator")
+    made = new_token()
+    known = KnownToken(OPERATOR if agent is None else agent, hash_of(made))
+    Credentials([known])  # refuses what is no name
+    if as_json:
+        say_json({"token": made, "submitter": known.submitter, "sha256": known.sha256})
+        return
+    say(entry_text(known))
+    sys.stderr.write(f"the token of {known.submitter}, kept nowhere else: {made}\n")

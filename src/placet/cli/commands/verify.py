@@ -1,0 +1,163 @@
+"""`placet verify`: does a log hold together, and is it what its rules decide?"""
+
+from collections.abc import Mapping
+from functools import partial
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from placet.actors.ports import EventLog
+from placet.cli.domains import AgainBy
+from placet.cli.stores import log_to_read
+from placet.cli.terminal import (
+    AsJson,
+    CommandError,
+    StoreArgument,
+    counted,
+    printable,
+    say,
+    say_json,
+    table,
+)
+from placet.runtime.history.reader import Verification
+from placet.runtime.history.reader import verify as verify_log
+from placet.runtime.plugins import remake
+from placet.runtime.stores.url import is_lasting, open_event_log
+from placet.runtime.stores.salvage import salvage as save_what_holds
+from placet.schemas.codec import Json, to_json
+
+if TYPE_CHECKING:
+    from placet.runtime.history.verify import Redecision
+
+_VALUE_CHARS_MAX: Final = 400
+_SHOWN: Final = ("what", "recorded", "decided", "rule")
+
+
+def verify(
+    store: StoreArgument,
+    domain: Annotated[list[str] | None, AgainBy] = None,
+    *,
+    no_redecide: Annotated[
+        bool, typer.Option("--no-redecide", help="Check chain and digests only; run no rule.")
+    ] = False,
+    salvage: Annotated[
+        str | None,
+        typer.Option(metavar="NEW", help="If it does not hold, copy what does into a new store."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check a log: the chain of its records, every digest, and every decision.
+
+    What was decided is decided again by the same rules, with the settings that are in the log, and
+    must come out the same. Exit code 1 if it does not hold; the first record that differs is named,
+    with the rule that decided it. A log that is being written is checked as far as it is.
+    """
+    if no_redecide:
+        verification = verify_log(log_to_read(store))
+        report, decided = verification.as_dict(), None
+    else:
+        from placet.runtime.history.verify import redecide  # noqa: PLC0415  # and pydantic with it
+
+        decided = redecide(log_to_read(store), partial(remake, given=domain or ()))
+        verification, report = decided.verification, decided.as_dict()
+        if domain:
+            _require_decided(store, decided)
+    lines = _lines(store, verification) if decided is None else lines_of(store, decided)
+    if salvage is None and _may_be_saved(verification):
+        lines.append(f"To save what holds: placet verify {quote(store)} --salvage NEW")
+    if salvage is not None and verification.is_ok:
+        lines.append(f"Nothing was saved in {salvage}: all of {store} holds.")
+    elif salvage is not None:
+        past = save_what_holds(log_to_read(store), _new_log(salvage)).past
+        report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
+        kept = counted(past.journal.count, "record")
+        lines.append(
+            f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Go on with that one."
+        )
+    if as_json:
+        say_json(report)
+    else:
+        for line in lines:
+            say(printable(line))
+    return 0 if verification.is_ok else 1
+
+
+def lines_of(store: str, decided: "Redecision") -> list[str]:
+    """Say in words what became of deciding a log again."""
+    return [*_lines(store, decided.verification), *_decided_lines(decided)]
+
+
+def _new_log(store: str) -> EventLog:
+    log = open_event_log(store)
+    if not is_lasting(log):
+        raise CommandError(f"cannot save in {store}: it ends with this command; give a path")
+    return log
+
+
+def _may_be_saved(verification: Verification) -> bool:
+    """Tell whether a log is damaged and has a beginning; other decisions are no damage."""
+    first = verification.first_divergence
+    return first is not None and "rule" not in first and not verification.start.record
+
+
+def _require_decided(store: str, decided: "Redecision") -> None:
+    """Check that a domain that was asked for did decide something.
+
+    Raises:
+        CommandError: Nothing in the log was decided by it.
+    """
+    nothing = not decided.batches and not decided.others
+    if nothing and decided.undecided and decided.verification.is_ok:
+        raise CommandError(f"cannot decide {store} again: {decided.undecided[-1].why}")
+
+
+def _lines(store: str, verification: Verification) -> list[str]:
+    reach = (
+        f"{counted(verification.records, 'record')}, seq {verification.seq}, digest "
+        f"{verification.digest}"
+    )
+    lines = [f"warning: {warning}" for warning in verification.warnings]
+    if verification.start.record:
+        start = verification.start
+        lines.append(f"{store} was compacted: it begins at record {start.record}, seq {start.seq}")
+    first = verification.first_divergence
+    if first is None:
+        return [*lines, f"{store} holds: {reach}"]
+    lines.append(f"{store} does NOT hold from record {first['record']} on: {first['why']}")
+    if "rule" in first:
+        lines += _difference_lines(first)
+    return [*lines, f"What comes before it does: {reach}"]
+
+
+def _difference_lines(first: Mapping[str, Json]) -> list[str]:
+    who = first["batch_id"] and f"{first['batch_id']} of {first['agent_id']}, {first['req_id']}"
+    rows = [("batch", who)] if who else []
+    rows += [(name, _shown(first[name])) for name in _SHOWN]
+    rows += [("drew", f"{d['purpose']} at seq {d['seq']}: {d['value']:g}") for d in first["draws"]]
+    return table(rows)
+
+
+def _decided_lines(decided: "Redecision") -> list[str]:
+    lines = []
+    if decided.batches or decided.others:
+        lines.append(
+            f"Decided again: {counted(decided.batches, 'batch', 'batches')} of "
+            f"{counted(decided.intents, 'intent')}, and {counted(decided.others, 'registration')}, "
+            "ticks and the like."
+        )
+    lines += [
+        f"Not decided again: records {one.first_record} to {one.last_record}: {one.why}"
+        for one in decided.undecided
+    ]
+    if decided.refused_by_host:
+        lines.append(
+            f"Not judged: {counted(decided.refused_by_host, 'refusal')} of the host's own rule, "
+            "which is not in the log; `redecide(log, validator=...)` judges them too."
+        )
+    return lines
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -1,0 +1,39 @@
+"""From what a person types as a domain to the domain, as it is with no settings."""
+
+from typing import Final
+
+import typer
+
+from placet.kernel.domain import Domain
+from placet.cli.terminal import CommandError
+from placet.runtime.plugins import find_domain
+
+DomainOption: Final = typer.Option(
+    "--domain", metavar="D", help="Name of an installed domain, or module:Class of one's own."
+)
+
+AgainBy: Final = typer.Option(
+    "--domain",
+    metavar="D",
+    help="By what to decide again, if the log does not hold what makes its domain again: an "
+    "installed name, module:Class, or module:attribute. May be given once for each domain.",
+)
+
+
+def open_plain(spec: str) -> Domain:
+    """Make a domain without settings.
+
+    Raises:
+        CommandError: It cannot be made without any.
+        DomainNotFound: There is no such domain.
+    """
+    factory = find_domain(spec)
+    try:
+        domain = factory()
+    except (TypeError, ValueError) as error:
+        raise CommandError(f"domain {spec!r} cannot be made without settings: {error}") from error
+    if not isinstance(domain, Domain):
+        raise CommandError(
+            f"{spec!r} makes no domain: expected a subclass of placet.Domain, got {domain!r}"
+        )
+    return domain

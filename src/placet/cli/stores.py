@@ -1,0 +1,87 @@
+"""From what a person types as a store to a log: one to read, or a fresh one to write."""
+
+from itertools import chain, count
+from pathlib import Path
+from re import sub
+from shlex import quote
+
+from placet.actors.ports import EventLog
+from placet.cli.terminal import CommandError
+from placet.runtime.snapshots.files import files_beside
+from placet.runtime.stores.file_names import quoted
+from placet.runtime.stores.pack import pack_at
+from placet.runtime.stores.append_rules import NoWorldError
+from placet.runtime.stores.url import file_of, is_lasting, open_event_log
+
+
+def log_to_read(store: str) -> EventLog:
+    """Give a log that exists, without taking its fence.
+
+    Raises:
+        CommandError: The store is in memory, or is not there.
+        StoreError: It is no store.
+    """
+    packed = pack_at(store)
+    if packed is not None:
+        return packed
+    # What is no URL is meant as a path, whatever its ending: the log says if it is not there.
+    log = open_event_log(store if "://" in store else f"sqlite:///{quoted(store)}")
+    path = file_of(log)
+    if path is not None and path.is_dir():
+        raise CommandError(f"cannot read {store}: it is a directory; give the path of a log in it")
+    if not is_lasting(log):
+        raise CommandError(
+            f"cannot read {store}: a log in memory ends with its process; give the path of a log, "
+            "such as town.db"
+        )
+    return log
+
+
+def fresh_store(name: str) -> str:
+    """Name a store in the current folder where nothing is yet: town.db, else town-2.db, ..."""
+    stem = sub(r"[^\w.-]+", "_", name) or "world"
+    names = chain((f"{stem}.db",), (f"{stem}-{number}.db" for number in count(2)))
+    return next(name for name in names if not Path(name).exists() and not _has_snapshots(name))
+
+
+def _has_snapshots(name: str) -> bool:
+    return files_beside(Path(name)).folder.exists()
+
+
+def require_fresh(store: str) -> None:
+    """Check that a store holds no world yet: a world is begun once.
+
+    Raises:
+        CommandError: It does.
+        StoreError: It is no store, or no log.
+    """
+    log = open_event_log(store)
+    path = file_of(log)
+    if not is_lasting(log) or (path is not None and not _has_bytes(path)):
+        return
+    try:
+        records = log.count()
+    except NoWorldError:
+        return
+    if not records:
+        return
+    # Here, because scenarios and what checks them are 60 ms that only a run needs.
+    from placet.scenarios.resume import begun_run  # noqa: PLC0415  # see above
+
+    name = str(path or log.url)
+    begun = begun_run(log)
+    if begun is not None and not begun.is_finished:
+        raise CommandError(
+            f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "
+            f"{begun.scenario.ticks}; to go on with it: placet run --resume {quote(name)}. "
+            "To begin another one, leave out --store or name another"
+        )
+    raise CommandError(
+        f"{name} holds a world already, {records} records of it, and a run begins a new one; "
+        "leave out --store to have a fresh file, name another, or delete this one. "
+        f"To look at it: placet log {quote(name)}"
+    )
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0

@@ -1,0 +1,1 @@
+"""Actions and plans: the protocol of seed 000, normalization, batches, answers."""

@@ -1,0 +1,287 @@
+"""What a verdict says about a plan, in the words of seed 000: the bodies of the HTTP door too.
+
+Nothing is decided here. What an action came to is told by the same pure functions that the rules
+decide by.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from placet.domains.design import payloads as words
+from placet.domains.design.fields import RefinableField
+from placet.domains.design.actions.normalize import Fault, meant_by_change, meant_by_set, unchanged
+from placet.domains.design.actions.plans import action_of, payload_of
+from placet.domains.design.actions.protocol import (
+    Action,
+    ActionPlan,
+    ActionResult,
+    Rejection,
+    StalePlanError,
+    Warned,
+    stale_message,
+)
+from placet.domains.design.settings import Settings
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.errors import error_of
+from placet.schemas.refusal import Notice, Refusal, Stage
+from placet.schemas.verdict import Verdict
+
+STALE_PLAN: Final = "design.stale_plan"
+_VALUES: Final = frozenset({"set", "increase", "decrease"})
+
+
+class ExecutionResult:
+    """The answer to a plan: it was executed, or it was rejected and nothing happened.
+
+    Everything beyond success is worked out when it is asked for.
+
+    Attributes:
+        plan: The plan.
+        verdict: The gate's verdict on it.
+    """
+
+    def __init__(
+        self,
+        plan: ActionPlan,
+        verdict: Verdict,
+        settings: Settings,
+        before: Mapping[str, Json],
+        replayed: tuple[int, tuple[str, ...]] | None = None,
+        heads: int = 1,
+    ) -> None:
+        self.plan = plan
+        self.verdict = verdict
+        self._settings = settings
+        self._before = before
+        self._replayed = replayed
+        self._heads = heads
+
+    @property
+    def success(self) -> bool:
+        """Tell whether the plan was executed."""
+        return self.verdict.admitted
+
+    @property
+    def plan_id(self) -> str:
+        """The plan's id."""
+        return self.plan.plan_id
+
+    @property
+    def actions_executed(self) -> int:
+        """How many actions were executed: all or none."""
+        return len(self.plan.actions) if self.verdict.admitted else 0
+
+    @property
+    def design_version_before(self) -> int:
+        """The version that the plan was based on."""
+        return self.plan.design_version_before
+
+    @cached_property
+    def design_version_after(self) -> int:
+        """The version to which it led; the same where it changed nothing."""
+        if self._replayed is not None:
+            return self._replayed[0]
+        for notice in self._told:
+            if notice.code == words.VERSION_NOTICE:
+                return int(notice.message.rpartition(" ")[2])
+        return self.plan.design_version_before
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What was changed on the way in, in words."""
+        if self._replayed is not None:
+            return list(self._replayed[1])
+        return [n.message for n in self._told if n.code != words.VERSION_NOTICE]
+
+    @cached_property
+    def rejections(self) -> list[Rejection]:
+        """Why not, for each action that did not pass."""
+        return list(rejections_of(self.plan, self.verdict, self._settings, self._heads))
+
+    @property
+    def errors(self) -> list[str]:
+        """The reasons of the rejections."""
+        return [rejection.reason for rejection in self.rejections]
+
+    @cached_property
+    def action_results(self) -> list[ActionResult]:
+        """What became of each action; `before` and `after` are unknown in a replayed answer."""
+        if not self.verdict.admitted or self._replayed is not None:
+            return [ActionResult(action, self.success) for action in self.plan.actions]
+        traced = trace(self.plan.actions, self._before, self._settings)
+        return [
+            ActionResult(action, True, before, after, tuple([w.message for w in warned]))
+            for action, before, after, warned in traced
+        ]
+
+    @property
+    def notices(self) -> list[Warned]:
+        """The warnings as data; empty in a replayed answer."""
+        if not self.verdict.admitted or self._replayed is not None:
+            return []
+        traced = trace(self.plan.actions, self._before, self._settings)
+        return [warning for *_, warned in traced for warning in warned]
+
+    @property
+    def is_malformed(self) -> bool:
+        """Tell whether the plan was no sound plan at all, whatever the state."""
+        return any(refusal.stage == Stage.STRUCTURE for refusal in self.verdict.refusals)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as it stands in the body of a 200."""
+        if self.success:
+            return {
+                "success": True,
+                "plan_id": self.plan_id,
+                "actions_executed": self.actions_executed,
+                "design_version_before": self.design_version_before,
+                "design_version_after": self.design_version_after,
+                "warnings": self.warnings,
+                "errors": [],
+            }
+        rejected = len(rejected_indexes(self.plan, self.rejections, self.verdict))
+        return {
+            "success": False,
+            "plan_id": self.plan_id,
+            "design_version": self.design_version_before,
+            "approved_count": len(self.plan.actions) - rejected,
+            "rejected_count": rejected,
+            "rejections": [rejection.as_dict() for rejection in self.rejections],
+            "warnings": [],
+        }
+
+    def diff(self) -> list[dict[str, Json]]:
+        """List, path by path, what was before, what was asked for, and what comes after."""
+        changes: dict[str, dict[str, Json]] = {}
+        for asked, result in zip(self.plan.actions, self.action_results, strict=True):
+            if asked.path is None or str(asked.action_type) not in _VALUES or not self.success:
+                continue
+            requested = asked.value if asked.amount is None else asked.amount
+            change = changes.setdefault(asked.path, {"path": asked.path, "before": result.before})
+            change |= {"requested": requested, "unit": asked.unit, "after": result.after}
+        return list(changes.values())
+
+    @cached_property
+    def _told(self) -> list[Notice]:
+        return [notice for result in self.verdict.results for notice in result.warnings]
+
+
+def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
+    """Raise what is no answer to a plan: everything but success and rejection.
+
+    Raises:
+        StalePlanError: The plan is based on another version.
+        PlacetError: The gate turned it away before the rules were asked.
+    """
+    if is_stale(plan, verdict, current):
+        found = version_met(verdict, current)
+        message = stale_message(plan.design_version_before, found)
+        raise StalePlanError(message, current_design_version=found)
+    if verdict.refusals and verdict.refusals[0].stage not in {Stage.STRUCTURE, Stage.DOMAIN}:
+        raise error_of(verdict)
+
+
+def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | None:
+    """Find the version and the warnings of an earlier plan; None if they are forgotten."""
+    for slot in tree.ids(words.PLANS):
+        if tree.get(words.PLANS, slot, "plan") == plan_id:
+            warnings = tree.get(words.PLANS, slot, "warnings", ())
+            return tree.get(words.PLANS, slot, "version"), tuple(warnings)
+    return None
+
+
+def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
+    """Tell whether a plan was refused as stale, or has malformed actions and is stale besides.
+
+    The gate finds the shape of actions before the version; who proposes wants to hear of the
+    version first, since what is wrong with the actions may not be wrong any more.
+    """
+    if any(refusal.code == STALE_PLAN for refusal in verdict.refusals):
+        return True
+    first = verdict.refusals[0] if verdict.refusals else None
+    is_about_actions = first is not None and first.stage == Stage.STRUCTURE and bool(first.index)
+    return is_about_actions and plan.design_version_before != current
+
+
+def version_met(verdict: Verdict, current: int) -> int:
+    """Give the version that a stale plan met: as its refusal says, unless it is remembered."""
+    met: int = verdict.refusals[0].details.get("current_design_version", current)
+    return met
+
+
+def trace(
+    actions: Sequence[Action], before: Mapping[str, Json], settings: Settings
+) -> Iterator[tuple[Action, Json, Json, list[Warned]]]:
+    """Follow actions that pass: each normalized, with the value before and after it."""
+    values = dict(before)
+    for action in actions:
+        kind, payload = payload_of(action)
+        name, path = kind.removeprefix(words.PREFIX), action.path or ""
+        here = values.get(path)
+        if name not in _VALUES:
+            yield action, None, None, []
+            continue
+        meant = _meant(settings.fields[path], payload, here, settings, name)
+        assert not isinstance(meant, Fault), "an action that passed means something"
+        warned = list(meant.warned)
+        if meant.value == here:
+            warned.append(unchanged(path, here))
+        values[path] = meant.value
+        yield action_of(kind, meant.payload), here, meant.value, warned
+
+
+def _meant(
+    field: RefinableField, payload: dict[str, Json], here: Json, settings: Settings, name: str
+) -> Json:
+    if name == "set":
+        return meant_by_set(field, payload, settings.policy)
+    sign = 1 if name == "increase" else -1
+    return meant_by_change(field, payload, here, settings.policy, sign)
+
+
+def rejections_of(
+    plan: ActionPlan, verdict: Verdict, settings: Settings, heads: int = 1
+) -> Iterator[Rejection]:
+    """Say why a plan did not pass, action by action."""
+    for refusal in verdict.refusals:
+        index = None if refusal.index is None else refusal.index - heads
+        action = None if index is None or index < 0 else plan.actions[index]
+        code = refusal.code.removeprefix(words.PREFIX)
+        reason, paths = refusal.message, refusal.details.get("paths") or [""]
+        path = str(refusal.details.get("path") or paths[0])
+        if action is not None:
+            path = path or (action.path if isinstance(action.path, str) else "")
+            fault = _fault(action, refusal, settings)
+            if fault is not None:
+                code, reason = fault.code, fault.message
+        yield Rejection(path, reason, code, index if action is not None else None)
+
+
+def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None:
+    """Name what a malformed value is, where the field's type can: NaN, a list, nothing at all."""
+    field = settings.fields.get(action.path) if isinstance(action.path, str) else None
+    name = str(action.action_type)
+    is_about_value = refusal.at.endswith(("/value", "/amount"))
+    is_unit_sound = action.unit is None or isinstance(action.unit, str)
+    if field is None or name not in _VALUES or refusal.stage != Stage.STRUCTURE:
+        return None
+    if not (is_about_value and is_unit_sound):
+        return None
+    payload: dict[str, Json] = {"path": field.path, "unit": action.unit}
+    payload |= {"value": action.value, "amount": action.amount}
+    meant = _meant(field, payload, 0.0, settings, name)
+    return meant if isinstance(meant, Fault) else None
+
+
+def rejected_indexes(
+    plan: ActionPlan, rejections: Sequence[Rejection], verdict: Verdict
+) -> set[int]:
+    """Find the actions that did not pass; a violated invariant is of all that touch its paths."""
+    indexes = {r.index for r in rejections if r.index is not None}
+    for refusal in verdict.refusals:
+        if refusal.index is None:
+            paths = refusal.details.get("paths")
+            indexes |= {n for n, a in enumerate(plan.actions) if paths is None or a.path in paths}
+    return indexes

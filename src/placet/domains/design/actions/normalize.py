@@ -1,0 +1,230 @@
+"""What a proposed value means: converted to the kernel's unit, of the field's type, within bounds.
+
+Pure functions of a field and a payload, used by the rules to decide and by the faces to explain, so
+that there is one meaning. The order is unit, type, bounds. What comes out can be proposed again
+and means the same.
+"""
+
+from math import isfinite
+from typing import Final, NamedTuple
+
+from placet.domains.design.fields import Policy, RefinableField, Step
+from placet.domains.design.actions.protocol import Warned
+from placet.domains.design.units import UnitConverter, clamp_to_bounds
+from placet.schemas.json_value import shown
+from placet.schemas.codec import Json
+
+NO_WARNINGS: Final[tuple[Warned, ...]] = ()
+_SLACK: Final = 1e-12
+"""How far beyond a bound the rounding of a conversion may carry a value that was meant to be it."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with a payload: a code, words, and the place within the payload."""
+
+    code: str
+    message: str
+    at: str
+    suggestions: tuple[str, ...] = ()
+
+
+class Meant(NamedTuple):
+    """What a proposal comes to.
+
+    Attributes:
+        value: The parameter's new value.
+        payload: The payload, normalized; the one that came, where it was normal already.
+        warned: What was changed on the way.
+    """
+
+    value: Json
+    payload: dict[str, Json]
+    warned: tuple[Warned, ...] = NO_WARNINGS
+
+
+def unchanged(path: str, value: Json) -> Warned:
+    """Warn that a proposal comes to what is there already."""
+    shows = f"{value:g}" if type(value) is float else f"{value}"
+    return Warned("no_op", f"{path} is {shows} already", path, value, value)
+
+
+def meant_by_set(field: RefinableField, payload: dict[str, Json], policy: Policy) -> Meant | Fault:
+    """Find out what a SET comes to."""
+    value, unit = payload["value"], payload.get("unit")
+    low, high = field.min_value, field.max_value
+    if (
+        type(value) is float
+        and field.type == "float"
+        and (unit is None or unit == field.kernel_unit)
+        and (low is None or value >= low)
+        and (high is None or value <= high)
+        and value - value == 0.0
+    ):
+        return Meant(value + 0.0, payload)  # -0.0 and 0.0 are one value
+    read = _read(field, value, unit, "/value")
+    if isinstance(read, Fault):
+        return read
+    used, warned = read
+    bounded = _bounded(field, used, policy, "/value")
+    if isinstance(bounded, Fault):
+        return bounded
+    used, clamped = bounded
+    return Meant(used, _payload(field, payload, "value", used), warned + clamped)
+
+
+def meant_by_change(
+    field: RefinableField, payload: dict[str, Json], current: Json, policy: Policy, sign: int
+) -> Meant | Fault:
+    """Find out what an INCREASE (`sign` 1) or a DECREASE (-1) comes to, from the current value."""
+    if not field.is_number:
+        message = f"{field.path} is of type {field.type}; it can be set, not changed by an amount"
+        return Fault("not_a_number", message, "/path")
+    amount = _amount(field, payload)
+    if isinstance(amount, Fault):
+        return amount
+    used, warned, normal = amount
+    if current is None:
+        message = f"{field.path} is not set, so it cannot be changed by an amount; set it first"
+        return Fault("delta_on_unset", message, "/path")
+    changed = current + sign * used
+    if not isfinite(changed):
+        return Fault("non_finite", f"{field.path} would leave all numbers", "/amount")
+    bounded = _bounded(field, changed, policy, "/amount")
+    if isinstance(bounded, Fault):
+        return bounded
+    value, clamped = bounded
+    return Meant(value, normal, warned + clamped)
+
+
+def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Policy) -> Json:
+    """Give a payload as it would be applied, as far as that can be told without the state.
+
+    None where it means nothing.
+    """
+    if "value" in payload:
+        meant = meant_by_set(field, payload, policy)
+        return None if isinstance(meant, Fault) else meant.payload
+    amount = _amount(field, payload) if field.is_number else None
+    return None if amount is None or isinstance(amount, Fault) else amount[2]
+
+
+def _amount(
+    field: RefinableField, payload: dict[str, Json]
+) -> tuple[Json, tuple[Warned, ...], dict[str, Json]] | Fault:
+    amount = payload.get("amount")
+    if amount is None:
+        if not field.steps:
+            message = f"{field.path} has no named steps; give an amount"
+            return Fault("amount_missing", message, "/amount")
+        amount = Step.NORMAL.value
+    if type(amount) is str:
+        return _named_step(field, payload, amount)
+    read = _read(field, amount, payload.get("unit"), "/amount")
+    if isinstance(read, Fault):
+        return read
+    used, warned = read
+    if used <= 0:
+        message = f"the amount must be above 0, got {used!r}; the type says which way to go"
+        return Fault("amount_not_positive", message, "/amount")
+    return used, warned, _payload(field, payload, "amount", used)
+
+
+def _named_step(
+    field: RefinableField, payload: dict[str, Json], name: str
+) -> tuple[Json, tuple[Warned, ...], dict[str, Json]] | Fault:
+    steps = {step.value: amount for step, amount in field.steps.items()}
+    if name not in steps:
+        expected = f"a number or one of {', '.join(steps)}" if steps else "a number"
+        message = f"the amount of {field.path} must be {expected}, got {name[:40]!r}"
+        return Fault("not_a_number", message, "/amount", tuple(steps))
+    if payload.get("unit"):
+        message = f"the step {name!r} of {field.path} has its unit already; leave the unit out"
+        return Fault("unit_not_allowed", message, "/unit", ())
+    used: Json = steps[name] if field.type == "float" else int(steps[name])
+    return used, NO_WARNINGS, _payload(field, payload, "amount", used)
+
+
+def _read(
+    field: RefinableField, value: Json, unit: str | None, at: str
+) -> tuple[Json, tuple[Warned, ...]] | Fault:
+    """Judge the unit, then the type; give the value in the kernel's unit."""
+    warned = NO_WARNINGS
+    if unit and unit != field.kernel_unit and unit not in field.allowed_units:
+        allowed = field.allowed_units
+        expected = f"allowed are {', '.join(allowed)}" if allowed else "it has no unit"
+        message = f"unit {unit!r} is not allowed for {field.path}; {expected}"
+        return Fault("unit_not_allowed", message, "/unit", allowed)
+    fault = _type_fault(field, value, at)
+    if fault is not None:
+        return fault
+    if unit and unit != field.kernel_unit:
+        converted = UnitConverter.convert(value, unit, field.kernel_unit)
+        if not isfinite(converted):
+            return Fault("non_finite", f"{field.path} in {unit} is beyond all numbers", at)
+        message = f"{field.path} converted from {unit} to {field.kernel_unit}"
+        warned = (Warned("unit_converted", message, field.path, value, converted),)
+        value = converted
+    if field.type == "float":
+        return float(value) + 0.0, warned
+    return (int(value) if field.type == "int" else value), warned
+
+
+def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
+    path, kind = field.path, type(value)
+    if field.type == "bool":
+        if kind is bool:
+            return None
+        return Fault("not_a_bool", f"{path} must be true or false, got {shown(value)}", at)
+    if field.type == "enum":
+        if kind is str and value in field.values:
+            return None
+        message = f"{path} must be one of {', '.join(field.values)}, got {shown(value)}"
+        return Fault("enum_value", message, at, field.values)
+    if kind is not float and kind is not int:
+        return Fault("not_a_number", f"{path} must be a number, got {shown(value)}", at)
+    if kind is int and abs(value) > 2**63:  # beyond any bound, and perhaps beyond the floats
+        return Fault("not_a_number", f"{path} must be a number that fits 64 bits", at)
+    if not isfinite(value):
+        return Fault("non_finite", f"{path} must be finite, got {value!r}", at)
+    if field.type == "int" and value != int(value):
+        return Fault("not_integral", f"{path} must be a whole number, got {value!r}", at)
+    return None
+
+
+def _bounded(
+    field: RefinableField, value: Json, policy: Policy, at: str
+) -> tuple[Json, tuple[Warned, ...]] | Fault:
+    if not field.is_number:
+        return value, NO_WARNINGS
+    low, high = field.min_value, field.max_value
+    used, is_clamped = clamp_to_bounds(value, low, high)
+    if not is_clamped:
+        return value, NO_WARNINGS
+    used = int(used) if field.type == "int" else used
+    if abs(value - used) <= _SLACK * abs(used):
+        return used, NO_WARNINGS
+    unit = f" {field.kernel_unit}" if field.kernel_unit else ""
+    bounds = f"{_bound(low, 'unbounded')} to {_bound(high, 'unbounded')}{unit}"
+    if (field.policy or policy) == "reject":
+        message = f"{field.path} must be within {bounds}, got {value:g}{unit}"
+        return Fault("out_of_bounds", message, at)
+    message = f"{field.path} clamped from {value:g} to {used:g}{unit}; it ranges from {bounds}"
+    return used, (Warned("clamped", message, field.path, value, used),)
+
+
+def _bound(bound: float | None, otherwise: str) -> str:
+    return otherwise if bound is None else f"{bound:g}"
+
+
+def _payload(
+    field: RefinableField, payload: dict[str, Json], name: str, used: Json
+) -> dict[str, Json]:
+    """Write what was used into the payload; the same object where that changes nothing."""
+    unit, given = payload.get("unit"), payload.get(name)
+    is_normal_unit = not unit or unit == field.kernel_unit
+    if is_normal_unit and type(given) is type(used) and given == used:
+        return payload
+    normal = {**payload, name: used}
+    if unit:
+        normal["unit"] = field.kernel_unit
+    return normal

@@ -1,0 +1,336 @@
+"""Plans on the wire and at the gate: how a plan becomes a batch, and a body becomes a plan.
+
+A plan is one batch: its head, `design.plan`, then an intent for each action. The ids of its intents
+are `<plan_id>:<n>`, so that a plan sent again is the same request.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from placet.domains.design import payloads as words
+from placet.domains.design.fields import Step
+from placet.domains.design.actions.protocol import (
+    Action,
+    ActionPlan,
+    ActionType,
+    Dated,
+    Intent,
+    IntentType,
+    Moment,
+)
+from placet.schemas.json_value import complaint, pointer, shown
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.intent import SCHEMA_VERSION
+
+PRIORITY: Final = 10
+
+_FIELDS: Final = ("path", "value", "amount", "unit", "phases", "format", "message")
+_FIELD_OF: Final[Mapping[tuple[str, str], str]] = {("lock", "message"): "reason"}
+"""Where a field of an action has another name in the payload of its kind."""
+
+
+class PlanInvalidError(PlacetError, ValueError):
+    """What came is no plan.
+
+    Attributes:
+        at: JSON pointer to what is wrong.
+        problems: Pairs of a pointer and what is wrong there.
+        is_version_missing: It has no `design_version_before`.
+    """
+
+    def __init__(self, problems: Sequence[tuple[str, str]], *, is_version_missing: bool) -> None:
+        super().__init__("; ".join(f"{at or '/'}: {message}" for at, message in problems))
+        self.problems = tuple(problems)
+        self.at = problems[0][0]
+        self.is_version_missing = is_version_missing
+
+
+# a plan at the gate
+
+
+def batch_of(
+    plan: ActionPlan,
+    agent_id: str,
+    *,
+    context_seq: int = 0,
+    intent: Intent | None = None,
+    dry_run: bool = False,
+) -> dict[str, Json]:
+    """Make the batch of a plan; with the intent it comes from, if that is to be logged with it."""
+    pairs = [("design.plan", plan_payload(plan))]
+    if intent is not None:
+        pairs.append(("design.intent", intent_payload(intent)))
+    pairs += map(payload_of, plan.actions)
+    plan_id = plan.plan_id
+    intents = [
+        {  # as `intent_of` has it; its call for each would be 2 % of a plan
+            "kind": kind,
+            "payload": payload,
+            "agent_id": agent_id,
+            "req_id": f"{plan_id}:{n}",
+            "context_seq": context_seq,
+            "priority": PRIORITY,
+            "schema_version": SCHEMA_VERSION,
+        }
+        for n, (kind, payload) in enumerate(pairs)
+    ]
+    return {"intents": intents, "dry_run": dry_run}
+
+
+def intent_of(
+    kind: str, payload: Mapping[str, Json], agent_id: str, req_id: str, context_seq: int
+) -> dict[str, Json]:
+    """Make one intent of the gate's."""
+    return {
+        "kind": kind,
+        "payload": payload,
+        "agent_id": agent_id,
+        "req_id": req_id,
+        "context_seq": context_seq,
+        "priority": PRIORITY,
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def plan_payload(plan: ActionPlan) -> dict[str, Json]:
+    """Make the payload of a plan's head."""
+    payload: dict[str, Json] = {
+        "plan_id": plan.plan_id,
+        "intent_id": plan.intent_id,
+        "design_id": plan.design_id,
+        "design_version_before": plan.design_version_before,
+    }
+    if plan.proposed_at is not None:
+        payload["proposed_at"] = _moment(plan.proposed_at)
+    return payload
+
+
+def intent_payload(intent: Intent) -> dict[str, Json]:
+    """Make the payload by which an understood intent is logged."""
+    payload: dict[str, Json] = {
+        "intent_id": intent.intent_id,
+        "design_id": intent.design_id,
+        "raw_text": intent.raw_text,
+        "intent_type": str(intent.intent_type),
+        "confidence": float(intent.confidence),
+    }
+    if intent.parsed_at is not None:
+        payload["parsed_at"] = _moment(intent.parsed_at)
+    return payload
+
+
+def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
+    """Give the kind and the payload of an action; fields that it does not use are refused there."""
+    if (
+        action.action_type is ActionType.SET  # which nearly every action is
+        and action.amount is None
+        and action.phases is None
+        and action.format is None
+        and action.message is None
+    ):
+        unit = action.unit
+        if unit is None:
+            return "design.set", {"path": action.path, "value": action.value}
+        return "design.set", {"path": action.path, "value": action.value, "unit": unit}
+    kind = str(action.action_type)
+    payload = {_FIELD_OF.get((kind, name), name): value for name, value in _used(action)}
+    return words.PREFIX + kind, payload
+
+
+def _used(action: Action) -> Iterator[tuple[str, Json]]:
+    """Give the fields that an action uses."""
+    for name in _FIELDS:
+        value = getattr(action, name)
+        if value is not None:
+            yield name, str(value) if isinstance(value, Step) else value
+
+
+def action_of(kind: str, payload: Mapping[str, Json]) -> Action:
+    """Rebuild the action of an intent."""
+    name = kind.removeprefix(words.PREFIX)
+    fields: dict[str, Any] = {
+        field: payload.get(_FIELD_OF.get((name, field), field)) for field in _FIELDS
+    }
+    return Action(ActionType(name), **fields)
+
+
+def is_action(kind: str) -> bool:
+    """Tell whether a kind of intent is an action of a plan."""
+    return kind in _ACTION_KINDS
+
+
+_TYPES: Final = {kind.value: kind for kind in ActionType}
+_TAGS: Final = frozenset(_TYPES)
+_INTENT_TYPES: Final = tuple(kind.value for kind in IntentType)
+_ACTION_KINDS: Final = frozenset(words.PREFIX + kind.value for kind in ActionType)
+
+
+def _moment(moment: Moment) -> str:
+    return moment.isoformat() if isinstance(moment, Dated) else moment
+
+
+# a plan on the wire: one variant for each type of action, and nothing else in it
+
+_CLOSED: Final = ConfigDict(extra="forbid", strict=True)
+_Shape = Any
+
+
+def _variant(kind: ActionType, payload: _Shape) -> _Shape:
+    """Make the wire form of an action from the payload of its kind."""
+    names = {inner: outer for (name, outer), inner in _FIELD_OF.items() if name == kind.value}
+    fields = {
+        names.get(name, name): annotation
+        for name, annotation in payload.__annotations__.items()
+        if name != "for_s"  # an action has the eight fields of the seed, and no time
+    }
+    make: _Shape = TypedDict
+    variant = make(f"{payload.__name__}Action", {"action_type": Literal[kind.value], **fields})
+    variant.__pydantic_config__ = _CLOSED
+    return variant
+
+
+_PAYLOADS: Final[Mapping[ActionType, _Shape]] = {
+    ActionType.SET: words.Set,
+    ActionType.INCREASE: words.Change,
+    ActionType.DECREASE: words.Change,
+    ActionType.LOCK: words.Lock,
+    ActionType.UNLOCK: words.Unlock,
+    ActionType.RUN_PHASES: words.RunPhases,
+    ActionType.EXPORT: words.Export,
+    ActionType.REQUEST_CLARIFICATION: words.RequestClarification,
+    ActionType.NOOP: words.Noop,
+}
+
+_variants: Final = [_variant(kind, payload) for kind, payload in _PAYLOADS.items()]
+_one: _Shape = _variants[0]
+for _other in _variants[1:]:
+    _one = _one | _other
+
+WireAction: TypeAlias = Annotated[_one, Field(discriminator="action_type")]
+"""An action on the wire: a union that `action_type` tells apart."""
+
+
+class PlanBody(TypedDict):
+    """The body of a request to execute a plan; the design is named by the path of the request."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    plan_id: Annotated[str, Field(min_length=1, max_length=words.PLAN_ID_CHARS_MAX)]
+    intent_id: Annotated[str, Field(min_length=1, max_length=128)]
+    design_version_before: Annotated[int, Field(ge=0, lt=2**63)]
+    actions: Annotated[list[WireAction], Field(min_length=1, max_length=510)]
+    proposed_at: NotRequired[Annotated[str, Field(max_length=64)] | None]
+    intent: NotRequired[words.Understood | None]
+
+
+PLAN_BODY: Final[TypeAdapter[PlanBody]] = TypeAdapter(PlanBody)
+"""Validates a body, and gives its JSON Schema."""
+
+_ACTION: Final[TypeAdapter[Any]] = TypeAdapter(WireAction)
+
+
+class Proposed(NamedTuple):
+    """A plan, and what somebody said that it comes from, if that came with it."""
+
+    plan: ActionPlan
+    intent: Intent | None
+
+
+def parse_plan(design_id: str, body: object) -> ActionPlan:
+    """Read the body of a request, decoded already; its intent is checked and left out.
+
+    Raises:
+        PlanInvalidError: It is no plan.
+    """
+    return parse_proposed(design_id, body).plan
+
+
+def parse_proposed(design_id: str, body: object) -> Proposed:
+    """Read the body of a request, decoded already, with the intent that it may bring.
+
+    Raises:
+        PlanInvalidError: It is no plan, or its intent is of another plan or design.
+    """
+    try:
+        given: Any = PLAN_BODY.validate_python(body)
+    except ValidationError as error:
+        raise _invalid(error, body) from None
+    actions = [_parsed(action) for action in given["actions"]]
+    plan = ActionPlan(
+        given["plan_id"],
+        given["intent_id"],
+        design_id,
+        actions,
+        given["design_version_before"],
+        given.get("proposed_at"),
+    )
+    said = given.get("intent")
+    return Proposed(plan, None if said is None else _intent_for(plan, said))
+
+
+def _intent_for(plan: ActionPlan, said: Mapping[str, Json]) -> Intent:
+    problems = [
+        (f"/intent/{name}", f"must be the plan's, {ours!r}, got {shown(said[name])}")
+        for name, ours in (("intent_id", plan.intent_id), ("design_id", plan.design_id))
+        if said[name] != ours
+    ]
+    if said["intent_type"] not in _INTENT_TYPES:
+        expected = ", ".join(_INTENT_TYPES)
+        found = f"must be one of {expected}, got {shown(said['intent_type'])}"
+        problems.append(("/intent/intent_type", found))
+    if problems:
+        raise PlanInvalidError(problems, is_version_missing=False)
+    return Intent(**{**said, "intent_type": IntentType(said["intent_type"])})
+
+
+def parse_action(given: object) -> Action:
+    """Read one action from plain values.
+
+    Raises:
+        PlanInvalidError: It is no action.
+    """
+    try:
+        return _parsed(_ACTION.validate_python(given))
+    except ValidationError as error:
+        raise _invalid(error, given) from None
+
+
+def action_as_dict(action: Action) -> dict[str, Json]:
+    """Write an action for the wire, without the fields that it does not use."""
+    return {"action_type": str(action.action_type), **dict(_used(action))}
+
+
+def plan_body(plan: ActionPlan, intent: Intent | None = None) -> dict[str, Json]:
+    """Write a plan as the body that `parse_proposed` reads."""
+    body = plan_payload(plan)
+    del body["design_id"]  # the path of the request names it
+    if intent is not None:
+        body["intent"] = intent_payload(intent)
+    return {**body, "actions": [action_as_dict(action) for action in plan.actions]}
+
+
+def _parsed(given: Mapping[str, Json]) -> Action:
+    fields = dict(given)
+    return Action(_TYPES[fields.pop("action_type")], **fields)
+
+
+def _invalid(error: ValidationError, body: object) -> PlanInvalidError:
+    problems = [
+        (pointer(_place(detail["loc"])), complaint(detail))
+        for detail in error.errors(include_url=False)
+    ]
+    is_missing = isinstance(body, Mapping) and "design_version_before" not in body
+    return PlanInvalidError(problems, is_version_missing=is_missing)
+
+
+def _place(loc: Sequence[int | str]) -> list[int | str]:
+    """Give the place without the tag that the union puts behind an action's index."""
+    return [
+        step
+        for n, step in enumerate(loc)
+        if not (step in _TAGS and (n == 0 or isinstance(loc[n - 1], int)))
+    ]

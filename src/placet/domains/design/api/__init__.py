@@ -1,0 +1,1 @@
+"""Seed 000's classes over a design world without an event loop."""

@@ -1,0 +1,145 @@
+"""Seed 000's firewall: `ActionPlanValidator` asks the gate, `ActionExecutor` goes through it.
+
+Both hand the kernel the same batch, the one as a dry run. So what validates executes, and nothing
+is decided here.
+"""
+
+from placet.domains.design.actions.answers import (
+    ExecutionResult,
+    rejected_indexes,
+    rejections_of,
+    replayed_answer,
+    require_answer,
+    trace,
+)
+from placet.domains.design.actions.plans import batch_of
+from placet.domains.design.actions.protocol import Action, ActionPlan, Intent, ValidationResult
+from placet.domains.design.payloads import PARAMETERS
+from placet.domains.design.api.workspace import PLANNER, StateManager
+from placet.schemas.codec import Json
+from placet.schemas.verdict import Verdict
+
+
+class ActionExecutor:
+    """Executes plans on a design: all of a plan, or nothing.
+
+    Args:
+        state_manager: The design.
+        agent_id: Whose plans these are; it is registered as a designer if it is not known.
+    """
+
+    def __init__(self, state_manager: StateManager, *, agent_id: str = PLANNER) -> None:
+        self._manager = state_manager
+        self._agent_id = agent_id
+        state_manager.register(agent_id)
+
+    def execute(
+        self, proposal: Action | ActionPlan, *, intent: Intent | None = None, dry_run: bool = False
+    ) -> ExecutionResult:
+        """Execute a plan as one commit, or a single action as a plan of one.
+
+        The same plan again gets the same answer, and nothing happens twice.
+
+        Args:
+            proposal: A plan; or an action, which is then based on the present version.
+            intent: What somebody said, to be logged with the plan.
+            dry_run: Answer as it would be, and change nothing.
+
+        Raises:
+            StalePlanError: The plan is based on another version.
+            PlacetError: The gate turned it away before the rules: another plan had this id, the
+                agent is unknown or over its quota.
+        """
+        manager = self._manager
+        plan = proposal if isinstance(proposal, ActionPlan) else self._plan_of(proposal)
+        seq = manager.kernel.seq
+        batch = batch_of(plan, self._agent_id, context_seq=seq, intent=intent, dry_run=dry_run)
+        before = values_before(manager, plan)
+        verdict = manager.decide(batch)
+        if verdict.refusals:
+            require_answer(plan, verdict, manager.design_version)
+        replayed = None
+        if verdict.replayed and verdict.admitted:
+            replayed = replayed_answer(manager.tree, plan.plan_id)
+            replayed = replayed or (plan.design_version_before, ())
+        heads = 1 if intent is None else 2
+        return ExecutionResult(plan, verdict, manager.design.setup, before, replayed, heads)
+
+    def _plan_of(self, action: Action) -> ActionPlan:
+        manager = self._manager
+        number = manager.kernel.record_count
+        plan_id = f"{self._agent_id[:64]}/action-{number}"
+        design_id = manager.state.design_id or "design"
+        return ActionPlan(plan_id, plan_id, design_id, [action], manager.design_version)
+
+
+class ActionPlanValidator:
+    """Says which actions of a plan would pass, and as what. Nothing changes.
+
+    Args:
+        agent_id: Whose plans these are, as for the executor.
+    """
+
+    def __init__(self, *, agent_id: str = PLANNER) -> None:
+        self._agent_id = agent_id
+
+    def validate(self, plan: ActionPlan, state_manager: StateManager) -> ValidationResult:
+        """Judge every action of a plan.
+
+        What is approved is what passes when the rejected actions are left out.
+
+        Raises:
+            StalePlanError: The plan is based on another version.
+        """
+        result = ValidationResult()
+        settings = state_manager.design.setup
+        left = list(enumerate(plan.actions))
+        while left:
+            trial = _with_actions(plan, [action for _, action in left])
+            verdict = self._dry_run(trial, state_manager)
+            if verdict.admitted:
+                break
+            found = list(rejections_of(trial, verdict, settings))
+            rejected = rejected_indexes(trial, found, verdict)
+            reasons = {r.index: r.reason for r in reversed(found)}
+            result.rejections += found
+            result.rejected += [
+                (left[n][1], reasons.get(n, found[0].reason)) for n in sorted(rejected)
+            ]
+            left = [pair for n, pair in enumerate(left) if n not in rejected] if rejected else []
+        before = values_before(state_manager, plan)
+        for action, _, _, warned in trace([action for _, action in left], before, settings):
+            result.approved.append(action)
+            result.notices += warned
+        result.warnings = [warning.message for warning in result.notices]
+        return result
+
+    def _dry_run(self, plan: ActionPlan, manager: StateManager) -> Verdict:
+        """Ask the gate under ids that no plan has: an answer given before is not asked for."""
+        manager.register(self._agent_id)
+        batch = batch_of(plan, self._agent_id, context_seq=manager.kernel.seq, dry_run=True)
+        for n, intent in enumerate(batch["intents"]):
+            intent["req_id"] = f"dry run {n}"
+        verdict = manager.kernel.decide(batch)
+        require_answer(plan, verdict, manager.design_version)
+        return verdict
+
+
+def values_before(manager: StateManager, plan: ActionPlan) -> dict[str, Json]:
+    """Read the parameters that a plan is about, as they are."""
+    rows = manager.tree.collections[PARAMETERS].entities
+    paths = [action.path for action in plan.actions]
+    return {
+        path: rows[path].fields["value"] for path in paths if type(path) is str and path in rows
+    }
+
+
+def _with_actions(plan: ActionPlan, actions: list[Action]) -> ActionPlan:
+    return ActionPlan(
+        plan.plan_id,
+        plan.intent_id,
+        plan.design_id,
+        actions,
+        plan.design_version_before,
+        plan.proposed_at,
+    )

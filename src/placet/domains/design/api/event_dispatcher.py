@@ -1,0 +1,140 @@
+"""Who is told what happened: seed 000's `EventDispatcher`.
+
+Events are projected from the log after the commit, in its order. A subscriber that fails is noted,
+and others are told all the same. A handler that returns an awaitable is an async
+one: what it returned waits in `take_pending` for the host, because this room cannot wait.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from placet.domains.design.events.events import KernelEvent, KernelEventType
+from placet.domains.design.events.projection import project
+from placet.domains.design.api.workspace import StateManager
+
+Handler: TypeAlias = Callable[[KernelEvent], object]
+Wanted: TypeAlias = KernelEventType | type[KernelEvent] | None
+
+PENDING_MAX: Final = 10_000
+FAILURES_MAX: Final = 1_000
+
+
+class Subscription(NamedTuple):
+    """One handler and what it wants to hear; give it back to `unsubscribe`."""
+
+    wanted: Wanted
+    handler: Handler
+
+    def wants(self, event: KernelEvent) -> bool:
+        """Tell whether an event is to be handed to the handler."""
+        if self.wanted is None:
+            return True
+        if isinstance(self.wanted, KernelEventType):
+            return event.event_type is self.wanted
+        return isinstance(event, self.wanted)
+
+
+class Failure(NamedTuple):
+    """A handler that raised, and at what."""
+
+    subscription: Subscription
+    event: KernelEvent
+    error: Exception
+
+
+class EventDispatcher:
+    """Tells subscribers what happens to a design.
+
+    Attributes:
+        failures: The latest handlers that raised.
+
+    Args:
+        state_manager: The design; None is told by `dispatch` alone.
+    """
+
+    def __init__(self, state_manager: StateManager | None = None) -> None:
+        self.failures: deque[Failure] = deque(maxlen=FAILURES_MAX)
+        self._manager = state_manager
+        self._subscriptions: list[Subscription] = []
+        self._waiting: deque[KernelEvent] = deque()
+        self._pending: deque[Awaitable[object]] = deque()
+        self._is_telling = False
+        self._read = 0
+        if state_manager is not None:
+            self._read = len(state_manager.records)
+            state_manager.listen(self._tell_new)
+
+    def subscribe(
+        self, wanted: Wanted, handler: Handler, *, since: int | None = None
+    ) -> Subscription:
+        """Call `handler` with every event of a type, from now on.
+
+        Args:
+            wanted: A `KernelEventType`, a class of events, or None for all.
+            handler: Called with the event; may be async.
+            since: Tell it first what lies behind it: all events after this seq.
+        """
+        subscription = Subscription(wanted, handler)
+        if since is not None and self._manager is not None:
+            for event in filter(subscription.wants, self.events(since)):
+                self._hand(subscription, event)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Call a handler no more; harmless inside a handler, and if done twice."""
+        self._subscriptions = [s for s in self._subscriptions if s is not subscription]
+
+    def events(self, since: int = 0) -> list[KernelEvent]:
+        """Read the events after a seq, out of the log."""
+        if self._manager is None:
+            return []
+        return [event for record in self._manager.events(since) for event in project(record)]
+
+    def dispatch(self, event: KernelEvent) -> None:
+        """Tell of an event; what handlers bring about is told after it."""
+        self._waiting.append(event)
+        if self._is_telling:
+            return
+        self._is_telling = True
+        try:
+            while self._waiting:
+                event = self._waiting.popleft()
+                for subscription in self._subscriptions:
+                    if subscription in self._subscriptions and subscription.wants(event):
+                        self._hand(subscription, event)
+        finally:
+            self._is_telling = False
+
+    def take_pending(self) -> list[Awaitable[object]]:
+        """Take what async handlers returned, in order; the host awaits it."""
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
+
+    def _tell_new(self) -> None:
+        assert self._manager is not None, "only a manager's records are listened to"
+        first, self._read = self._read, len(self._manager.records)
+        if not self._subscriptions:
+            return
+        for record in self._manager.events(-1, first=first):
+            for event in project(record):
+                self.dispatch(event)
+
+    def _hand(self, subscription: Subscription, event: KernelEvent) -> None:
+        try:
+            returned = subscription.handler(event)
+            if isinstance(returned, Awaitable):
+                self._wait_for(returned)
+        except Exception as error:  # noqa: BLE001  # the subscriber boundary
+            self.failures.append(Failure(subscription, event, error))
+
+    def _wait_for(self, returned: Awaitable[object]) -> None:
+        if len(self._pending) < PENDING_MAX:
+            self._pending.append(returned)
+            return
+        close = getattr(returned, "close", None)
+        if close is not None:
+            close()
+        raise OverflowError(f"{PENDING_MAX} awaitables wait to be taken; take and await them")

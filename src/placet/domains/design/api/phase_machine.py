@@ -1,0 +1,121 @@
+"""Seed 000's `PhaseMachine` and `Conductor`: how a program moves phases, and runs them."""
+
+import warnings
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+
+from placet.domains.design.phase_results import shown_phases, states_of
+from placet.domains.design.phases.states import TRANSITIONS, PhaseState
+from placet.domains.design.phases import PHASES
+from placet.domains.design.api.workspace import StateManager
+from placet.schemas.codec import Json
+
+
+class PhaseMachine:
+    """Where the phases of a design stand, and the legal way to move them by hand."""
+
+    def __init__(self, state_manager: StateManager) -> None:
+        self._manager = state_manager
+
+    def get_state(self, phase: str) -> PhaseState:
+        """Find out where a phase stands; `stale` follows from what it read.
+
+        Raises:
+            KeyError: There is no such phase.
+        """
+        if phase not in PHASES:
+            raise KeyError(f"there is no phase {phase!r}; there are {', '.join(PHASES)}")
+        return self.get_states()[phase]
+
+    def get_states(self) -> dict[str, PhaseState]:
+        """Find out where every phase stands, in order of dependence."""
+        return states_of(self._manager.tree)
+
+    def get_result(self, phase: str) -> dict[str, Json]:
+        """Show what is kept of a phase: outputs, flags, method, and the seqs of what it read.
+
+        Raises:
+            KeyError: There is no such phase.
+        """
+        self.get_state(phase)
+        return shown_phases(self._manager.tree)[phase]
+
+    def legal_targets(self, phase: str) -> tuple[PhaseState, ...]:
+        """List the states to which a phase may be moved from where it stands."""
+        return TRANSITIONS[self.get_state(phase)]
+
+    def transition(
+        self, phase: str, to: PhaseState | str, source: str, reason: str | None = None
+    ) -> PhaseState:
+        """Move a phase by hand; recorded as such, with who did it and why.
+
+        Raises:
+            ValidationError: There is no such phase, or the table does not allow it; the refusal's
+                suggestions are the legal targets.
+        """
+        payload = {"phase": phase, "to": PhaseState(to).value, "source": source, "reason": reason}
+        self._manager.propose([("design.transition", payload)])
+        return self.get_state(phase)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """What a run of phases came to.
+
+    Attributes:
+        states: Where each phase that ran stands now.
+        flags: Phase -> remarks on its result, or why it has none.
+    """
+
+    states: dict[str, PhaseState]
+    flags: dict[str, list[dict[str, Json]]]
+
+    @property
+    def success(self) -> bool:
+        """Tell whether every phase has a result."""
+        return all(state is PhaseState.COMPLETED for state in self.states.values())
+
+
+class Conductor:
+    """Runs phases in the order of their dependence."""
+
+    def __init__(self, state_manager: StateManager) -> None:
+        self._manager = state_manager
+
+    def run_default_pipeline(self) -> PipelineResult:
+        """Run every phase."""
+        return self.run_phases(list(PHASES))
+
+    def run_phases(self, phases: Sequence[str]) -> PipelineResult:
+        """Run some phases, each on the latest results of those before it.
+
+        Raises:
+            ValidationError: A name is no phase's, or a phase is locked.
+        """
+        self._manager.propose([("design.run_phases", {"phases": list(phases)})])
+        shown = shown_phases(self._manager.tree)
+        ran = [name for name in PHASES if name in phases]
+        return PipelineResult(
+            {name: PhaseState(shown[name]["status"]) for name in ran},
+            {name: shown[name]["flags"] or [] for name in ran},
+        )
+
+
+def set_phase_status(
+    state_manager: StateManager | MutableMapping[str, Json],
+    phase: str,
+    status: str,
+    source: str = "set_phase_status",
+) -> None:
+    """Move a phase, as programs of old did. Use `PhaseMachine(...).transition` instead."""
+    warnings.warn(
+        "set_phase_status is deprecated and will be removed in 2.0; use "
+        "PhaseMachine(state_manager).transition(phase, state, source, reason)",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    if isinstance(state_manager, StateManager):
+        machine = PhaseMachine(state_manager)
+        machine.transition(phase, PhaseState(status), source, "set_phase_status")
+        return
+    state_manager.setdefault("phases", {})[phase] = {"status": status, "source": source}

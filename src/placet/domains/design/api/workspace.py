@@ -1,0 +1,394 @@
+"""A design world with no event loop around it: seed 000's `StateManager`, over its own kernel.
+
+Every change is a batch that the kernel decides; what is read is the kernel's state. Effects run
+here as soon as their batch is decided, since the host has nobody else to run them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from placet.domains.design import payloads as words
+from placet.domains.design.domain import Design
+from placet.domains.design.effects import EXECUTORS, run_effect
+from placet.domains.design.fields import Policy
+from placet.domains.design.actions.normalize import Meant, meant_by_set
+from placet.domains.design.state.parameters import lock_of
+from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.actions.plans import intent_of
+from placet.domains.design.actions.protocol import StalePlanError
+from placet.domains.design.api.staging import Staging
+from placet.domains.design.state.design_json import DesignState
+from placet.domains.design.views import design_digest, locked_paths, read_design, version_of
+from placet.kernel.kernel import Kernel
+from placet.kernel.log.replay import Replayer
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.config import KernelConfig
+from placet.schemas.errors import StoreError, error_of
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.log.record import Header, decode_record, record_as_dict, record_type
+from placet.schemas.verdict import Verdict
+
+HOST: Final = "host"
+"""The operator that the calls on a `StateManager` act as."""
+
+PLANNER: Final = "planner"
+"""The agent that plans are submitted as, where no other is named."""
+
+_OUTBOX_MAX: Final = 64
+_BATCH_MAX: Final = 512
+_LIMITS: Final = Limits(refusals_listed_max=_BATCH_MAX)
+
+Listener = Callable[[], None]
+
+
+class StateManager:
+    """One design and its log, in this process.
+
+    Attributes:
+        kernel: Decides.
+        design: The domain.
+        records: The log so far, encoded; hand them to `resume` to go on from it. What was
+            handed in as a fold is not among them.
+
+    Args:
+        state: What the design begins with.
+        design_id: Its name; None takes plans for any.
+        policy: `clamp` or `reject` what is out of bounds.
+        now: Tells the simulated time in seconds, for locks that expire; None stands still.
+        design: The domain, instead of the three arguments before.
+        history: Records of an earlier life, or the fold of them.
+        config: How the kernel decides; None is seed and world of its own.
+    """
+
+    def __init__(
+        self,
+        state: DesignState | None = None,
+        *,
+        design_id: str | None = None,
+        policy: Policy = "clamp",
+        now: Callable[[], float] | None = None,
+        design: Design | None = None,
+        history: Iterable[bytes] | Replayer = (),
+        config: KernelConfig | None = None,
+    ) -> None:
+        self.design = design or Design(initial=state, design_id=design_id, policy=policy)
+        self.records: list[bytes] = []
+        self._log_bytes = 0
+        self._now = now
+        self._staging: Staging | None = None
+        self._listeners: list[Listener] = []
+        past = history if isinstance(history, Replayer) else list(history)
+        self.records += past if isinstance(past, list) else ()
+        config = config or KernelConfig(limits=_LIMITS)
+        self.kernel = Kernel(self.design, config, sink=self._keep, history=past)
+        for kind in EXECUTORS:
+            self.kernel.change_executor(kind, _OUTBOX_MAX)
+        self.register(HOST, role=words.OPERATOR_ROLE)
+        self.register(PLANNER)
+        self._settle()
+
+    @classmethod
+    def resume(
+        cls, records: Iterable[bytes], *, now: Callable[[], float] | None = None
+    ) -> "StateManager":
+        """Go on where a log ends; the design is set up as the log says.
+
+        Raises:
+            StoreError: The records are no log of a design, or are damaged.
+        """
+        past = list(records)
+        header = decode_record(past[0]) if past else None
+        settings = header.settings.get("design") if isinstance(header, Header) else None
+        if settings is None:
+            raise StoreError("the records are no log of a design that can be set up from its data")
+        return cls(design=Design(**settings), history=past, now=now)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "StateManager":
+        """Begin with what `to_json` wrote.
+
+        Raises:
+            ValueError: It is no design; the message says where.
+        """
+        return cls(DesignState.from_json(text))
+
+    # reading
+
+    @property
+    def tree(self) -> State:
+        """The committed state, for reading."""
+        return self.kernel.tree
+
+    @property
+    def design_version(self) -> int:
+        """The design's version: commits so far."""
+        return version_of(self.kernel.tree)
+
+    @property
+    def state(self) -> DesignState:
+        """The committed design as one value. O(design)."""
+        return read_design(self.kernel.tree, self._now_ns())
+
+    def get(self, path: str, default: Json = None) -> Json:
+        """Read a parameter, with what this transaction has set; the default where it is unset."""
+        if self._staging is not None and path in self._staging.values:
+            value = self._staging.values[path]
+        else:
+            value = self.kernel.tree.get(words.PARAMETERS, path, "value")
+        return default if value is None else value
+
+    def get_strict(self, path: str) -> Json:
+        """Read a parameter that must be set.
+
+        Raises:
+            KeyError: There is no such path, or it is unset.
+        """
+        value = self.get(path)
+        if value is None:
+            is_path = self.kernel.tree.exists(words.PARAMETERS, path)
+            raise KeyError(f"{path!r} is {'not set' if is_path else 'no path of a design'}")
+        return value
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a parameter is set."""
+        return self.get(path) is not None
+
+    def is_locked(self, path: str) -> bool:
+        """Tell whether a parameter is locked."""
+        return lock_of(self.kernel.tree, path, self._now_ns()) is not None
+
+    def get_locked_parameters(self) -> set[str]:
+        """Find all paths that are locked."""
+        return locked_paths(self.kernel.tree, self._now_ns())
+
+    def digest(self) -> str:
+        """Hash parameters and locks: equal content, equal digest, whatever the version."""
+        return design_digest(self.kernel.tree)
+
+    def diff(self, other: "StateManager | DesignState | None" = None) -> dict[str, Json]:
+        """List what differs, path by path, as pairs.
+
+        Args:
+            other: Another design: `(here, there)`. None is what this transaction would change:
+                `(before, after)`.
+        """
+        here = self.state.parameters
+        if other is None:
+            there = {**here, **({} if self._staging is None else self._staging.values)}
+        else:
+            there = (other.state if isinstance(other, StateManager) else other).parameters
+        paths = dict.fromkeys([*here, *there])
+        pairs = {path: (here.get(path), there.get(path)) for path in paths}
+        return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
+
+    def to_json(self) -> str:
+        """Write the committed design as strict JSON."""
+        return self.state.to_json()
+
+    # transactions
+
+    def begin(self) -> None:
+        """Open a transaction, based on the present version.
+
+        Raises:
+            ValueError: One is open already.
+        """
+        if self._staging is not None:
+            raise ValueError("a transaction is open; commit it or roll it back first")
+        self._staging = Staging(self.design_version, is_explicit=True)
+
+    def set(self, path: str, value: Json, unit: str | None = None) -> None:
+        """Put a value into the transaction; without one, a transaction begins here.
+
+        Raises:
+            ValidationError: The path, the unit or the value can never pass, or the path is locked.
+        """
+        staging = self._staging or Staging(self.design_version, is_explicit=False)
+        kind = "design.assume" if path in ASSUMPTIONS else "design.set"
+        payload: dict[str, Json] = {"path": path, "value": value}
+        if unit is not None:
+            payload["unit"] = unit
+        used = self._meant(kind, payload, staging)
+        staging.add(kind, payload)
+        staging.values[path] = used
+        self._staging = staging
+
+    def patch(self, values: Mapping[str, Json]) -> None:
+        """Put many values into the transaction, by path or by section.
+
+        Raises:
+            ValidationError: One of them can never pass; those before it stay in the transaction.
+        """
+        for name, value in values.items():
+            if isinstance(value, Mapping):
+                self.patch({f"{name}.{leaf}": inner for leaf, inner in value.items()})
+            else:
+                self.set(name, value)
+
+    def commit(self) -> int:
+        """Make the transaction one commit, and give the version.
+
+        A commit of nothing changes nothing, and the version stays.
+
+        Raises:
+            StalePlanError: Somebody else has committed since it began.
+            ValidationError: The design would not be sound; the transaction stays open.
+        """
+        staging = self._staging
+        if staging is not None and staging.steps:
+            if staging.version != self.design_version:
+                raise StalePlanError(
+                    f"the transaction is stale: it began at design_version={staging.version}, "
+                    f"current={self.design_version}; roll back and begin anew",
+                    current_design_version=self.design_version,
+                )
+            self.propose(staging.steps)
+        self._staging = None
+        return self.design_version
+
+    def rollback(self) -> None:
+        """Forget the transaction; harmless without one."""
+        self._staging = None
+
+    def undo(self) -> int:
+        """Take the latest commit back by another commit, and give the version.
+
+        Raises:
+            ValidationError: There is nothing to undo, or it would touch what is locked.
+        """
+        self.propose([("design.undo", {})])
+        return self.design_version
+
+    def redo(self) -> int:
+        """Bring an undone commit back, and give the version.
+
+        Raises:
+            ValidationError: There is nothing to redo, or it would touch what is locked.
+        """
+        self.propose([("design.redo", {})])
+        return self.design_version
+
+    def lock_parameter(
+        self, path: str, reason: str | None = None, *, for_s: float | None = None
+    ) -> None:
+        """Lock a parameter, as an operator; at once, or with the transaction that was begun.
+
+        Raises:
+            ValidationError: There is no such path.
+        """
+        payload: dict[str, Json] = {"path": path}
+        payload |= {"reason": reason, "for_s": None if for_s is None else float(for_s)}
+        self._lock("design.lock", payload)
+
+    def unlock_parameter(self, path: str) -> None:
+        """Unlock a parameter, as an operator; at once, or with the transaction that was begun.
+
+        Raises:
+            ValidationError: There is no such path.
+        """
+        self._lock("design.unlock", {"path": path})
+
+    def _lock(self, kind: str, payload: dict[str, Json]) -> None:
+        if self._staging is not None and self._staging.is_explicit:
+            self.propose([(kind, payload)], dry_run=True)
+            self._staging.add(kind, payload)
+        else:
+            self.propose([(kind, payload)])
+
+    def _meant(self, kind: str, payload: dict[str, Json], staging: Staging) -> Json:
+        """Give the value that a step comes to; what can never pass is left to the gate to refuse.
+
+        The design as a whole is judged at the commit, when all of the transaction is known.
+        """
+        path = payload["path"]
+        setup = self.design.setup
+        field = setup.fields.get(path)
+        is_free = path in staging.unlocked or not self.is_locked(path)
+        if field is not None and is_free:
+            meant = meant_by_set(field, payload, setup.policy)
+            if isinstance(meant, Meant):
+                return meant.value
+        verdict = self.propose([(kind, payload)], dry_run=True)
+        return verdict.results[0].normalized["value"]
+
+    # deciding
+
+    def propose(
+        self,
+        steps: Sequence[tuple[str, Mapping[str, Json]]],
+        *,
+        dry_run: bool = False,
+    ) -> Verdict:
+        """Decide a batch of the host's own, of kinds and payloads.
+
+        Args:
+            steps: Kinds and their payloads, in order.
+            dry_run: Decide, and change nothing.
+
+        Raises:
+            PlacetError: It was refused.
+        """
+        first = self.kernel.record_count * _BATCH_MAX
+        intents = [
+            intent_of(kind, payload, HOST, f"{HOST}:{first + n}", self.kernel.seq)
+            for n, (kind, payload) in enumerate(steps)
+        ]
+        verdict = self.decide({"intents": intents, "dry_run": dry_run})
+        if not verdict.admitted:
+            raise error_of(verdict)
+        return verdict
+
+    def decide(self, batch: object) -> Verdict:
+        """Decide any batch, run its effects, and tell who listens.
+
+        Raises:
+            StoreError: The log has reached its bound.
+        """
+        if self._log_bytes > _LIMITS.log_bytes_max:
+            raise StoreError(f"the log in memory is full at {_LIMITS.log_bytes_max} bytes")
+        verdict = self.kernel.decide(batch, None if self._now is None else self._now())
+        self._settle()
+        for listener in self._listeners:
+            listener()
+        return verdict
+
+    def register(self, agent_id: str, *, role: str = words.DESIGNER_ROLE) -> None:
+        """Let an agent work on the design; harmless if it may already.
+
+        Raises:
+            AgentError: The name is no identity, or is reserved.
+        """
+        if agent_id not in self.kernel.ledger.agents:
+            self.kernel.register_agent(agent_id, role=role)
+
+    # the log
+
+    def events(self, since: int = 0, *, first: int = 0) -> list[Event]:
+        """Read the log from a record on, but for what lies at or below a seq."""
+        found = []
+        for number in range(first, len(self.records)):
+            record = decode_record(self.records[number])
+            if record.seq > since or (since == 0 and record.seq == 0):
+                seconds = record.now_ns / SECOND_NS
+                data = record_as_dict(record)
+                found.append(Event(record.seq, number, record_type(record), seconds, data))
+        return found
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after every batch, once its records stand in `records`."""
+        self._listeners.append(listener)
+
+    def _keep(self, data: bytes) -> None:
+        self.records.append(data)
+        self._log_bytes += len(data)
+
+    def _settle(self) -> None:
+        while self.kernel.ledger.outbox:
+            for effect in self.kernel.open_effects():
+                self.kernel.settle(run_effect(effect))
+
+    def _now_ns(self) -> int:
+        latest = self.kernel.sim_time
+        return round(max(latest, latest if self._now is None else self._now()) * SECOND_NS)

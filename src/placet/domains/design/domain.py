@@ -1,0 +1,166 @@
+"""The domain itself: settings in, kinds out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from placet.domains.design import phase_rules, rules
+from placet.domains.design import payloads as words
+from placet.domains.design.exports import keep_export
+from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
+from placet.domains.design.state.versions import finish, redo, undo
+from placet.domains.design.state.invariants import WATCHED, violations
+from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
+from placet.domains.design.phases import PHASES
+from placet.domains.design.settings import UNDO_MAX, Settings
+from placet.domains.design.state.design_json import DesignState
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+
+RULES_VERSION: Final = "1"
+
+
+class Design(Domain):
+    """One parametric design, which agents refine by plans of actions (seed 000).
+
+    Agents are registered as designers, or by `register_agent(agent_id, role="operator")`.
+
+    Attributes:
+        setup: What was given, as the rules use it.
+    """
+
+    name = "design"
+    executors = "placet.domains.design.effects:executors_of"
+    watches = WATCHED
+
+    def __init__(
+        self,
+        *,
+        design_id: str | None = None,
+        policy: Policy = "clamp",
+        fields: Mapping[str, RefinableField] | None = None,
+        undo_max: int = UNDO_MAX,
+        initial: DesignState | Mapping[str, Json] | None = None,
+    ) -> None:
+        """Set up a design.
+
+        Args:
+            design_id: Its name; None takes plans for any, until a `design.create` gives it one.
+            policy: `clamp` a value to its bounds, with a warning, or `reject` it.
+            fields: Path -> field; the standard whitelist when None.
+            undo_max: How many commits can be undone.
+            initial: What it begins with: a `DesignState`, or the same as plain values.
+
+        Raises:
+            ValueError: A setting is unsound; the message names it.
+        """
+        fields = REFINABLE_SCHEMA if fields is None else fields
+        if initial is not None and not isinstance(initial, DesignState):
+            initial = DesignState.from_dict(dict(initial), fields)
+        if initial is not None and design_id is None:
+            design_id = initial.design_id
+        self.setup = Settings(design_id, policy, fields, undo_max, initial)
+        is_default = self.setup == Settings()
+        self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{self.setup.digest()}"
+        self.kinds = _kinds(self.setup)
+
+    def settings(self) -> Mapping[str, Json] | None:
+        """Give the keywords that make this design again; None where its fields are its own."""
+        return self.setup.keywords()
+
+    def on_open(self, draft: Draft) -> None:
+        """Put the design as it begins: every path there is, most of them unset."""
+        initial = self.setup.initial or DesignState()
+        fields = self.setup.fields
+        for path in fields:
+            draft.create(words.PARAMETERS, path, {"value": initial.parameters.get(path)})
+            lock = None
+            if path in initial.locked_parameters:
+                lock = {"owner": draft.agent_id, "reason": None, "until_ns": None}
+            draft.create(words.LOCKS, path, {"lock": lock})
+        for path in ASSUMPTIONS:
+            draft.create(words.PARAMETERS, path, {"value": initial.assumptions.get(path)})
+        for name in PHASES:
+            draft.create(words.PHASES_KEPT, name, PENDING)
+        about: dict[str, Json] = {
+            "design_id": self.setup.design_id,
+            "name": None,
+            "version": initial.design_version,
+            "counts": (0, 0, 0, 0),
+            "paths": (*fields, *ASSUMPTIONS),
+        }
+        draft.create(words.ABOUT, words.DESIGN, about)
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Note an agent's role; whoever may register agents says which."""
+        role = placing.get("role", words.DESIGNER_ROLE)
+        known = (words.DESIGNER_ROLE, words.OPERATOR_ROLE)
+        if role not in known:
+            return refuse("role_unknown", f"role must be one of {', '.join(known)}, got {role!r}")
+        draft.create(words.ROLES, agent_id, {"role": role})
+        return None
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        """Forget an agent's role; its locks stay, for an operator to take off."""
+        draft.delete(words.ROLES, agent_id)
+
+    def on_batch(self, draft: Draft) -> None:
+        """Raise the version if the batch changed something, and keep what was before."""
+        finish(draft, self.setup.undo_max)
+
+    def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
+        """Take in what a run of phases or an export gave."""
+        if effect.kind == words.RUN_EFFECT:
+            keep_results(draft, effect.payload, settlement)
+        elif effect.kind == words.EXPORT_EFFECT and settlement.succeeded:
+            keep_export(draft, settlement.output)
+
+    def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        """Judge the design as a whole."""
+        return violations(state, changed)
+
+
+def _kinds(settings: Settings) -> tuple[Kind, ...]:
+    undo_max = settings.undo_max
+    plain: tuple[tuple[str, object, Rule, str], ...] = (
+        ("plan", words.Plan, rules.plan, "Head a batch that is a plan."),
+        ("intent", words.Understood, rules.understood, "Log what was said and understood."),
+        ("set", words.Set, rules.set_rule(settings), "Set a parameter."),
+        ("increase", words.Change, rules.change_rule(settings, 1), "Increase a parameter."),
+        ("decrease", words.Change, rules.change_rule(settings, -1), "Decrease a parameter."),
+        ("lock", words.Lock, rules.lock_rule(settings), "Keep a parameter as it is."),
+        ("unlock", words.Unlock, rules.unlock_rule(settings), "Let a parameter change again."),
+        (
+            "request_clarification",
+            words.RequestClarification,
+            rules.request_clarification,
+            "Ask the person instead of guessing.",
+        ),
+        ("noop", words.Noop, rules.noop, "Do nothing."),
+        ("create", words.Create, rules.create, "Name the design."),
+        ("undo", words.Noop, lambda d, _: undo(d, undo_max), "Take the latest commit back."),
+        ("redo", words.Noop, lambda d, _: redo(d, undo_max), "Bring an undone commit back."),
+        ("assume", words.Assume, rules.assume, "Set an assumption of the phases."),
+        ("transition", words.Transition, phase_rules.transition, "Move a phase by hand."),
+    )
+    return (
+        *[Kind(words.PREFIX + n, payload, rule, summary=says) for n, payload, rule, says in plain],
+        Kind(
+            "design.run_phases",
+            words.RunPhases,
+            phase_rules.run,
+            effects=(words.RUN_EFFECT,),
+            summary="Run phases.",
+        ),
+        Kind(
+            "design.export",
+            words.Export,
+            phase_rules.export,
+            effects=(words.EXPORT_EFFECT,),
+            summary="Write the design out.",
+        ),
+    )

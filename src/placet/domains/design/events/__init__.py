@@ -1,0 +1,1 @@
+"""Events of a design, projected from the log, and the audit trail."""

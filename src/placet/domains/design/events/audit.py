@@ -1,0 +1,169 @@
+"""Who asked for what, what was made of it, and what was said: one entry for each batch in the log.
+
+A batch is a plan, or a step of its own: an undo, a redo, a run of phases, a call on the state
+manager. A projection of records. Refused batches are in it too, with the values as they came and
+as they would have been applied. What the gate turned away before its books - a malformed body, a
+quota, a full queue - left no record and is not in it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from placet.domains.design import payloads as words
+from placet.domains.design.actions.normalize import normal_payload
+from placet.domains.design.events.projection import changes_of, plan_of
+from placet.domains.design.settings import Settings
+from placet.schemas.codec import Json
+from placet.schemas.event import Event
+
+_STANDARD: Final = Settings()
+_CHANGING: Final = frozenset({"header", "batch", "refused"})
+_HEADS: Final = frozenset({"design.plan", "design.intent"})
+_NO_PLAN: Final[Mapping[str, Json]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedAction:
+    """One action or step: raw as it came, normalized as it was, or would have been, applied."""
+
+    action_type: str
+    raw: Mapping[str, Json]
+    normalized: Mapping[str, Json] | None
+    seq: int | None
+    warnings: list[str] = field(default_factory=list)
+    rejections: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One batch.
+
+    Attributes:
+        plan_id: The plan; None where it is no plan.
+        intent_id: What the plan comes from.
+        req_id: What its submitter called the first of its intents.
+        intent: What was said, where it was logged.
+        actor: Who submitted it.
+        sim_time: Simulated seconds of the decision.
+        proposed_at: When it was proposed, as it says itself.
+        admitted: It was executed.
+        design_version_before: The version that it was based on; None where the part of the log
+            that was read does not tell, which can be of no plan.
+        design_version_after: The version that it led to.
+        actions: In order.
+        rejections: What is about the batch as a whole.
+    """
+
+    plan_id: str | None
+    intent_id: str | None
+    req_id: str
+    intent: Mapping[str, Json] | None
+    actor: str
+    sim_time: float
+    proposed_at: str | None
+    admitted: bool
+    design_version_before: int | None
+    design_version_after: int | None
+    actions: list[AuditedAction]
+    rejections: list[dict[str, str]]
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        return asdict(self)
+
+
+def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[AuditEntry]:
+    """Read the audit out of a log, or out of a part of it.
+
+    Args:
+        log: Events of the world, such as `StateManager.events()`.
+        settings: Of the design, for its fields.
+    """
+    said: dict[str, Mapping[str, Json]] = {}
+    version: int | None = None
+    for event in log:
+        if event.type not in _CHANGING:
+            continue
+        after = _version_in(event.data)
+        if event.type in {"batch", "refused"} and _is_about_design(event.data):
+            for intent in event.data["intents"]:
+                if intent["kind"] == "design.intent" and event.type == "batch":
+                    said[intent["payload"]["intent_id"]] = intent["payload"]
+            if version is None and after is not None:
+                version = after - 1  # a batch raises it by one
+            yield _entry(event, version, said, settings)
+        version = version if after is None else after
+
+
+def _version_in(data: Mapping[str, Json]) -> int | None:
+    """Give the version that a record led to; None where it left it as it was."""
+    if not data.get("changes"):
+        return None
+    version: int | None = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")
+    return version
+
+
+def _is_about_design(data: Mapping[str, Json]) -> bool:
+    return any(intent["kind"].startswith(words.PREFIX) for intent in data["intents"])
+
+
+def _entry(
+    event: Event,
+    version: int | None,
+    said: Mapping[str, Mapping[str, Json]],
+    settings: Settings,
+) -> AuditEntry:
+    data, admitted = event.data, event.type == "batch"
+    plan = plan_of(data) or _NO_PLAN
+    before = after = plan.get("design_version_before", version)
+    refusals: dict[int | None, list[dict[str, str]]] = {}
+    if admitted:
+        after = before if (led_to := _version_in(data)) is None else led_to
+    else:
+        for index, _, code, message in data["refusals"]:
+            named = {"code": code.removeprefix(words.PREFIX), "reason": message}
+            refusals.setdefault(index, []).append(named)
+    actions = [
+        _action(event, position, refusals.pop(position, []), settings)
+        for position, intent in enumerate(data["intents"])
+        if intent["kind"] not in _HEADS and intent["kind"].startswith(words.PREFIX)
+    ]
+    return AuditEntry(
+        plan.get("plan_id"),
+        plan.get("intent_id"),
+        data["intents"][0]["req_id"],
+        said.get(plan.get("intent_id", "")),
+        data["intents"][0]["agent_id"],
+        event.sim_time,
+        plan.get("proposed_at"),
+        admitted,
+        before,
+        after,
+        actions,
+        [refusal for listed in refusals.values() for refusal in listed],
+    )
+
+
+def _action(
+    event: Event, position: int, refusals: list[dict[str, str]], settings: Settings
+) -> AuditedAction:
+    data = event.data
+    intent = data["intents"][position]
+    raw, kind = intent["payload"], intent["kind"].removeprefix(words.PREFIX)
+    if event.type == "refused":
+        return AuditedAction(kind, raw, _meant(kind, raw, settings), None, [], refusals)
+    normalized = dict(data["normalized"] or ()).get(position, raw)
+    notices = dict(data["notices"] or ()).get(position, ())
+    warnings = [message for code, message, _ in notices if code != words.VERSION_NOTICE]
+    first = event.seq - len(data["intents"]) + 1
+    rank = position if data["order"] is None else data["order"].index(position)
+    return AuditedAction(kind, raw, normalized, first + rank, warnings)
+
+
+def _meant(kind: str, raw: dict[str, Json], settings: Settings) -> Json:
+    if kind not in {"set", "increase", "decrease"}:
+        return raw
+    refinable = settings.fields.get(raw["path"])
+    return None if refinable is None else normal_payload(refinable, raw, settings.policy)

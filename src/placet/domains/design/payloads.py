@@ -1,0 +1,208 @@
+"""What agents may say to a design: the payload of each kind, and where the state keeps what.
+
+Payloads are checked for shape here and for meaning in the rules, because a value of the wrong type
+is a named refusal about a path, not a malformed batch.
+"""
+
+from typing import Annotated, Any, Final, NotRequired, TypeAlias, cast
+
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+from typing_extensions import TypedDict
+
+from placet.domains.design.phases.states import PhaseState
+from placet.schemas.identity import ID_CHARS_MAX
+
+PREFIX: Final = "design."
+
+ABOUT: Final = "design.about"
+"""One entity, `design`: `design_id` `name` `version` `paths`, and `counts`: the number of the
+oldest commit that can be undone, of the next to be made, of the one after the last that can be
+redone, and of plans. They are one field, because every plan moves them."""
+
+DESIGN: Final = "design"
+
+PARAMETERS: Final = "design.parameters"
+"""Path -> `value`, in the kernel's unit; None while it is unset. One entity a path, so that every
+path has a stamp of its own: phases store the seqs of what they read."""
+
+LOCKS: Final = "design.locks"
+"""Path -> `lock`: None, or `owner` `reason` `until_ns` (None is for good)."""
+
+HISTORY: Final = "design.history"
+"""Ring of commits that can be undone: slot -> `paths` `values` `locked` `locks`: what was."""
+
+PLANS: Final = "design.plans"
+"""Ring of the latest plans: slot -> `plan` (its id), `version` after it, `warnings`."""
+
+VERSION_NOTICE: Final = "design_version"
+"""Code of the notice that tells the version to which a plan led: `design_version is <n>`."""
+
+PHASES_KEPT: Final = "design.phases"
+"""Phase -> `status` `source` `reason` `is_by_hand`, and what its latest run gave."""
+
+EXPORTS: Final = "design.exports"
+"""Format -> `version` `content`: the latest of each."""
+
+ROLES: Final = "design.roles"
+"""Agent -> `role`: `designer` or `operator`."""
+
+OPERATOR_ROLE: Final = "operator"
+DESIGNER_ROLE: Final = "designer"
+
+RUN_EFFECT: Final = "design.run_phases"
+EXPORT_EFFECT: Final = "design.export"
+
+PLAN_ID_CHARS_MAX: Final = 120
+"""Leaves room for `:511`, so that the ids of a plan's intents are identities."""
+
+_PATH_CHARS_MAX: Final = 128
+_TEXT_CHARS_MAX: Final = 4_000
+_PHASES_MAX: Final = 64
+
+_CLOSED: Final = ConfigDict(extra="forbid", strict=True)
+
+_Path = Annotated[str, Field(max_length=_PATH_CHARS_MAX)]
+_Name = Annotated[str, Field(min_length=1, max_length=ID_CHARS_MAX)]
+_Text = Annotated[str, Field(max_length=_TEXT_CHARS_MAX)]
+_Unit = Annotated[str, Field(max_length=16)]
+_Word = Annotated[str, Field(max_length=64)]
+
+
+class _OneError:
+    """Make a union say once what it expects, not once for each of its members."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema: Any = handler(source)
+        schema["custom_error_type"] = "scalar"
+        schema["custom_error_message"] = "Input should be a finite number, a boolean or a string"
+        return cast("CoreSchema", schema)
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Scalar = _Finite | bool | int | Annotated[str, Field(max_length=256)]
+Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
+
+
+class Plan(TypedDict):
+    """Head a batch that is a plan: what it is based on, and where it comes from."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    plan_id: Annotated[str, Field(min_length=1, max_length=PLAN_ID_CHARS_MAX)]
+    intent_id: _Name
+    design_id: _Name
+    design_version_before: Annotated[int, Field(ge=0, lt=2**63)]
+    proposed_at: NotRequired[_Word | None]
+
+
+class Understood(TypedDict):
+    """Log what somebody said and how it was understood."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    intent_id: _Name
+    design_id: _Name
+    raw_text: _Text
+    intent_type: _Word
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    parsed_at: NotRequired[_Word | None]
+
+
+class Set(TypedDict):
+    """Set a parameter."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    path: _Path
+    value: Scalar
+    unit: NotRequired[_Unit | None]
+
+
+class Change(TypedDict):
+    """Increase or decrease a parameter by a positive amount, or by a named step."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    path: _Path
+    amount: NotRequired[Scalar | None]
+    unit: NotRequired[_Unit | None]
+
+
+class Lock(TypedDict):
+    """Keep a parameter as it is, for good or for some simulated seconds."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    path: _Path
+    reason: NotRequired[_Text | None]
+    for_s: NotRequired[Annotated[float, Field(gt=0, lt=2**31)] | None]
+
+
+class Unlock(TypedDict):
+    """Let a parameter change again."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    path: _Path
+
+
+class RunPhases(TypedDict):
+    """Run phases in the order of their dependence; None is all of them."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    phases: NotRequired[Annotated[list[_Word], Field(max_length=_PHASES_MAX)] | None]
+
+
+class Export(TypedDict):
+    """Write the design out."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    format: _Word
+
+
+class RequestClarification(TypedDict):
+    """Ask the person instead of guessing."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    message: Annotated[str, Field(min_length=1, max_length=_TEXT_CHARS_MAX)]
+
+
+class Noop(TypedDict):
+    """Do nothing."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+
+class Create(TypedDict):
+    """Give the world's design, which has none yet, its name."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    design_id: _Name
+    name: NotRequired[_Text | None]
+
+
+class Assume(TypedDict):
+    """Set an assumption of the phases; operators only. None takes it back to its default."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    path: _Path
+    value: Scalar | None
+
+
+class Transition(TypedDict):
+    """Move a phase to another state by hand."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
+
+    phase: _Word
+    to: PhaseState
+    source: _Name
+    reason: NotRequired[_Text | None]

@@ -1,0 +1,1 @@
+"""Resistance and propulsion formulae of the phases, by their published sources."""

@@ -1,0 +1,152 @@
+"""Versions, undo and redo: what belongs to a commit as a whole.
+
+A commit that changed a parameter, or a lock on somebody's behalf, raises the version by one, and
+what was there before goes into a ring of entries. Undo is a commit of its own: it exchanges the
+values of an entry with the present ones, so the same entry serves to redo it. O(change).
+"""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Final, TypeAlias
+
+from placet.domains.design.state.parameters import is_operator, value_of, write, write_lock
+from placet.domains.design.payloads import (
+    ABOUT,
+    DESIGN,
+    HISTORY,
+    LOCKS,
+    PARAMETERS,
+    PLANS,
+    VERSION_NOTICE,
+)
+from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+
+Write: TypeAlias = Callable[[Draft, str, Json], RuleRefusal | None]
+
+PLANS_COUNT: Final = 3
+"""Place of the number of plans among the counts."""
+
+_EMPTY: Final[tuple[Json, ...]] = ()
+
+
+def finish(draft: Draft, undo_max: int) -> None:
+    """Close a batch: raise the version if it changed something, and keep what was before."""
+    values: dict[str, Json] = {}
+    locks: dict[str, Json] = {}
+    plan_slot = None
+    is_travel = is_repeated = False
+    for collection, entity, field, old in draft.replaced():
+        if collection == PARAMETERS:
+            if entity not in values:
+                values[entity] = old
+            else:
+                is_repeated = True
+        elif collection == LOCKS:
+            locks.setdefault(entity, old)
+        elif collection == PLANS:
+            plan_slot = entity
+        elif field == "counts":
+            is_travel = True
+    about = draft.state.collections[ABOUT].entities[DESIGN].fields
+    counts = before = about["counts"]
+    if is_repeated or locks:
+        _strike_unchanged(draft, values, locks)
+    # An operator's hold from outside a plan must not make others' plans stale.
+    if values or (locks and (is_travel or not _are_holds(draft, locks))):
+        draft.put(ABOUT, DESIGN, "version", about["version"] + 1)
+        if not is_travel:
+            oldest, done, _, plans = counts
+            _keep(draft, str(done % undo_max), values, locks)
+            counts = (max(oldest, done + 1 - undo_max), done + 1, done + 1, plans)
+    if plan_slot is not None:
+        _note_plan(draft, plan_slot, about["version"])
+        counts = (*counts[:PLANS_COUNT], counts[PLANS_COUNT] + 1)
+    if counts is not before:
+        draft.put(ABOUT, DESIGN, "counts", counts)
+
+
+def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Json]) -> None:
+    """Strike out what was changed and changed back; what is put once is another value."""
+    for path in [path for path, old in values.items() if old == value_of(draft, path)]:
+        del values[path]
+    for path in [path for path, old in locks.items() if old == draft.get(LOCKS, path, "lock")]:
+        del locks[path]
+
+
+def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
+    """Tell whether operators alone touched these locks, whoever else has intents in the batch."""
+    rows = draft.state.collections[LOCKS].entities
+    return all(is_operator(draft, rows[path].by) for path in locks)
+
+
+def _keep(draft: Draft, slot: str, values: dict[str, Json], locks: dict[str, Json]) -> None:
+    kept = draft.entity(HISTORY, slot)
+    paths, before = tuple(values), tuple(values.values())
+    if kept is None:
+        entry: dict[str, Json] = {"paths": paths, "values": before}
+        if locks:
+            entry |= {"locked": tuple(locks), "locks": tuple(locks.values())}
+        draft.create(HISTORY, slot, entry)
+        return
+    draft.put(HISTORY, slot, "paths", paths)
+    draft.put(HISTORY, slot, "values", before)
+    if locks or kept.get("locked"):
+        draft.put(HISTORY, slot, "locked", tuple(locks))
+        draft.put(HISTORY, slot, "locks", tuple(locks.values()))
+
+
+def undo(draft: Draft, undo_max: int) -> RuleRefusal | None:
+    """Take the latest commit back."""
+    oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
+    if done == oldest:
+        return refuse("nothing_to_undo", f"no commit is left to undo; {undo_max} are kept")
+    draft.put(ABOUT, DESIGN, "counts", (oldest, done - 1, kept, plans))
+    return _exchange(draft, (done - 1) % undo_max)
+
+
+def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
+    """Bring an undone commit back."""
+    oldest, done, kept, plans = draft.get(ABOUT, DESIGN, "counts")
+    if done == kept:
+        return refuse("nothing_to_redo", "no undone commit is left to redo")
+    draft.put(ABOUT, DESIGN, "counts", (oldest, done + 1, kept, plans))
+    return _exchange(draft, done % undo_max)
+
+
+def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
+    """Put an entry's values where they were, and what stood there into the entry.
+
+    Locks come off first and go on last: what the commit locked it may unlock again, and what it
+    had to unlock is free while its values go back.
+    """
+    slot = str(place)
+    paths, values, locked, locks = (
+        draft.get(HISTORY, slot, field, _EMPTY) for field in ("paths", "values", "locked", "locks")
+    )
+    before = tuple([value_of(draft, path) for path in paths])
+    held = tuple([draft.get(LOCKS, path, "lock") for path in locked])
+    steps: list[tuple[str, Json, Write]] = [(path, None, write_lock) for path in locked]
+    steps += [(path, value, write) for path, value in zip(paths, values, strict=True)]
+    steps += [(path, lock, write_lock) for path, lock in zip(locked, locks, strict=True)]
+    for path, value, put in steps:
+        refusal = put(draft, path, value)
+        if refusal is not None:
+            return refusal
+    entry = {"paths": paths, "values": before, "locked": locked, "locks": held}
+    for field, value in entry.items():  # names too, so that the record says all of it
+        draft.put(HISTORY, slot, field, value)
+    return None
+
+
+def _note_plan(draft: Draft, slot: str, version: int) -> None:
+    """Tell the version to which a plan led, and keep the answer for whoever asks again."""
+    draft.put(PLANS, slot, "version", version)
+    warnings = _EMPTY
+    if draft.notices is not None:
+        found = chain.from_iterable(draft.notices.values())
+        warnings = tuple([notice.message for notice in found])
+    draft.warn(VERSION_NOTICE, f"design_version is {version}")
+    if warnings or draft.get(PLANS, slot, "warnings"):
+        draft.put(PLANS, slot, "warnings", warnings)

@@ -1,0 +1,1 @@
+"""Plain English sentences to actions."""

@@ -1,0 +1,173 @@
+"""One clause of a text to the actions that it asks for, or to what has to be asked back.
+
+A clause is a verb, or none, and items: measures (`9 m`), fields, values of enum fields, and the
+words that link them. Words that mean nothing to a design are noise only if they are listed here;
+any other is asked about.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+
+from placet.domains.design.fields import Step
+from placet.domains.design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
+from placet.domains.design.units import UnitConverter
+from placet.schemas.errors import PlacetError
+
+_LINKS: Final = frozenset({"to", "=", ":", "at", "as", "be", "is", "of", "from"})
+_NOISE: Final = frozenset(
+    {"please", "the", "a", "an", "it", "its", "our", "my", "this", "that", "design", "with", "hull"}
+)
+_NOUNS: Final = frozenset({"ship", "vessel", "boat", "craft"})
+_STEPS: Final[Mapping[tuple[str, ...], str]] = {
+    ("a", "bit"): Step.A_BIT.value,
+    ("a", "little"): Step.A_BIT.value,
+    ("slightly",): Step.A_BIT.value,
+    ("a", "lot"): Step.WAY.value,
+    ("way",): Step.WAY.value,
+    ("much",): Step.WAY.value,
+}
+
+
+class UnclearError(PlacetError, ValueError):
+    """A clause can be read in several ways, or in none: what to ask, and the candidates.
+
+    `said` are the words in which the field should have been named, where that is what is missing.
+    """
+
+    def __init__(self, question: str, candidates: Sequence[str] = (), said: str = "") -> None:
+        super().__init__(question)
+        self.candidates = tuple(candidates)
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number and its unit, if one was said."""
+
+    number: float
+    unit: str | None
+    text: str
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A word between a field and its value; `by` stands before an amount."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """The vessel itself."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A named step, such as `a_bit`."""
+
+    text: str
+
+
+Item: TypeAlias = Measure | Link | Noun | Amount | Meaning
+
+
+def items_of(tokens: Sequence[Token], lexicon: Lexicon, *, has_steps: bool = False) -> list[Item]:
+    """Read the tokens of a clause after its verb.
+
+    Args:
+        tokens: Of the clause.
+        lexicon: What phrases mean.
+        has_steps: Named steps (`a bit`) mean something in this clause.
+
+    Raises:
+        UnclearError: A token means nothing, or two things.
+    """
+    items: list[Item] = []
+    rest = list(tokens)
+    while rest:
+        item, length = _item(rest, lexicon, has_steps=has_steps)
+        if item is not None:
+            items.append(item)
+        rest = rest[length:]
+    return items
+
+
+def step_at(tokens: Sequence[Token]) -> tuple[str | None, int]:
+    """Find the named step with which tokens begin, and how many tokens it takes."""
+    for phrase, step in _STEPS.items():
+        if tuple(token.word for token in tokens[: len(phrase)]) == phrase:
+            return step, len(phrase)
+    return None, 0
+
+
+def _item(rest: list[Token], lexicon: Lexicon, *, has_steps: bool) -> tuple[Item | None, int]:
+    token = rest[0]
+    if token.kind == "number":
+        return _measure(rest, lexicon)
+    step, length = step_at(rest) if has_steps else (None, 0)
+    if step is not None:
+        return Amount(step), length
+    meanings, length = lexicon.match([other.word for other in rest])
+    if len(meanings) > 1:
+        paths = [meaning.path for meaning in meanings]
+        said = " ".join(other.text for other in rest[:length])
+        raise UnclearError(f"{said!r} could be {either(paths)}; say which", paths, said)
+    if meanings:
+        return meanings[0], length
+    if token.word in _LINKS or token.word == "by":
+        return Link(token.word), 1
+    if token.word in _NOUNS:
+        return Noun(token.word), 1
+    if token.word in _NOISE:
+        return None, 1
+    raise unknown(token, lexicon)
+
+
+def _measure(rest: list[Token], lexicon: Lexicon) -> tuple[Measure, int]:
+    token = rest[0]
+    number = number_of(token.text)
+    if number is None:
+        raise UnclearError(
+            f"{token.text[:40]!r} can be read as more than one number, or as none; write it with a "
+            "decimal point, and separate groups of three digits by commas or not at all"
+        )
+    found = unit_at(rest[1:])
+    if found is not None:
+        unit, length = found
+        return Measure(number, unit, f"{token.text} {unit}", token.text), 1 + length
+    if rest[1:]:
+        _refuse_strange_unit(token, rest[1:], lexicon)
+    return Measure(number, None, token.text, token.text), 1
+
+
+def _refuse_strange_unit(number: Token, rest: list[Token], lexicon: Lexicon) -> None:
+    """Ask about a word after a number that means nothing, or that is a unit but for its case."""
+    text, word = rest[0].text, rest[0].word
+    units = [unit for unit in UnitConverter.get_supported_units() if unit.lower() == word]
+    is_known = word in _LINKS | _NOISE | _NOUNS or word == "by" or rest[0].kind == "number"
+    if units or not (is_known or lexicon.match([token.word for token in rest])[1]):
+        near = f"did you mean {either(units)}?" if units else "say it in a known unit"
+        raise UnclearError(f"{text[:40]!r} after {number.text} is no known unit; {near}", units)
+
+
+def unknown(token: Token, lexicon: Lexicon) -> UnclearError:
+    """Say that a word means nothing by itself, and which fields are called so, or nearly so."""
+    paths = lexicon.called_partly(token.word)
+    if paths:
+        question = f"{token.text[:40]!r} could be {either(paths)}; say which"
+        return UnclearError(question, paths, token.text)
+    phrases = lexicon.keywords
+    near = get_close_matches(token.word[:40], phrases, 3)
+    hint = f"did you mean {either(near)}?" if near else "say it in other words"
+    paths = list(dict.fromkeys(phrases[phrase] for phrase in near))
+    return UnclearError(f"{token.text[:40]!r} means nothing to a design; {hint}", paths, token.text)
+
+
+def either(names: Sequence[str]) -> str:
+    """Write names as alternatives."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

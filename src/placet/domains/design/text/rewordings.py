@@ -1,0 +1,68 @@
+"""How else to say what was not clear: whole texts that name the field, read before they are shown.
+
+The one who asked gets back their own words with the missing one in them. A rewording that the
+parser does not read as just that field is not shown: there is no second grammar here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
+from placet.domains.design.text.parser import NOTHING_KNOWN, Clarification, parse_text
+from placet.domains.design.text.lexicon import number_of
+from placet.schemas.codec import Json
+
+_PLACES_MAX: Final = 8
+_CANDIDATES_MAX: Final = 8
+
+
+def rewordings(
+    asked: Clarification,
+    *,
+    fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA,
+    current: Mapping[str, Json] = NOTHING_KNOWN,
+) -> tuple[str, ...]:
+    """Give texts that mean one candidate each; none where it is no field that is missing.
+
+    Args:
+        asked: What `parse_text` came back with.
+        fields: As they were given to it.
+        current: Likewise.
+    """
+    found: list[str] = []
+    for path in asked.candidates[:_CANDIDATES_MAX]:
+        if path in fields:
+            known = _worded(asked, fields[path])
+            is_clear = (text for text in known if _is_said(text, path, asked, fields, current))
+            found += islice(is_clear, 1)
+    return tuple(found)
+
+
+def _worded(asked: Clarification, field: RefinableField) -> Iterator[str]:
+    """Put what the field is called in place of a word, or in front of a number."""
+    text, said = asked.intent.raw_text, asked.said
+    if not said:
+        return
+    is_number = number_of(said) is not None
+    for place in islice(re.finditer(re.escape(said), text), _PLACES_MAX):
+        for name in field.keywords:
+            words = f"{name} {said}" if is_number else name
+            yield f"{text[: place.start()]}{words}{text[place.end() :]}"
+
+
+def _is_said(
+    text: str,
+    path: str,
+    asked: Clarification,
+    fields: Mapping[str, RefinableField],
+    current: Mapping[str, Json],
+) -> bool:
+    """Does a text say what was understood already, and next something about this field?"""
+    read = parse_text(text, fields=fields, current=current)
+    known = read.understood if isinstance(read, Clarification) else read.actions
+    count = len(asked.understood)
+    return known[:count] == asked.understood and [a.path for a in known[count : count + 1]] == [
+        path
+    ]

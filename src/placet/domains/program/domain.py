@@ -1,0 +1,153 @@
+"""The domain itself: settings in, kinds out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from placet.domains.program import rules
+from placet.domains.program import payloads as words
+from placet.domains.program.diagnostics import errors_of
+from placet.domains.program.functions import Functions
+from placet.kernel.domain import Command, Domain, Kind, Ref, RuleRefusal, refuse
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+
+RULES_VERSION: Final = "1"
+
+GUIDE: Final = """\
+A program is functions; a function is a graph of nodes without circles, and returns its result \
+node. Types are int, float, bool and str, and are inferred: a const has the type of its value (2 \
+is an int, 2.0 a float). Nodes: const has a value, param and call have a target; all but const and \
+param take inputs, in order: add sub mul div mod min max neg abs, eq ne lt le gt ge, and or not, \
+select (condition, then, else; only the one chosen is computed), to_int to_float to_str, concat \
+len. Repetition is recursion through call. Build a function by one program.mutate_batch: \
+add_function, set_node for each node, set_result; then program.verify, program.simulate, \
+program.compile. Names are of lower case letters, digits and underscores."""
+
+
+class Program(Domain):
+    """A program as typed functions that agents edit, verify, run and compile (seed 001).
+
+    Attributes:
+        verify_exported: What was given.
+    """
+
+    name = "program"
+    guide = GUIDE
+
+    def __init__(self, *, verify_exported: bool = False) -> None:
+        """Set up a program, which begins empty.
+
+        Args:
+            verify_exported: No batch may leave errors in a function that is marked `exported`, or
+                in what it calls.
+
+        Raises:
+            ValueError: A setting is unsound; the message names it.
+        """
+        if type(verify_exported) is not bool:
+            raise ValueError(f"verify_exported must be true or false, got {verify_exported!r}")
+        self.verify_exported = verify_exported
+        self.version = f"{RULES_VERSION}+verify_exported" if verify_exported else RULES_VERSION
+        self.kinds = _KINDS
+        self.commands = _COMMANDS
+
+    def settings(self) -> Mapping[str, Json]:
+        """Give the keywords that make this domain again."""
+        return {"verify_exported": True} if self.verify_exported else {}
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Show all but the past, which is long, and which history_query tells."""
+        return ref.collection not in {words.VERSIONS, words.HISTORY}
+
+    def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
+        """Hold exported functions to be free of errors, where that is asked for."""
+        if not self.verify_exported:
+            return
+        names = {ref.entity for ref in changed if ref.collection == words.FUNCTIONS}
+        functions = Functions(state)
+        for name in functions.names() if names else ():
+            if not state.get(words.FUNCTIONS, name, "exported"):
+                continue
+            if names.isdisjoint(one.name for one in functions.reachable(name)):
+                continue
+            errors = errors_of(functions, name)
+            if errors:
+                message = f"{name!r} is exported and must be free of errors: {errors[0].message}"
+                listed = [error.as_dict() for error in errors[:8]]
+                yield refuse("not_verified", message, function=name, diagnostics=listed)
+
+
+_KINDS: Final = (
+    Kind(
+        "program.mutate_batch",
+        words.MutateBatch,
+        rules.mutate_batch,
+        reads=rules.reads_named,
+        summary="Change functions: all mutations, in order, or none.",
+    ),
+    Kind(
+        "program.verify",
+        words.Verify,
+        rules.verify_rule,
+        risk="read",
+        summary="List errors and warnings of one function or all.",
+    ),
+    Kind(
+        "program.compile",
+        words.Compile,
+        rules.compile_rule,
+        summary="Make Python source of a function and all it calls.",
+    ),
+    Kind(
+        "program.simulate",
+        words.Simulate,
+        rules.simulate,
+        risk="read",
+        summary="Run a function with bounded fuel.",
+    ),
+    Kind(
+        "program.inspect",
+        words.Inspect,
+        rules.inspect_rule,
+        risk="read",
+        summary="Look at functions and nodes, or search them.",
+    ),
+    Kind(
+        "program.history_query",
+        words.HistoryQuery,
+        rules.history_query,
+        risk="read",
+        summary="List what changed, or compare two moments.",
+    ),
+    Kind(
+        "program.restore",
+        words.Restore,
+        rules.restore,
+        reads=rules.reads_all,
+        risk="medium",
+        summary="Make the program what it was at a seq.",
+    ),
+)
+
+HELLO: Final = (
+    {"op": "add_function", "name": "main", "params": [], "returns": "str"},
+    {
+        "op": "set_node",
+        "function": "main",
+        "name": "hello",
+        "node": {"op": "const", "value": "Hello, world!"},
+    },
+    {"op": "set_result", "function": "main", "node": "hello"},
+)
+"""The mutations that make the smallest program of use."""
+
+_COMMANDS: Final = (
+    Command(
+        "create hello world program",
+        "program.mutate_batch",
+        lambda _: {"mutations": [dict(mutation) for mutation in HELLO]},
+    ),
+    Command("compile program", "program.compile", lambda _: {"entry": "main"}),
+    Command("run program", "program.simulate", lambda _: {"function": "main"}),
+)
+"""Seed 001's phrases."""

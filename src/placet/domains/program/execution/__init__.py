@@ -1,0 +1,1 @@
+"""Running and compiling functions of a program."""

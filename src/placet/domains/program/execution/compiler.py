@@ -1,0 +1,142 @@
+"""A function, and all that it calls, as Python source that needs nothing but Python.
+
+The source is made of operations and of names whose form is known: no text of anybody's becomes
+code. It is the same for the same functions, on every machine, and does what a run does, in the same
+order; only fuel it has none, and its depth is also bounded by Python's own recursion limit.
+
+Each function is split into *regions*: what is needed whenever the region is. The region of the
+result is the body; what only a select may need, or what several regions need, is a region of its
+own, a nested function that is computed `once`. So there is neither recursion from node to node nor
+a source that doubles with every select.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from placet.domains.program.functions import Function, Functions, Node, hash_of
+from placet.domains.program.execution.python_source import PRELUDE, TEMPLATES
+from placet.domains.program.payloads import SOURCE_BYTES_MAX
+from placet.kernel.domain import RuleRefusal, refuse
+
+
+class Compiled(NamedTuple):
+    """An artifact: the source, its hash, and the hashes of the functions it was made of."""
+
+    source: str
+    hash: str
+    functions: dict[str, str | None]
+
+
+def compile_function(functions: Functions, entry: str) -> Compiled | RuleRefusal:
+    """Make the source of a function that is verified, as all that it calls is."""
+    reached = sorted(functions.reachable(entry), key=lambda function: function.name)
+    bodies = ["\n".join(_lines(function)) for function in reached]
+    source = "\n\n\n".join([PRELUDE, *bodies, f"entry = f_{entry}\n"])
+    size = len(source.encode())
+    if size > SOURCE_BYTES_MAX:
+        message = f"the source has {size} bytes, at most {SOURCE_BYTES_MAX} are kept; split it"
+        return refuse("source_too_large", message, at="/entry", limit=SOURCE_BYTES_MAX)
+    hashes = {function.name: functions.hash(function.name) for function in reached}
+    return Compiled(source, hash_of(source.encode()), hashes)
+
+
+def _lines(function: Function) -> Iterator[str]:
+    """Write one function, line by line."""
+    assert function.result is not None, "what is compiled is verified"
+    regions = _regions(function, function.result)
+    params = "".join([f"p_{name}, " for name in function.params])
+    yield f"def f_{function.name}({params}depth=1):"
+    yield "    deepen(depth)"
+    for root in sorted(set(regions.values()) - {function.result}):
+        yield "    @once"
+        yield f"    def n_{root}():"
+        yield from (f"        {line}" for line in _body(function, root, regions))
+    yield from (f"    {line}" for line in _body(function, function.result, regions))
+
+
+def _regions(function: Function, result: str) -> dict[str, str]:
+    """Name the region of each node that may be needed, by its root. O(nodes).
+
+    From the result inward, so that all that need a node have a region before it has one.
+    """
+    regions: dict[str, str] = {}
+    wanted_in: dict[str, set[str]] = {result: {result}}
+    for name in _outside_in(function.nodes, result):
+        node = function.nodes[name]
+        if _is_leaf(node):
+            continue
+        wanting = wanted_in[name]
+        region = regions[name] = wanting.pop() if len(wanting) == 1 else name
+        for port, source in enumerate(node["inputs"]):
+            is_lazy = node["op"] == "select" and port > 0
+            wanted_in.setdefault(source, set()).add(source if is_lazy else region)
+    return regions
+
+
+def _outside_in(nodes: Mapping[str, Node], result: str) -> list[str]:
+    """List what the result may need, so that each node stands after all that need it."""
+    order = _inside_out(result, lambda name: nodes[name]["inputs"])
+    order.reverse()
+    return order
+
+
+def _inside_out(root: str, needs: Callable[[str], Sequence[str]]) -> list[str]:
+    """List what a node needs and then itself, in the order in which a run evaluates them."""
+    order: list[str] = []
+    done: set[str] = set()
+    todo = [root]
+    while todo:
+        first = next((source for source in needs(todo[-1]) if source not in done), None)
+        if first is not None:
+            todo.append(first)
+        else:
+            done.add(todo[-1])
+            order.append(todo.pop())
+    return order
+
+
+def _body(function: Function, root: str, regions: Mapping[str, str]) -> Iterator[str]:
+    """Write one region: a line for each of its nodes, and for each other region that it needs."""
+    nodes = function.nodes
+
+    def needs(name: str) -> list[str]:
+        if _is_leaf(nodes[name]) or regions[name] != root:
+            return []
+        inputs = nodes[name]["inputs"]
+        strict = inputs[:1] if nodes[name]["op"] == "select" else inputs
+        return [source for source in strict if not _is_leaf(nodes[source])]
+
+    if not _is_leaf(nodes[root]):
+        for name in _inside_out(root, needs):
+            is_own = regions[name] == root
+            yield f"v_{name} = {_expression(nodes, name) if is_own else f'n_{name}()'}"
+    yield f"return {_named(nodes, root)}"
+
+
+def _expression(nodes: Mapping[str, Node], name: str) -> str:
+    node = nodes[name]
+    op = node["op"]
+    if op == "select":
+        condition, yes, no = node["inputs"]
+        return f"{_lazily(nodes, yes)} if {_named(nodes, condition)} else {_lazily(nodes, no)}"
+    given = [_named(nodes, source) for source in node["inputs"]]
+    if op == "call":
+        return f"f_{node['target']}({', '.join([*given, 'depth + 1'])})"
+    return TEMPLATES[op].format(*given)
+
+
+def _named(nodes: Mapping[str, Node], name: str) -> str:
+    """Write the value of a node that is there: a leaf as itself, any other as its variable."""
+    node = nodes[name]
+    if node["op"] == "const":
+        return ascii(node["value"])  # unlike repr the same in all versions of Unicode
+    return f"p_{node['target']}" if node["op"] == "param" else f"v_{name}"
+
+
+def _lazily(nodes: Mapping[str, Node], name: str) -> str:
+    return _named(nodes, name) if _is_leaf(nodes[name]) else f"n_{name}()"
+
+
+def _is_leaf(node: Node) -> bool:
+    """Tell whether a node is written where it is used: it can neither trap nor take time."""
+    return node["op"] in {"const", "param"}

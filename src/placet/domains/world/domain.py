@@ -1,0 +1,185 @@
+"""The domain itself: settings in, kinds out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from placet.domains.world.patch_rules import judge_amended
+from placet.domains.world.interactions import (
+    interact_rule,
+    judged_anew,
+    reads_self_and_target,
+)
+from placet.domains.world.spawn import displace, place
+from placet.domains.world.rules import cooled, custom, move_rule, speak
+from placet.domains.world.settings import (
+    Settings,
+    optional,
+    read_bounds,
+    read_cooldowns,
+    read_count,
+    read_length,
+    read_plain,
+    read_teams,
+)
+from placet.domains.world.views import is_meant_for, read_sight
+from placet.domains.world.payloads import (
+    AGENTS,
+    INTERACTION_CHARS_MAX,
+    OBJECTS,
+    Custom,
+    Interact,
+    Move,
+    Speak,
+)
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, Sight
+from placet.kernel.state.draft import Draft
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+
+RULES_VERSION: Final = "1"
+
+
+class World(Domain):
+    """Agents and objects with positions, who move, speak and interact (seed 003).
+
+    Every limit is off by default. Agents are placed by `register_agent(agent_id, position=[x, y],
+    team="red", inventory=["lamp"])`.
+
+    Attributes:
+        setup: What was given, as the rules use it.
+    """
+
+    name = "world"
+
+    def __init__(
+        self,
+        *,
+        objects: Mapping[str, Mapping[str, Json]] | None = None,
+        bounds: Sequence[Sequence[float]] | None = None,
+        max_step: float | None = None,
+        interaction_range: float | None = None,
+        inventory_max: int | None = None,
+        cooldowns: Mapping[str, float] | None = None,
+        interactions: Mapping[str, Rule] | None = None,
+        teams: Sequence[str] | None = None,
+        observation: Mapping[str, Json] | None = None,
+    ) -> None:
+        """Set up a world.
+
+        Args:
+            objects: Id -> `{"position": [x, y], "portable": True}` and any fields of its own.
+            bounds: Lowest and highest corner; two-dimensional ones make a flat world.
+            max_step: Longest way of one Move.
+            interaction_range: Farthest reach of one Interact.
+            inventory_max: How many objects an agent may carry.
+            cooldowns: Kind -> simulated seconds between two intents of an agent's.
+            interactions: Name -> rule, run once its target exists and is in range.
+            teams: The teams there are; any when None.
+            observation: Who sees what, such as `{"distance": 10, "hidden_fields": ["inventory"]}`
+                (`docs/views.md`); everything when None.
+
+        Raises:
+            ValueError: A setting is unsound; the message names it.
+        """
+        own = optional(_read_interactions, "interactions", interactions) or {}
+        settings = Settings(
+            bounds=optional(read_bounds, "bounds", bounds),
+            max_step=optional(read_length, "max_step", max_step),
+            interaction_range=optional(read_length, "interaction_range", interaction_range),
+            inventory_max=optional(read_count, "inventory_max", inventory_max),
+            cooldowns_ns=optional(read_cooldowns, "cooldowns", cooldowns) or {},
+            teams=optional(read_teams, "teams", teams),
+            interactions=tuple(sorted(own)),
+            observation=optional(read_plain, "observation", observation),
+        )
+        self.sight = read_sight("observation", observation)
+        self.setup = settings = settings.with_objects({} if objects is None else objects)
+        is_default = settings == Settings()
+        self.version = RULES_VERSION if is_default else f"{RULES_VERSION}+{settings.digest()}"
+        self.kinds = _kinds(settings, own, None if observation is None else self.sight)
+        self._cooldowns = {} if cooldowns is None else dict(cooldowns)
+
+    def settings(self) -> Mapping[str, Json] | None:
+        """Give the keywords that make this world again; None where it has interactions of its own.
+
+        A rule is code, and code is not data: such a world is remade by whoever wrote its rules.
+        """
+        return None if self.setup.interactions else self.setup.keywords(self._cooldowns)
+
+    def on_open(self, draft: Draft) -> None:
+        """Put the objects where they begin, by name: settings from a log have no other order."""
+        for object_id, fields in sorted(self.setup.objects.items()):
+            draft.create(OBJECTS, object_id, fields)
+
+    def on_register(
+        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+    ) -> RuleRefusal | None:
+        """Put a new agent into the world."""
+        return place(draft, agent_id, placing, self.setup)
+
+    def on_remove(self, draft: Draft, agent_id: str) -> None:
+        """Take an agent out of the world; what it carried stays where it was."""
+        displace(draft, agent_id)
+
+    def on_amend(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
+        """Judge what an operator put by hand: places, and who holds what."""
+        return judge_amended(draft, changed, self.setup)
+
+    def hears(self, state: State, agent_id: str, intent: Intent) -> bool:
+        """Tell whether something was said to an agent, or by it."""
+        payload, speaker = intent["payload"], intent["agent_id"]
+        team = state.get(AGENTS, speaker, "team")
+        return speaker == agent_id or (
+            is_meant_for(state, agent_id, payload["channel"], payload.get("target_id"), team)
+            and self.may_see(state, agent_id, Ref(AGENTS, speaker))
+        )
+
+
+def _kinds(settings: Settings, own: Mapping[str, Rule], sight: Sight | None) -> tuple[Kind, ...]:
+    kinds = (
+        ("Move", Move, move_rule(settings), None, "Go to a place."),
+        ("Speak", Speak, speak, None, "Say something to all, to a team, or to one agent."),
+        (
+            "Interact",
+            Interact,
+            interact_rule(settings, own, sight),
+            reads_self_and_target,
+            "Do something with an object or an agent.",
+        ),
+        ("Custom", Custom, custom, None, "Anything that the world's validator understands."),
+    )
+    return tuple(
+        Kind(
+            name,
+            payload,
+            _cooled(name, rule, settings),
+            reads=reads,
+            reads_own=AGENTS if reads is None else None,
+            revalidates=None if reads is None else judged_anew,
+            summary=summary,
+            is_event=name == "Speak",
+        )
+        for name, payload, rule, reads, summary in kinds
+    )
+
+
+def _cooled(kind: str, rule: Rule, settings: Settings) -> Rule:
+    wait_ns = settings.cooldowns_ns.get(kind)
+    return rule if wait_ns is None else cooled(kind, wait_ns, rule)
+
+
+def _read_interactions(name: str, interactions: object) -> dict[str, Rule]:
+    if not isinstance(interactions, Mapping):
+        raise ValueError(f"{name} must map names to rules, got {interactions!r}")
+    for own, rule in interactions.items():
+        if not isinstance(own, str) or not 0 < len(own) <= INTERACTION_CHARS_MAX:
+            raise ValueError(
+                f"{name} must have names of 1 to {INTERACTION_CHARS_MAX} characters, got {own!r}"
+            )
+        if not callable(rule):
+            raise ValueError(
+                f"interaction {own!r} must be a rule (draft, intent) -> RuleRefusal | None, "
+                f"got {rule!r}"
+            )
+    return dict(interactions)

@@ -1,0 +1,49 @@
+"""Who holds what: an object's `holder` and its holder's `inventory` say the same, always.
+
+An object is carried and has no position of its own, or is free and has one. Only the functions
+here change hands.
+"""
+
+from placet.domains.world.payloads import AGENTS, OBJECTS, Position
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+
+
+def holder_of(draft: Draft, object_id: str) -> str | None:
+    """Name the agent that carries an object, or None."""
+    holder: str | None = draft.get(OBJECTS, object_id, "holder")
+    return holder
+
+
+def position_of(draft: Draft, entity_id: str) -> Position | None:
+    """Find where an agent or an object is; what is carried is where its holder is."""
+    position: Position | None
+    if not draft.exists(OBJECTS, entity_id):
+        position = draft.get(AGENTS, entity_id, "position")
+        return position
+    holder = holder_of(draft, entity_id)
+    if holder is not None:
+        return position_of(draft, holder)
+    position = draft.get(OBJECTS, entity_id, "position")
+    return position
+
+
+def take(draft: Draft, object_id: str, agent_id: str) -> None:
+    """Put a free object into an agent's hands."""
+    draft.put(OBJECTS, object_id, "holder", agent_id)
+    draft.put(OBJECTS, object_id, "position", None)
+    draft.put(AGENTS, agent_id, "inventory", (*inventory_of(draft, agent_id), object_id))
+
+
+def let_go(draft: Draft, object_id: str, agent_id: str) -> None:
+    """Take an object out of an agent's hands and leave it where the agent is."""
+    kept = tuple([held for held in inventory_of(draft, agent_id) if held != object_id])
+    draft.put(AGENTS, agent_id, "inventory", kept)
+    draft.put(OBJECTS, object_id, "holder", None)
+    draft.put(OBJECTS, object_id, "position", draft.get(AGENTS, agent_id, "position"))
+
+
+def inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
+    """List what an agent carries, in the order in which it was taken."""
+    inventory: tuple[Json, ...] = draft.get(AGENTS, agent_id, "inventory", ())
+    return inventory

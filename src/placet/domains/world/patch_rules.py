@@ -1,0 +1,101 @@
+"""What an operator puts into a world by hand is held to what its rules take for granted.
+
+That is where everybody and everything is, and who holds what; other fields are the world's own.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import ValidationError
+
+from placet.domains.world.spawn import are_distinct_ids
+from placet.domains.world.settings import Settings
+from placet.domains.world.payloads import AGENTS, OBJECTS, to_position
+from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.json_value import shown
+from placet.schemas.codec import Json
+
+
+def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
+    """Judge the agents and objects among them; a position comes to be as rules write it."""
+    for collection, key in changed:
+        if collection not in _NEEDED or key is None:
+            continue
+        at = collection, key
+        fields = draft.entity(*at)
+        if fields is None:
+            refusal = _judge_custody(draft, at, ())
+        else:
+            refusal = _judge(draft, at, fields, settings)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+_At = tuple[str, str]
+"""Collection and id."""
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    AGENTS: ("position", "team", "inventory"),
+    OBJECTS: ("position", "holder", "portable"),
+}
+
+
+def _judge(
+    draft: Draft, at: _At, fields: Mapping[str, Json], settings: Settings
+) -> RuleRefusal | None:
+    missing = [name for name in _NEEDED[at[0]] if name not in fields]
+    if missing:
+        return _refuse(at, f"needs {', '.join(missing)} too")
+    other = OBJECTS if at[0] == AGENTS else AGENTS
+    if draft.exists(other, at[1]):
+        return _refuse(at, f"needs another id, for there is {other}/{at[1]}")
+    if at[0] == AGENTS:
+        inventory = fields["inventory"]
+        if not are_distinct_ids(inventory):
+            return _refuse(
+                at, f"needs an inventory of distinct ids of objects, got {shown(inventory)}"
+            )
+        return _judge_custody(draft, at, inventory) or _judge_place(draft, at, settings)
+    holder, position = fields["holder"], fields["position"]
+    if holder is None:
+        return _judge_custody(draft, at, ()) or _judge_place(draft, at, settings)
+    if position is not None:
+        return _refuse(at, "is held, and has no position of its own; put null")
+    return _judge_custody(draft, at, (holder,))
+
+
+def _judge_custody(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusal | None:
+    """Ask whether those that an agent or an object names are those that name it. O(world)."""
+    collection, key = at
+    if collection == AGENTS:
+        naming = [one for one in draft.ids(OBJECTS) if draft.get(OBJECTS, one, "holder") == key]
+    else:
+        naming = [one for one in draft.ids(AGENTS) if key in _inventory_of(draft, one)]
+    one_sided = [one for one in (*named, *naming) if one not in named or one not in naming]
+    if not one_sided:
+        return None
+    return _refuse(at, f"and {one_sided[0]!r} must agree on who holds what; put both")
+
+
+def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | None:
+    value = draft.get(*at, "position")
+    try:
+        position = to_position(value)
+    except ValidationError:
+        return _refuse(
+            at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {shown(value)}"
+        )
+    if repr(position) != repr(value):  # 1 and 1.0, 0.0 and -0.0 are equal, their digests are not
+        draft.put(*at, "position", position)
+    return settings.outside(position, "/position")
+
+
+def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
+    """List what an agent carries: of the operator's making, so it may be anything."""
+    inventory = draft.get(AGENTS, agent_id, "inventory")
+    return inventory if isinstance(inventory, tuple) else ()
+
+
+def _refuse(at: _At, what: str) -> RuleRefusal:
+    return refuse("amended", f"{'/'.join(at)} {what}")

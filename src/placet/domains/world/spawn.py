@@ -1,0 +1,134 @@
+"""How agents come into a world and leave it.
+
+Agents and objects share one space of ids, so that a `target_id` means one thing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+
+from placet.domains.world.inventory import inventory_of, let_go, take
+from placet.domains.world.settings import Settings
+from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, to_position
+from placet.kernel.domain import RuleRefusal, refuse
+from placet.kernel.state.draft import Draft
+from placet.schemas.codec import Json
+from placet.schemas.identity import is_identity
+
+_Check = Callable[[Draft, str, Json, Settings], RuleRefusal | None]
+
+
+def place(
+    draft: Draft, agent_id: str, placing: Mapping[str, Json], settings: Settings
+) -> RuleRefusal | None:
+    """Put a new agent into the world: `position`, `team`, `inventory`, each optional."""
+    if draft.exists(OBJECTS, agent_id):
+        return refuse("id_taken", f"there is an object {agent_id!r}; choose another agent_id")
+    for name, value in placing.items():
+        check = _CHECKS.get(name)
+        refusal = (
+            _unknown(name)
+            if check is None
+            else value is not None and check(draft, agent_id, value, settings)
+        )
+        if refusal:
+            return refusal
+    position = placing.get("position")
+    draft.create(
+        AGENTS,
+        agent_id,
+        {
+            "position": settings.origin() if position is None else to_position(position),
+            "team": placing.get("team"),
+            "inventory": (),
+        },
+    )
+    for object_id in placing.get("inventory") or ():
+        if not draft.exists(OBJECTS, object_id):
+            draft.create(OBJECTS, object_id, {"position": None, "holder": None, "portable": True})
+        take(draft, object_id, agent_id)
+    return None
+
+
+def displace(draft: Draft, agent_id: str) -> None:
+    """Take an agent out of the world; what it carried stays where it was."""
+    for object_id in inventory_of(draft, agent_id):
+        let_go(draft, object_id, agent_id)
+    draft.delete(AGENTS, agent_id)
+    if draft.exists(SPEECH, agent_id):
+        draft.delete(SPEECH, agent_id)
+
+
+def _check_position(
+    _draft: Draft, _agent_id: str, value: Json, settings: Settings
+) -> RuleRefusal | None:
+    try:
+        position = to_position(value)
+    except ValidationError:
+        return _invalid("position", "[x, y] or [x, y, z] of finite numbers", value)
+    return settings.outside(position, "/position")
+
+
+def _check_team(
+    _draft: Draft, _agent_id: str, value: Json, settings: Settings
+) -> RuleRefusal | None:
+    if not is_identity(value):
+        return _invalid("team", "a name of 1 to 128 characters", value)
+    if settings.teams is None or value in settings.teams:
+        return None
+    return refuse(
+        "team_unknown",
+        f"there is no team {value!r}; there are {', '.join(settings.teams)}",
+        at="/team",
+        suggestions=get_close_matches(value, settings.teams, 3),
+    )
+
+
+def _check_inventory(
+    draft: Draft, agent_id: str, value: Json, settings: Settings
+) -> RuleRefusal | None:
+    if not are_distinct_ids(value):
+        return _invalid("inventory", "a list of distinct object ids", value)
+    limit = settings.inventory_max
+    if limit is not None and len(value) > limit:
+        return _invalid("inventory", f"at most {limit} object ids", value)
+    for object_id in value:
+        if object_id == agent_id or draft.exists(AGENTS, object_id):
+            return refuse("id_taken", f"{object_id!r} is an agent; name objects", at="/inventory")
+        holder = draft.get(OBJECTS, object_id, "holder")
+        if holder is not None or not draft.get(OBJECTS, object_id, "portable", True):
+            why = "cannot be carried" if holder is None else f"is held by {holder!r}"
+            return refuse("held", f"{object_id!r} {why}", at="/inventory", holder=holder)
+    return None
+
+
+def are_distinct_ids(value: Json) -> bool:
+    """Tell whether a value is a list of names, none of them twice."""
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(is_identity(item) for item in value)
+        and len(set(value)) == len(value)
+    )
+
+
+def _unknown(name: str) -> RuleRefusal:
+    names = list(_CHECKS)
+    return refuse(
+        "placing_unknown",
+        f"an agent of this world is not placed by {name!r}, but by {', '.join(names)}",
+        at=f"/{name}",
+        suggestions=get_close_matches(name, names, 1),
+    )
+
+
+def _invalid(name: str, expected: str, value: Json) -> RuleRefusal:
+    return refuse("placing_invalid", f"{name} must be {expected}, got {value!r}", at=f"/{name}")
+
+
+_CHECKS: Mapping[str, _Check] = {
+    "position": _check_position,
+    "team": _check_team,
+    "inventory": _check_inventory,
+}

@@ -1,0 +1,1 @@
+"""Worlds as environments for reinforcement learning (extra `gym`)."""

@@ -1,0 +1,137 @@
+"""A ready environment: agents of the domain `world` walk on a grid to a goal.
+
+An example of an adapter as much as an environment: it speaks to the world as any client does, by
+the words of its intents and of its views.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+try:
+    import numpy as np
+    from gymnasium.spaces import Box, Discrete, Space
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
+    ) from error
+
+from placet.kernel.prng import draw_below
+from placet.envs.parallel_env import Adapter, Array, Placings, WorldEnv
+from placet.runtime.plugins import find_domain
+from placet.schemas.codec import Json
+from placet.schemas.view import View
+
+STEPS: Final = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
+"""What an action adds to x and y; the first proposes nothing."""
+
+_UNSEEN: Final = -1.0
+_AGENTS: Final = "world.agents"
+
+
+class MoveOnGrid(Adapter):
+    """Steps on a grid, rewarded by how much nearer to the goal they lead.
+
+    An observation has 1 + agents rows of x and y: the goal, the agent's own place, and those of the
+    others in order; who is not seen is at -1, -1.
+
+    Args:
+        agents: Who is on the grid.
+        width: Cells along x; places are 0..width-1.
+        height: Cells along y.
+        goal: The cell to reach, where an agent is done.
+    """
+
+    def __init__(
+        self, agents: Sequence[str], width: int, height: int, goal: tuple[int, int]
+    ) -> None:
+        self._agents = tuple(agents)
+        self._goal = goal
+        self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (1 + len(agents), 1))
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        """Give the cells of the goal and of everybody."""
+        return Box(np.full_like(self._highest, _UNSEEN), self._highest, dtype=np.float32)
+
+    def action_space(self, agent: str) -> Space[Any]:
+        """Give the five steps."""
+        return Discrete(len(STEPS))
+
+    def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
+        """Propose to move to a neighboring cell."""
+        dx, dy = STEPS[int(action)]
+        if (dx, dy) == STEPS[0]:
+            return None
+        x, y = _place(view, agent)
+        return {"kind": "Move", "payload": {"to": [x + dx, y + dy]}}
+
+    def observe(self, view: View, agent: str) -> Array:
+        """See the goal, oneself and the others."""
+        others = [other for other in self._agents if other != agent]
+        places = [self._goal, *(_place(view, seen) for seen in (agent, *others))]
+        return np.array(places, np.float32)
+
+    def reward(self, before: View, after: View, agent: str) -> float:
+        """Give by how many steps the agent came nearer."""
+        return self._distance(before, agent) - self._distance(after, agent)
+
+    def is_done(self, view: View, agent: str) -> bool:
+        """Tell whether the agent is at the goal."""
+        return self._distance(view, agent) == 0
+
+    def _distance(self, view: View, agent: str) -> float:
+        x, y = _place(view, agent)
+        return abs(x - self._goal[0]) + abs(y - self._goal[1])
+
+
+def grid_env(
+    agents: Sequence[str] = ("ann", "bob"),
+    *,
+    width: int = 8,
+    height: int = 8,
+    goal: tuple[int, int] | None = None,
+    max_steps: int = 100,
+) -> WorldEnv:
+    """Make a grid on which agents begin at places drawn from the seed.
+
+    A step over the edge is refused as `world.out_of_bounds`.
+
+    Args:
+        agents: Who is on it.
+        width: Cells along x.
+        height: Cells along y.
+        goal: The cell to reach; the middle when None.
+        max_steps: After so many the episode is truncated.
+    """
+    middle = (width // 2, height // 2)
+    adapter = MoveOnGrid(agents, width, height, middle if goal is None else goal)
+    world = find_domain("world")
+    bounds = [[0, 0], [width - 1, height - 1]]
+    return WorldEnv(
+        lambda: world(bounds=bounds, max_step=1.0),
+        adapter,
+        _anywhere(agents, width, height),
+        max_steps=max_steps,
+    )
+
+
+def _anywhere(agents: Sequence[str], width: int, height: int) -> Callable[[int], Placings]:
+    def placings(seed: int) -> Placings:
+        return {
+            agent: {
+                "position": [
+                    draw_below(width, seed, 0, agent, "x"),
+                    draw_below(height, seed, 0, agent, "y"),
+                ]
+            }
+            for agent in agents
+        }
+
+    return placings
+
+
+def _place(view: View, agent: str) -> tuple[float, float]:
+    seen = view.state[_AGENTS].get(agent)
+    if seen is None:
+        return _UNSEEN, _UNSEEN
+    x, y, _ = seen["position"]
+    return x, y

@@ -1,0 +1,236 @@
+"""PettingZoo's `ParallelEnv` over any world: a step is a tick, with a batch of every agent's.
+
+Needs the extra `gym`. The kernel is called synchronously, in simulated time: no event loop, no
+store. What an action does is the gate's to decide: a refused one changes nothing and is told in
+`infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+try:
+    from gymnasium.spaces import Space
+    from pettingzoo.utils.env import ParallelEnv
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "placet.envs.parallel_env needs the extra 'gym': pip install 'placet[gym]'"
+    ) from error
+
+from placet.actors.observation.viewer import Viewer
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.kernel.prng import mix64
+from placet.schemas.codec import Json
+from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.verdict import Verdict
+from placet.schemas.view import View
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Placings: TypeAlias = Mapping[str, Mapping[str, Json]]
+"""Agent -> the keywords of its registration."""
+
+MAX_STEPS: Final = 1_000
+_PRIORITY: Final = 10
+
+
+class Adapter(Protocol):
+    """What makes an environment of a world. Subclass it: `is_done` has a default.
+
+    Every method is a function of its arguments; an agent's view is all that it may know.
+    """
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        """Give the space of an agent's observations; asked once."""
+
+    def action_space(self, agent: str) -> Space[Any]:
+        """Give the space of an agent's actions; asked once."""
+
+    def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
+        """Say what an action proposes: an intent's `kind` and `payload`, or None for nothing.
+
+        Other fields of an intent may be given too, such as `priority`; those that are not are
+        filled in.
+        """
+
+    def observe(self, view: View, agent: str) -> Array:
+        """Make an observation of what an agent sees."""
+
+    def reward(self, before: View, after: View, agent: str) -> float:
+        """Value a step, from what the agent saw before it and after it."""
+
+    def is_done(self, view: View, agent: str) -> bool:
+        """Tell whether an agent has reached its end; it then acts no more."""
+        return False
+
+
+class WorldEnv(ParallelEnv[str, Array, Any]):
+    """A world as an environment for multi-agent learning.
+
+    Args:
+        domain_factory: Makes the domain; called at every reset.
+        adapter: Its spaces, and what actions, observations and rewards mean.
+        agents: Who acts, with the keywords of their registration; or what gives them for a seed.
+        max_steps: After so many the episode is truncated.
+        tick_s: Simulated seconds of a step.
+        config: Quotas, limits and the like; its seed is used until `reset` is given one.
+
+    Attributes:
+        kernel: The world of the present episode.
+        render_mode: None: there is no picture of a world.
+    """
+
+    def __init__(
+        self,
+        domain_factory: Callable[[], Domain],
+        adapter: Adapter,
+        agents: Placings | Callable[[int], Placings],
+        *,
+        max_steps: int = MAX_STEPS,
+        tick_s: float = 1.0,
+        config: KernelConfig | None = None,
+    ) -> None:
+        if max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {max_steps!r}")
+        self.metadata = {"name": "placet_v0", "render_modes": []}
+        self.render_mode: str | None = None
+        self._domain_factory = domain_factory
+        self._adapter = adapter
+        self._placings = agents
+        self._max_steps = max_steps
+        self._tick_s = tick_s
+        self._config = config or KernelConfig()
+        self._seed = self._config.seed
+        self._episode = -1
+        self._steps = 0
+        self.possible_agents = list(self._placings_for(self._seed))
+        self.agents: list[str] = []
+        self.observation_spaces = {a: adapter.observation_space(a) for a in self.possible_agents}
+        self.action_spaces = {a: adapter.action_space(a) for a in self.possible_agents}
+        self._views: dict[str, View] = {}
+        self.kernel = self._begun()
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        """Give the space of an agent's observations, the same object each time."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Space[Any]:
+        """Give the space of an agent's actions, the same object each time."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Array], dict[str, dict[str, Json]]]:
+        """Begin an episode in a new world.
+
+        Args:
+            seed: The same seed and the same actions give the same episode. Without one, the next
+                of the episodes that follow from the latest seed.
+            options: Not used.
+
+        Raises:
+            PlacetError: An agent cannot be registered.
+        """
+        self._episode += 1
+        if seed is not None:
+            self._seed, self._episode = int(seed), 0
+        self._steps = 0
+        self.agents = list(self.possible_agents)
+        self.kernel = self._begun()
+        placings = self._placings_for(self.kernel.config.seed)
+        for agent in self.agents:
+            self.kernel.register_agent(agent, **placings[agent])
+        self._viewer = Viewer(self.kernel)
+        self._views = self._look()
+        return self._observations(), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[
+        dict[str, Array],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Json]],
+    ]:
+        """Propose what the actions mean, all at the same moment, and let a tick pass.
+
+        Returns:
+            Observations, rewards, terminations, truncations and infos of the agents that lived
+            before the step. `infos[agent]` is empty where nothing was proposed; else it has
+            `admitted`, with `seq`, or with `code`, `message` and all `refusals`.
+
+        Raises:
+            ValueError: An action is outside its space, or of somebody who does not act, or the
+                episode has ended.
+        """
+        self._check_actors(actions)
+        before, adapter = self._views, self._adapter
+        proposed = [agent for agent in self.agents if agent in actions]
+        intents = [self._intent(agent, actions[agent]) for agent in proposed]
+        batches = {a: [i] for a, i in zip(proposed, intents, strict=True) if i is not None}
+        answers = dict(
+            zip(batches, self.kernel.step(self._tick_s, [*batches.values()]), strict=True)
+        )
+        self._steps += 1
+        after = self._views = self._look()
+        lived = self.agents
+        observations = self._observations()
+        rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in lived}
+        terminations = {a: bool(adapter.is_done(after[a], a)) for a in lived}
+        truncations = dict.fromkeys(lived, self._steps >= self._max_steps)
+        infos = {agent: _info(answers.get(agent)) for agent in lived}
+        self.agents = [a for a in lived if not (terminations[a] or truncations[a])]
+        return observations, rewards, terminations, truncations, infos
+
+    def _begun(self) -> Kernel:
+        """Make the world of an episode: its seed is of the latest seed and the episode's number."""
+        seed = mix64(self._seed, max(self._episode, 0))
+        return Kernel(self._domain_factory(), replace(self._config, seed=seed))
+
+    def _placings_for(self, seed: int) -> Placings:
+        placings = self._placings
+        return placings(seed) if callable(placings) else placings
+
+    def _check_actors(self, actions: Mapping[str, Any]) -> None:
+        if not self.agents:
+            raise ValueError("no agent acts any more; call reset to begin an episode")
+        strangers = sorted(set(actions) - set(self.agents))
+        if strangers:
+            raise ValueError(f"{strangers[0]!r} does not act; those who do are {self.agents}")
+        for agent, action in actions.items():
+            space = self.action_space(agent)
+            if not space.contains(action):
+                raise ValueError(f"{agent!r} must act within {space}, got {action!r:.80}")
+
+    def _look(self) -> dict[str, View]:
+        return {agent: self._viewer.view(self.kernel, agent) for agent in self.agents}
+
+    def _observations(self) -> dict[str, Array]:
+        return {agent: self._adapter.observe(self._views[agent], agent) for agent in self.agents}
+
+    def _intent(self, agent: str, action: Any) -> dict[str, Json] | None:  # noqa: ANN401
+        view = self._views[agent]
+        proposal = self._adapter.to_intent(agent, action, view)
+        if proposal is None:
+            return None
+        return {
+            "priority": _PRIORITY,
+            "schema_version": SCHEMA_VERSION,
+            "req_id": f"step:{self._steps}",
+            "context_seq": view.view_seq,
+            **proposal,
+            "agent_id": agent,
+        }
+
+
+def _info(verdict: Verdict | None) -> dict[str, Json]:
+    if verdict is None:
+        return {}
+    if verdict.admitted:
+        return {"admitted": True, "seq": verdict.seq}
+    first = verdict.refusals[0]
+    refusals: Sequence[Json] = [refusal.as_dict() for refusal in verdict.refusals]
+    return {"admitted": False, "code": first.code, "message": first.message, "refusals": refusals}

@@ -1,0 +1,107 @@
+"""`placet design`: sentences about a design, through the gate."""
+
+import sys
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
+
+if TYPE_CHECKING:
+    from placet.extensions.design.report import Told
+
+
+_Text: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TEXT", help='What should be done: "set beam to 9 m, lock hull length".'
+    ),
+]
+_Store: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Keep the design there, and go on from what it holds: a path ending in .db, or "
+        "sqlite:///ferry.db. Without it, nothing is kept.",
+    ),
+]
+
+
+def design(
+    text: _Text = None,
+    *,
+    store: _Store = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show the design: values, locks, version, phases.")
+    ] = False,
+    run_phases: Annotated[bool, typer.Option("--run-phases", help="Run all phases.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the latest commit back.")] = False,
+    agent: Annotated[str, typer.Option(metavar="NAME", help="Who proposes it.")] = "planner",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Answer, and change nothing: the store is only read.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask first, on a terminal.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Refine a design by plain sentences, all of a sentence or nothing.
+
+    The sentence becomes a plan of actions, which the gate decides about. What is not clear is
+    asked back with its candidates, never guessed, and nothing is changed; exit code 1, as for a
+    refusal. A phase that fails makes it 1 too; what was done besides is kept.
+    """
+    if (text is not None) + show + run_phases + undo != 1:
+        raise typer.BadParameter("give one of TEXT, --show, --run-phases and --undo")
+    if store is None and (show or undo):
+        raise CommandError("there is nothing to show or undo without --store URL")
+    # Here, because the domain is a sixth of a second that no other command should pay.
+    from placet.extensions.design.session import DesignSession  # noqa: PLC0415
+
+    def told(*, is_kept: bool, version: int | None = None) -> "Told":
+        is_begun = show or undo
+        with DesignSession(store, agent, is_kept=is_kept, is_begun=is_begun) as session:
+            if text is not None:
+                return session.say(text, version)
+            if run_phases:
+                return session.run_phases(version)
+            return session.undo(version) if undo else session.show()
+
+    is_trial = dry_run or show or store is None
+    is_asked = not (is_trial or yes or as_json) and _is_a_person()
+    answer = told(is_kept=not (is_trial or is_asked))
+    if is_asked and answer.is_done:
+        _print(answer)
+        if not typer.confirm("Do it?"):
+            say("Nothing was changed.")
+            return 1
+        # Without a hold on the store meanwhile: a design that has moved on refuses.
+        answer = told(is_kept=True, version=answer.version)
+    if as_json:
+        say_json({**answer.document, "dry_run": dry_run, "store": store})
+    else:
+        if not (is_asked and answer.is_done):  # what was asked about was shown then
+            _print(answer)
+        if answer.is_done and not show:
+            _end(store, is_trial=is_trial)
+    return 0 if answer.is_done and answer.is_well else 1
+
+
+def _print(answer: "Told") -> None:
+    for line in answer.lines:
+        say(printable(line))
+
+
+def _end(store: str | None, *, is_trial: bool) -> None:
+    """Say where it is kept; on stderr, so that what is exported can be piped."""
+    if store is None or is_trial:
+        said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
+    else:
+        said = f"Kept. Look at it: placet design --show --store {quote(store)}"
+    sys.stderr.write(f"\n{said}\n")
+
+
+def _is_a_person() -> bool:
+    """Tell whether somebody is there to be asked."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

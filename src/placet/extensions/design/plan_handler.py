@@ -1,0 +1,209 @@
+"""From a plan to the gate, and from its verdict to the bodies of seed 000."""
+
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from placet.domains.design.actions.answers import (
+    STALE_PLAN,
+    ExecutionResult,
+    is_stale,
+    replayed_answer,
+    version_met,
+)
+from placet.domains.design.domain import Design
+from placet.domains.design.actions.plans import (
+    PLAN_BODY,
+    action_as_dict,
+    batch_of,
+    intent_payload,
+    plan_body,
+)
+from placet.domains.design.actions.protocol import ActionPlan, Intent, stale_message
+from placet.domains.design.settings import Settings
+from placet.domains.design.text.parser import Clarification, parse_text
+from placet.domains.design.text.rewordings import rewordings
+from placet.domains.design.views import read_design, version_of
+from placet.domains.design.payloads import PARAMETERS
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.routes.batches import verdict_answer
+from placet.schemas.codec import Json, to_json
+from placet.schemas.refusal import RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+_SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
+"""What stages refuse is a rejection in the seed's words; everything else is the gate's."""
+
+
+class Desk(NamedTuple):
+    """Where one who asks hands in plans for a design.
+
+    Attributes:
+        world: The design's.
+        setup: The design's.
+        agent_id: As whom; it is registered when it first comes.
+        role: As what.
+        submitter: For whom the token speaks.
+    """
+
+    world: Orchestrator
+    setup: Settings
+    agent_id: str
+    role: str
+    submitter: str
+
+    def fresh_id(self) -> str:
+        """Make a req_id for what comes without one: it is not safe to repeat, and not repeated."""
+        return f"http-{token_hex(8)}"
+
+    async def enter(self) -> None:
+        """Register the agent if it is new."""
+        if await self.world.read(lambda kernel: _is_new(kernel, self.agent_id)):
+            await self.world.register_agent(self.agent_id, role=self.role)
+
+    async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
+        """Execute a plan, or try it; the intent that it comes from is logged with it.
+
+        A trial registers nobody, and tells what was there before.
+        """
+        paths = [action.path for action in plan.actions] if dry_run else ()
+        now = self._look(paths)
+        if now.is_agent_new and not dry_run:
+            await self.enter()
+            now = self._look(paths)
+        batch = batch_of(plan, self.agent_id, context_seq=now.seq, intent=intent, dry_run=dry_run)
+        if now.is_agent_new and dry_run:
+            verdict = await self._decided_on_a_copy(batch)
+        else:
+            verdict = await self.world.post(batch, submitter=self.submitter)
+        if is_stale(plan, verdict, now.version):
+            return _stale(plan, version_met(verdict, now.version))
+        if answer_of(verdict) is None:
+            return _of_the_gate(verdict)
+        replayed = None
+        if verdict.replayed and verdict.admitted:
+            found = await self.world.read(lambda kernel: replayed_answer(kernel.tree, plan.plan_id))
+            replayed = found or (plan.design_version_before, ())
+        heads = 1 if intent is None else 2
+        result = ExecutionResult(plan, verdict, self.setup, now.values, replayed, heads)
+        body = result.as_dict()
+        if dry_run:
+            body |= {"dry_run": True, "diff": result.diff()}
+        return Response(to_json(body), media_type="application/json")
+
+    def _look(self, paths: Sequence[str | None]) -> "_Now":
+        """Look without a turn of the world's, a tenth of what a plan costs.
+
+        What is seen is told with the plan's verdict, and that is not given before it is durable.
+        """
+        return self.world.glance(lambda kernel: _now(kernel, paths, self.agent_id))
+
+    async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
+        """Have a batch decided where its agent is registered, which in the world it is not yet."""
+        world = self.world
+        snapshot, now = await world.read(lambda kernel: (kernel.snapshot(), kernel.sim_time))
+        copy = Kernel(world.domains, world.config.kernel_config())
+        copy.restore(snapshot)
+        copy.register_agent(self.agent_id, role=self.role)
+        return copy.decide(batch, now, submitter=self.submitter)
+
+
+class _Now(NamedTuple):
+    """What a plan finds: the world's seq, the design's version, and values of a trial's paths."""
+
+    seq: int
+    version: int
+    values: dict[str, Json]
+    is_agent_new: bool
+
+
+def setup_of(world: Orchestrator) -> Settings:
+    """Give how the design of a world is set up."""
+    design, *_ = world.domains
+    assert isinstance(design, Design), "served where the domain is"
+    return design.setup
+
+
+def plan_schemas() -> dict[str, Json]:
+    """Give the JSON Schema of a plan as a body, and what it refers to."""
+    schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs", {}), "Plan": schema}
+
+
+def preview_of(
+    kernel: Kernel, setup: Settings, design_id: str, text: str, intent_id: str | None
+) -> dict[str, Json]:
+    """Say what a text comes to: a plan that can be submitted as it is, or what is to be asked."""
+    design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
+    current, fields = design.parameters, setup.fields
+    said = intent_id or f"intent-{key}"
+    read = parse_text(text, fields=fields, current=current, intent_id=said, design_id=design_id)
+    found: dict[str, Json] = {
+        "answer": "query",
+        "intent": intent_payload(read.intent),
+        "design_version": design.design_version,
+        "plan": None,
+        "question": None,
+        "candidates": [],
+        "understood": [],
+        "rewordings": [],
+    }
+    if isinstance(read, Clarification):
+        return found | {
+            "answer": "clarification",
+            "question": read.question,
+            "candidates": list(read.candidates),
+            "understood": [action_as_dict(action) for action in read.understood],
+            "rewordings": list(rewordings(read, fields=fields, current=current)),
+        }
+    if not read.actions:
+        return found
+    version = design.design_version
+    plan = ActionPlan(f"plan-{key}", said, design_id, list(read.actions), version)
+    return found | {"answer": "understood", "plan": plan_body(plan, read.intent)}
+
+
+def answer_of(verdict: Verdict) -> dict[str, Json] | None:
+    """Say success or rejection in the seed's words; None where the gate answers in its own."""
+    if verdict.admitted:
+        return {"success": True, "rejections": []}
+    first = verdict.refusals[0]
+    if first.stage not in _SEEDS_OWN or first.code == STALE_PLAN:
+        return None
+    rejections = [
+        {"path": "", "reason": refusal.message, "code": refusal.code.removeprefix("design.")}
+        for refusal in verdict.refusals
+    ]
+    return {"success": False, "rejections": rejections}
+
+
+def _of_the_gate(verdict: Verdict) -> Response:
+    """Answer what is neither success nor rejection; an id that was reused has the seed's body."""
+    first = verdict.refusals[0]
+    if first.code == RefusalCode.REQ_ID_REUSED:
+        body = {"error": "plan_id_reused", "message": first.message}
+        return Response(to_json(body), 409, media_type="application/json")
+    return verdict_answer(verdict)
+
+
+def _stale(plan: ActionPlan, current: int) -> Response:
+    body = {
+        "error": "stale_plan",
+        "message": stale_message(plan.design_version_before, current),
+        "current_design_version": current,
+    }
+    return Response(to_json(body), 409, media_type="application/json")
+
+
+def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:
+    get = kernel.tree.get
+    values = {path: get(PARAMETERS, path, "value") for path in paths if path is not None}
+    return _Now(kernel.seq, version_of(kernel.tree), values, _is_new(kernel, agent_id))
+
+
+def _is_new(kernel: Kernel, agent_id: str) -> bool:
+    """Who was removed is not new: it stays away until the operator registers it."""
+    return agent_id not in kernel.ledger.agents and agent_id not in kernel.ledger.gone

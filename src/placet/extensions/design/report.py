@@ -1,0 +1,269 @@
+"""What `placet design` tells: a table for a person, a document for a program."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from placet.domains.design import (
+    Action,
+    ActionType,
+    Clarification,
+    DesignState,
+    ExecutionResult,
+    ParsedText,
+    PhaseState,
+    RefinableField,
+    StateManager,
+)
+from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases.phase import INPUT_MISSING
+from placet.domains.design.actions.plans import action_as_dict
+from placet.domains.design.payloads import EXPORTS
+from placet.cli.terminal import table
+from placet.schemas.codec import Json
+
+_Fields = Mapping[str, RefinableField]
+
+_NOTHING: Final = "-"
+_LOCKS: Final = frozenset({ActionType.LOCK, ActionType.UNLOCK})
+_SIGNS: Final = {ActionType.INCREASE: "+ ", ActionType.DECREASE: "- "}
+_HEADLINES: Final[Mapping[str, tuple[str, ...]]] = {
+    "mission": ("endurance_h", "complement", "froude_cruise", "regime_cruise"),
+    "hull": ("displacement_t", "prismatic_coefficient", "freeboard_m"),
+    "propulsion": ("cruise_service_power_kw", "attainable_speed_kts"),
+    "weight": ("lightship_t", "fuel_t", "spare_deadweight_t"),
+    "stability": ("kg_m", "gm_m", "roll_period_s"),
+    "compliance": ("status",),
+}
+"""What a person looks for first in the outputs of a phase; a document has them all."""
+
+
+class Told(NamedTuple):
+    """An answer.
+
+    Attributes:
+        is_done: It was done, or could be; False is a refusal or a question.
+        version: The design's version that it is about.
+        document: For a program.
+        lines: For a person.
+        is_well: What was asked for came out; False where a phase that ran has failed.
+    """
+
+    is_done: bool
+    version: int
+    document: dict[str, Json]
+    lines: list[str]
+    is_well: bool = True
+
+
+def answered(result: ExecutionResult, manager: StateManager) -> Told:
+    """Tell what became of a plan."""
+    fields = manager.design.setup.fields
+    version = result.plan.design_version_before
+    document = {"answer": "executed" if result.success else "rejected", **result.as_dict()}
+    if not result.success:
+        return Told(False, version, document, list(_rejected(result)))
+    wanted = {str(action.action_type): action for action in result.plan.actions}
+    document["actions"] = [
+        {**one, "warnings": list(outcome.warnings)}
+        for one, outcome in zip(_changes(result), result.action_results, strict=True)
+    ]
+    lines = [_from_to(version, result.design_version_after), *_done(result, fields)]
+    failed: list[str] = []
+    if ActionType.RUN_PHASES in wanted:
+        document["phases"] = shown_phases(manager.tree)
+        failed = _failed(result, document["phases"])
+        document |= {"success": not failed, "phases_failed": failed}
+        lines += ["", *_phases(manager)]
+        if failed:
+            rest = "; all else was done" if len(result.plan.actions) > 1 else ""
+            lines += ["", f"failed: {', '.join(failed)}{rest}"]
+    if ActionType.EXPORT in wanted:
+        written = str(wanted[ActionType.EXPORT].format)
+        document["export"] = manager.tree.get(EXPORTS, written, "content")
+        exported = document["export"].splitlines()
+        lines = exported if len(result.plan.actions) == 1 else [*lines, "", *exported]
+    return Told(True, version, document, lines, not failed)
+
+
+def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
+    """Tell what is not clear, what is, and how to say the rest."""
+    document: dict[str, Json] = {
+        "answer": "clarification",
+        "question": asked.question,
+        "candidates": list(asked.candidates),
+        "understood": [action_as_dict(action) for action in asked.understood],
+        "rewordings": list(ways),
+        "design_version": version,
+    }
+    lines = [f"not clear, and nothing was changed: {asked.question}"]
+    if asked.understood:
+        rows = [(action.path or "", _asked_for(action)) for action in asked.understood]
+        lines += ["", "understood so far", *table(rows)]
+    if ways:
+        lines += ["", "say, for example", *(f"  {way}" for way in ways)]
+    return Told(False, version, document, lines)
+
+
+def not_answered(parsed: ParsedText, version: int) -> Told:
+    """Tell that a question is no proposal."""
+    said = "that is a question, and nothing was changed; `--show` shows the design"
+    document: dict[str, Json] = {
+        "answer": "query",
+        "intent_type": str(parsed.intent.intent_type),
+        "design_version": version,
+    }
+    return Told(False, version, document, [said])
+
+
+def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
+    """Tell what an undo brought back."""
+    paths = dict.fromkeys([*before.parameters, *after.parameters])
+    pairs = {path: (before.parameters.get(path), after.parameters.get(path)) for path in paths}
+    changes: list[dict[str, Json]] = [
+        {"path": path, "before": was, "after": now}
+        for path, (was, now) in pairs.items()
+        if was != now
+    ]
+    versions = (before.design_version, after.design_version)
+    locks = sorted(before.locked_parameters ^ after.locked_parameters)
+    document: dict[str, Json] = {
+        "answer": "undone",
+        "design_version_before": versions[0],
+        "design_version_after": versions[1],
+        "changes": changes,
+        "locked": [path for path in locks if path in after.locked_parameters],
+        "unlocked": [path for path in locks if path in before.locked_parameters],
+    }
+    rows = [
+        (c["path"], _shown(c["before"], fields, c["path"]), _shown(c["after"], fields, c["path"]))
+        for c in changes
+    ]
+    rows += [(path, "locked", _NOTHING) for path in document["unlocked"]]
+    rows += [(path, _NOTHING, "locked") for path in document["locked"]]
+    head = ("", "was", "is again")
+    lines = [f"undone: {_from_to(*versions)}", "", *table([head, *rows])]
+    return Told(True, versions[0], document, lines)
+
+
+def shown(manager: StateManager) -> Told:
+    """Tell what a design is."""
+    state, fields = manager.state, manager.design.setup.fields
+    document: dict[str, Json] = {**state.as_dict(), "phases": shown_phases(manager.tree)}
+    rows = [
+        (path, _shown(value, fields, path), "locked" if path in state.locked_parameters else "")
+        for path, value in (state.parameters | state.assumptions).items()
+    ]
+    rows += [
+        (path, _NOTHING, "locked")
+        for path in sorted(state.locked_parameters - state.parameters.keys())
+    ]
+    name = f"design {state.design_id}, " if state.design_id else ""
+    unset = len(fields.keys() - state.parameters.keys())
+    lines = [f"{name}version {state.design_version}", "", *table(rows)]
+    if unset:
+        lines += [f"  {unset} of {len(fields)} parameters are not set"]
+    lines += ["", *_phases(manager)]
+    return Told(True, state.design_version, document, lines)
+
+
+def _from_to(before: int, after: int) -> str:
+    return f"version {before} -> {after}" if after != before else f"version {before}, as before"
+
+
+def _rejected(result: ExecutionResult) -> Iterator[str]:
+    version = result.plan.design_version_before
+    yield f"refused: nothing was changed, the design stays at version {version}"
+    yield ""
+    rows = []
+    for rejection in result.rejections:
+        index = rejection.index
+        asked = "" if index is None else _asked_for(result.plan.actions[index])
+        rows.append((rejection.path, asked, rejection.code, _of(rejection.path, rejection.reason)))
+    yield from table(rows)
+
+
+def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
+    """Give each action as it was asked for, with the values before it and after it."""
+    for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
+        yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
+
+
+def _failed(result: ExecutionResult, phases: Mapping[str, Json]) -> list[str]:
+    """Name the phases that were to run and have failed."""
+    runs = [a for a in result.plan.actions if a.action_type is ActionType.RUN_PHASES]
+    asked = {name for run in runs for name in run.phases or phases}
+    return [
+        name
+        for name, kept in phases.items()
+        if name in asked and kept["status"] == PhaseState.FAILED
+    ]
+
+
+def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
+    rows = [("", "before", "asked for", "used", "")]
+    for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
+        if asked.path is None:
+            continue
+        before, used = "", f"{asked.action_type}ed"
+        if asked.action_type not in _LOCKS:
+            before = _shown(outcome.before, fields, asked.path)
+            used = _shown(outcome.after, fields, asked.path)
+        notes = "; ".join(_of(asked.path, text) for text in outcome.warnings)
+        rows.append((asked.path, before, _asked_for(asked), used, notes))
+    if rows[1:]:
+        yield ""
+        yield from table(rows)
+
+
+def _phases(manager: StateManager) -> Iterator[str]:
+    """Show where each phase stands, the outputs that matter most, and what is remarked on it."""
+    rows = []
+    for name, kept in shown_phases(manager.tree).items():
+        outputs, flags = kept["outputs"] or {}, kept["flags"] or ()
+        heads = [f"{n} {_number(outputs[n])}" for n in _HEADLINES.get(name, ()) if n in outputs]
+        remarks = [", ".join(heads)] if heads else []
+        missing = [flag["at"] for flag in flags if flag["code"] == INPUT_MISSING]
+        unset = [path for path in missing if ":" not in path]
+        awaited = dict.fromkeys(path.partition(":")[0] for path in missing if ":" in path)
+        if unset:
+            remarks.append(f"not set: {', '.join(unset)}")
+        if awaited:
+            remarks.append(f"waits for {', '.join(awaited)}")
+        remarks += [f"{f['code']}: {f['message']}" for f in flags if f["code"] != INPUT_MISSING]
+        rows += [
+            (name if n == 0 else "", kept["status"] if n == 0 else "", remark)
+            for n, remark in enumerate(remarks or [""])
+        ]
+    return iter(table(rows))
+
+
+def _of(path: str, sentence: str) -> str:
+    """Leave out of a sentence what its row says: the path."""
+    return sentence.removeprefix(f"{path} ")
+
+
+def _asked_for(action: Action) -> str:
+    """Say an action without its path."""
+    kind = action.action_type
+    if kind is ActionType.SET:
+        return _measured(action.value, action.unit)
+    if kind in _SIGNS:
+        amount = "a step" if action.amount is None else _measured(action.amount, action.unit)
+        return f"{_SIGNS[kind]}{amount}"
+    if kind is ActionType.RUN_PHASES:
+        return f"run {', '.join(action.phases) if action.phases else 'all phases'}"
+    return f"export {action.format}" if kind is ActionType.EXPORT else str(kind)
+
+
+def _shown(value: Json, fields: _Fields, path: str) -> str:
+    if value is None:
+        return _NOTHING
+    return _measured(value, fields[path].kernel_unit if path in fields else "")
+
+
+def _measured(value: Json, unit: str | None) -> str:
+    return f"{_number(value)} {unit or ''}".rstrip()
+
+
+def _number(value: Json) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,326 @@
+"""The endpoints of seed 000: designs, plans, phases. Served where the domain is `design`.
+
+A design is a world, and a plan is a batch: what stands here turns one into the other and the
+verdict into the seed's words. A plan that the rules reject is a 200 with `success=false`; what does
+not come so far is answered as it is everywhere.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from placet.domains.design import Design, audit, project
+from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases.states import PhaseState
+from placet.domains.design.phases import PHASES
+from placet.domains.design.actions.plans import PlanInvalidError, intent_of, parse_proposed
+from placet.domains.design.views import read_design, version_of
+from placet.domains.design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
+from placet.domains.design.api.workspace import HOST
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
+from placet.server.credentials import Principal
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.routes.batches import verdict_answer
+from placet.server.http.lean_route import Direct
+from placet.server.auth import HttpDoor, PageLimit, door_of, identity
+from placet.server.openapi import answers, body_of, plan_answers
+from placet.extensions.design.plan_handler import (
+    Desk,
+    answer_of,
+    plan_schemas,
+    preview_of,
+    setup_of,
+)
+from placet.server.http.problems import Problem
+from placet.server.routes.state import durable_events
+from placet.server.worlds import Worlds
+from placet.schemas.codec import Json, to_json
+from placet.schemas.event import Event
+from placet.schemas.verdict import Verdict
+
+router = APIRouter(tags=["designs"])
+direct = APIRouter(tags=["designs"], route_class=Direct)
+
+_WHAT: Final = "design"
+"""What a world is called here."""
+
+_PHASE_SECONDS_MAX: Final = 30.0
+SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
+FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
+
+
+def set_up(worlds: Worlds, domains: Sequence[Domain]) -> dict[str, Json]:
+    """Let designs be made, each a world of its own, set up as the first is; give their schemas."""
+    design, *beside = domains
+    assert isinstance(design, Design), "the domain of this name is this class"
+    setup = design.setup
+
+    def make(name: str) -> Sequence[Domain]:
+        made = Design(
+            design_id=name, policy=setup.policy, fields=setup.fields, undo_max=setup.undo_max
+        )
+        return [made, *beside]
+
+    worlds.make = make
+    worlds.what = _WHAT
+    return plan_schemas()
+
+
+@router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))
+async def designs(request: Request) -> Response:
+    """List designs with their versions."""
+    door = door_of(request)
+    door.principal(request)
+    listed = [
+        {"design_id": name, "design_version": await world.read(_version)}
+        for name, world in door.worlds.all()
+    ]
+    return _json({"designs": listed})
+
+
+@router.post(
+    "/designs",
+    summary="Create a design",
+    status_code=201,
+    responses=answers(201, "Design", 401, 403, 408, 409, 413, 415, 422, 503),
+    openapi_extra=body_of("DesignCreation"),
+)
+async def create(request: Request) -> Response:
+    """Make a design; the operator's."""
+    door = door_of(request)
+    door.operator(request)
+    given = await door.document(request, fields=frozenset({"design_id"}))
+    name = identity(given.get("design_id"), "design_id")
+    if "/" in name or name in {".", ".."}:
+        raise Problem(
+            "request_invalid",
+            "a design_id is a part of a path: it has no '/', and is no '.' or '..'",
+        )
+    return _json(await (await door.worlds.create(name)).read(_shown), 201)
+
+
+@router.get(
+    "/designs/{design_id}", summary="Read a design", responses=answers(200, "Design", 401, 404, 503)
+)
+async def design(design_id: str, request: Request) -> Response:
+    """Give a design: its version, its parameters in kernel units, its locks and phases."""
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_shown))
+
+
+@direct.post(
+    "/designs/{design_id}/actions",
+    summary="Execute a plan",
+    responses=plan_answers("PlanAnswer"),
+    openapi_extra=body_of("Plan"),
+)
+async def actions(
+    design_id: str,
+    request: Request,
+    dry_run: Annotated[bool, Query(description="Answer, and change nothing.")] = False,
+) -> Response:
+    """Execute a plan: all of it, or nothing. The same plan again has the same answer."""
+    door = door_of(request)
+    who, world = door.principal(request), door.world(design_id, _WHAT)
+    body = await door.document(request, fields=frozenset())
+    try:
+        plan, intent = parse_proposed(design_id, body)
+    except PlanInvalidError as error:
+        code = "version_required" if error.is_version_missing else "request_invalid"
+        problems = [{"at": at, "message": message} for at, message in error.problems]
+        raise Problem(code, str(error), problems=problems) from error
+    return await _desk(who, world).execute(plan, intent, dry_run=dry_run)
+
+
+@router.post(
+    "/designs/{design_id}/intent/preview",
+    summary="Read a sentence",
+    responses=answers(200, "Preview", 401, 404, 408, 413, 415, 422, 503),
+    openapi_extra=body_of("Sentence"),
+)
+async def preview(design_id: str, request: Request) -> Response:
+    """Make a plan of a sentence, to be submitted as it is, or a question about it."""
+    door = door_of(request)
+    world = door.world_for(request, design_id, _WHAT)
+    given = await door.document(request, fields=frozenset({"text", "intent_id"}))
+    text, intent_id = given.get("text"), given.get("intent_id")
+    if type(text) is not str:
+        raise Problem("request_invalid", "text must be a string: what should be done")
+    said = None if intent_id is None else identity(intent_id, "intent_id")
+    setup = setup_of(world)
+    return _json(await world.read(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
+
+
+@router.post(
+    "/designs/{design_id}/undo",
+    summary="Take the latest commit back",
+    responses=plan_answers("StepAnswer"),
+    openapi_extra=body_of("Undo", is_optional=True),
+)
+async def undo(design_id: str, request: Request) -> Response:
+    """Take the latest commit back, by a commit of its own. Safe to repeat with one `req_id`."""
+    door = door_of(request)
+    world = door.world_for(request, design_id, _WHAT)
+    step = await _step(door, request, world, "design.undo", {})
+    if step.told is None:
+        return verdict_answer(step.verdict)
+    return _json({**step.told, "design_version": await world.read(_version)})
+
+
+@router.get(
+    "/designs/{design_id}/phases",
+    summary="Look at the phases",
+    responses=answers(200, "Phases", 401, 404, 503),
+)
+async def phases(design_id: str, request: Request) -> Response:
+    """Give every phase with its state and its results."""
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_phases))
+
+
+@router.post(
+    "/designs/{design_id}/phases/{phase}/run",
+    summary="Run a phase",
+    responses=plan_answers("PhaseRun"),
+    openapi_extra=body_of("Undo", is_optional=True),
+)
+async def run_phase(design_id: str, phase: str, request: Request) -> Response:
+    """Run a phase; the answer comes when its results are in the log.
+
+    Success is a phase that is completed. One that failed names what it lacks, under `rejections`
+    and with the phase; it may be the result of another phase, which is then to be run before it.
+    """
+    door = door_of(request)
+    world = door.world_for(request, design_id, _WHAT)
+    if phase not in PHASES:
+        known = ", ".join(PHASES)
+        raise Problem("not_found", f"there is no phase {phase!r:.80}; there are {known}")
+    step = await _step(door, request, world, "design.run_phases", {"phases": [phase]})
+    told = step.told
+    if told is None:
+        return verdict_answer(step.verdict)
+    try:
+        async with asyncio.timeout(_PHASE_SECONDS_MAX):
+            await world.settle(step.verdict)
+    except TimeoutError:
+        raise Problem("unavailable", "the phase still runs; look at the phases later") from None
+    return _json({**told, **await world.read(lambda kernel: _ran(kernel, phase, told))})
+
+
+@router.get(
+    "/designs/{design_id}/events",
+    summary="Read what happened",
+    responses=answers(200, "Events", 401, 404, 410, 422, 503),
+)
+async def events(
+    design_id: str,
+    request: Request,
+    since: SinceSeq = 0,
+    from_record: FromRecord = None,
+    limit: PageLimit = 100,
+) -> Response:
+    """Give the design's events, of so many records at most, and where to go on."""
+    found, page = await _records(design_id, request, since, from_record, limit)
+    told = [one.as_dict() for event in found for one in project(event)]
+    return _json({"events": told, **page})
+
+
+@router.get(
+    "/designs/{design_id}/audit",
+    summary="Read who asked for what",
+    responses=answers(200, "Audit", 401, 404, 410, 422, 503),
+)
+async def audited(
+    design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
+) -> Response:
+    """Give an entry for each plan of so many records, rejected ones too, and where to go on."""
+    if from_record is None:
+        from_record = (
+            await door_of(request).world_for(request, design_id, _WHAT).log_start()
+        ).record
+    found, page = await _records(design_id, request, 0, from_record, limit)
+    setup = setup_of(door_of(request).worlds.first)
+    entries = [entry.as_dict() for entry in audit(found, setup)]
+    return _json({"entries": entries, **page})
+
+
+async def _records(
+    design_id: str, request: Request, since: int, from_record: int | None, limit: int
+) -> tuple[list[Event], dict[str, Json]]:
+    door = door_of(request)
+    world = door.world_for(request, design_id, _WHAT)
+    end = world.records
+    if from_record is None and since >= world.seq:
+        return [], {"next_record": end, "is_end": True}
+    count_max = min(limit, door.limits.page_items_max)
+    found, place = await durable_events(world, since, from_record, end, count_max)
+    return found, {"next_record": place, "is_end": place >= end}
+
+
+def _desk(who: Principal, world: Orchestrator) -> Desk:
+    """Give who asks a place to hand in plans, as an agent of its name.
+
+    The operator is the design's host; nobody else is, whatever its name.
+    """
+    name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
+    if name == HOST and not who.is_operator:
+        raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
+    return Desk(world, setup_of(world), name, role, who.submitter)
+
+
+class _Step(NamedTuple):
+    """A single intent that was handed in, and its answer.
+
+    Attributes:
+        verdict: The gate's.
+        told: The same in the seed's words; None where it has none for it.
+    """
+
+    verdict: Verdict
+    told: dict[str, Json] | None
+
+
+async def _step(
+    door: HttpDoor, request: Request, world: Orchestrator, kind: str, payload: Mapping[str, Json]
+) -> _Step:
+    """Hand in a single intent."""
+    given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
+    desk = _desk(door.principal(request), world)
+    await desk.enter()
+    req_id = given.get("req_id")
+    key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
+    seq = await world.read(lambda kernel: kernel.seq)
+    verdict = await world.post(
+        [intent_of(kind, payload, desk.agent_id, key, seq)], submitter=desk.submitter
+    )
+    told = answer_of(verdict)
+    return _Step(verdict, None if told is None else {**told, "req_id": key})
+
+
+def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
+    """Say what became of a run: of the phase as it is now, where the gate let the run pass."""
+    phase = shown_phases(kernel.tree)[name]
+    ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
+    if not told["success"] or phase["status"] == PhaseState.COMPLETED:
+        return ran
+    reason = phase["reason"] or f"phase {name!r} is {phase['status']}"
+    rejection = {"path": name, "reason": reason, "code": f"phase_{phase['status']}"}
+    return {**ran, "success": False, "rejections": [rejection]}
+
+
+def _version(kernel: Kernel) -> int:
+    return version_of(kernel.tree)
+
+
+def _shown(kernel: Kernel) -> dict[str, Json]:
+    return read_design(kernel.tree, kernel.ledger.now_ns).as_dict()
+
+
+def _phases(kernel: Kernel) -> dict[str, Json]:
+    return {"design_version": version_of(kernel.tree), "phases": shown_phases(kernel.tree)}
+
+
+def _json(value: Json, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")

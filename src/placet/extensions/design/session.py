@@ -1,0 +1,236 @@
+"""A design and the log that keeps it, for one command: read, told something, and written.
+
+What is not to be kept, a look or a dry run, is done on a copy: the store is only read, beside
+whoever writes it. What is kept takes the fence, and is durable before it is shown.
+"""
+
+from datetime import UTC, datetime
+from secrets import token_hex
+from types import TracebackType
+from typing import Final, Self
+
+from placet.actors.ports import EventLog
+from placet.domains.design import (
+    Action,
+    ActionExecutor,
+    ActionPlan,
+    ActionType,
+    Clarification,
+    Design,
+    Intent,
+    StalePlanError,
+    StateManager,
+    parse_text,
+    rewordings,
+)
+from placet.kernel.domain import Domain
+from placet.kernel.log.replay import Replayer
+from placet.kernel.rules_version import rules_in
+from placet.extensions.design import report
+from placet.cli.terminal import CommandError, complain
+from placet.runtime.clock import RealtimeClock
+from placet.runtime.history.reader import config_from
+from placet.runtime.plugins import find_domain, remake
+from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.stores.url import file_of, open_event_log
+from placet.schemas.errors import PlacetError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import LogGroup
+
+DESIGN: Final = "design"
+
+
+class DesignSession:
+    """Opens a design, takes one request, and keeps what came of it.
+
+    Args:
+        store: URL or path of the log; None is a new design that ends with the process.
+        agent_id: Who proposes.
+        is_kept: Write what happens to the store.
+        is_begun: The store must hold a design already.
+
+    Raises:
+        StoreError: The store cannot be opened, or its log does not hold together.
+        CommandError: It holds something else than a design.
+    """
+
+    def __init__(
+        self, store: str | None, agent_id: str, *, is_kept: bool, is_begun: bool = False
+    ) -> None:
+        self._agent_id = agent_id
+        self._log = None if store is None else open_event_log(store)
+        self._is_kept = is_kept
+        self._is_begun = is_begun
+        self._epoch: int | None = None
+        self._has_acted = False
+        try:
+            self.manager = self._opened()
+        except BaseException:
+            self._close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None or isinstance(error, PlacetError):  # a refusal is in the log too
+                self._commit()
+        finally:
+            self._close()
+
+    # requests
+
+    def say(self, text: str, version: int | None = None) -> report.Told:
+        """Do what a text says, or ask back.
+
+        Args:
+            text: For the design.
+            version: The version that it must have; None is whichever.
+
+        Raises:
+            PlacetError: The design has another version, or the gate turned the plan away.
+        """
+        manager, key = self.manager, token_hex(8)
+        current = manager.state.parameters
+        fields = manager.design.setup.fields
+        parsed = parse_text(
+            text,
+            fields=fields,
+            current=current,
+            intent_id=f"intent-{key}",
+            design_id=self._design_id,
+            parsed_at=_now(),
+        )
+        if isinstance(parsed, Clarification):
+            ways = rewordings(parsed, fields=fields, current=current)
+            return report.asked_back(parsed, ways, manager.design_version)
+        if not parsed.actions:
+            return report.not_answered(parsed, manager.design_version)
+        return self._execute(list(parsed.actions), key, version, parsed.intent)
+
+    def run_phases(self, version: int | None = None) -> report.Told:
+        """Run all phases.
+
+        Raises:
+            PlacetError: As `say` raises it.
+        """
+        return self._execute([Action(ActionType.RUN_PHASES)], token_hex(8), version)
+
+    def undo(self, version: int | None = None) -> report.Told:
+        """Take the latest commit back, as the design's operator.
+
+        Raises:
+            PlacetError: There is nothing to undo, or it would touch what is locked.
+        """
+        before = self.manager.state
+        if version not in {None, before.design_version}:
+            raise StalePlanError(
+                f"the design has version {before.design_version} meanwhile, not {version}; "
+                "look at it again",
+                current_design_version=before.design_version,
+            )
+        self._has_acted = True
+        self.manager.undo()
+        return report.undone(before, self.manager.state, self.manager.design.setup.fields)
+
+    def show(self) -> report.Told:
+        """Show the design."""
+        return report.shown(self.manager)
+
+    def _execute(
+        self, actions: list[Action], key: str, version: int | None, intent: Intent | None = None
+    ) -> report.Told:
+        manager = self.manager
+        plan = ActionPlan(
+            f"plan-{key}",
+            f"intent-{key}",
+            self._design_id,
+            actions,
+            manager.design_version if version is None else version,
+            _now(),
+        )
+        self._has_acted = True
+        executor = ActionExecutor(manager, agent_id=self._agent_id)
+        return report.answered(executor.execute(plan, intent=intent), manager)
+
+    @property
+    def _design_id(self) -> str:
+        return self.manager.state.design_id or DESIGN
+
+    # the store
+
+    def _opened(self) -> StateManager:
+        recovery = self._recovered()
+        for sentence in recovery.skipped:
+            complain(sentence)
+        past = recovery.past
+        clock = RealtimeClock(past.ledger.now_ns)
+        return StateManager(
+            design=_design_of(past),
+            history=past,
+            config=config_from(past),
+            now=lambda: clock.now_ns() / SECOND_NS,
+        )
+
+    def _recovered(self) -> Recovery:
+        log = self._log
+        if log is None:
+            return Recovery(Replayer())
+        if _is_new(log):
+            if self._is_begun:
+                raise CommandError(
+                    f"there is no design in {log.url}; begin one: "
+                    'placet design "60 m ferry" --store URL'
+                )
+            return Recovery(Replayer())  # no file is made for what is then not done
+        if self._is_kept:
+            self._epoch = log.open()  # before the first look, so that nobody appends after it
+        return recover(log)
+
+    def _commit(self) -> None:
+        """Make durable what this command did, in one group."""
+        records = self.manager.records
+        if self._log is None or not (self._is_kept and self._has_acted and records):
+            return
+        epoch = self._log.open() if self._epoch is None else self._epoch
+        kernel = self.manager.kernel
+        seq, count = kernel.history_end
+        self._log.append(LogGroup(count, seq, kernel.seq, tuple(records)), epoch)
+
+    def _close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+
+def _design_of(past: Replayer) -> Design:
+    """Make the design that a log is of, as its header says; a new one for an empty log."""
+    made: list[Domain] = (
+        [find_domain(DESIGN)()] if past.header is None else remake(rules_in(past.header))
+    )
+    names = ", ".join(one.name for one in made)
+    designs = [one for one in made if isinstance(one, Design)]
+    if not designs:
+        raise CommandError(f"the store holds a world of {names}, and no design; name another store")
+    if len(made) > 1:
+        raise CommandError(
+            f"the store holds a world of {names}, and `placet design` takes a design alone; go on "
+            "with this one as it was begun, by `placet chat` or `placet serve`, or look at it by "
+            "`placet replay`"
+        )
+    return designs[0]
+
+
+def _is_new(log: EventLog) -> bool:
+    """Tell whether there is no file yet, or an empty one: what a writer would begin in."""
+    path = file_of(log)
+    return path is not None and (not path.exists() or path.stat().st_size == 0)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,1 @@
+"""The executors of the domain `files`, on a disk below one root."""

@@ -1,0 +1,141 @@
+"""Runs the effects of the domain `files` on a disk, below its root.
+
+Creating is done at most once. Where an attempt was cut off, what is on the disk is asked: the
+content that was meant, and it is done; nothing, or what was to be replaced, and it is done now;
+anything else is somebody else's, and stays in doubt until an operator says. Reading is pure.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from placet.domains.files import ANALYZE, CREATE, INSPECT, FileRefused, Files
+from placet.domains.files.text_statistics import text_figures
+from placet.domains.files.payloads import TEXT_BYTES_MAX, ZIP_BYTES_MAX
+from placet.domains.files.zip_listing import zip_listing
+from placet.kernel.domain import Handling
+from placet.extensions.files.root import FileRoot
+from placet.schemas.attempt import RetryAfter
+from placet.schemas.codec import Json
+from placet.schemas.effect import Effect, Settlement
+
+SECONDS_MAX: Final = 30.0
+READ_ATTEMPTS_MAX: Final = 7
+_PAUSE_S: Final = 0.05
+
+
+def executors_of(domain: Files) -> Mapping[str, Handling | None]:
+    """Make the executors of a domain, which the runtime registers; without a root there are none.
+
+    Raises:
+        RootUnusable: The root is no folder, or this system cannot keep us inside it.
+    """
+    if domain.root is None:
+        return dict.fromkeys((CREATE, ANALYZE, INSPECT))
+    executor = FileExecutor(FileRoot(domain.root))
+    return {
+        CREATE: Handling(
+            handler=executor.create,
+            delivery="at_most_once",
+            on_in_doubt=executor.find_out,
+            seconds_max=SECONDS_MAX,
+        ),
+        ANALYZE: _reading(executor.analyze),
+        INSPECT: _reading(executor.inspect),
+    }
+
+
+def _reading(handler: Callable[[Effect], Json]) -> Handling:
+    return Handling(
+        handler=handler,
+        delivery="pure",
+        attempts_max=READ_ATTEMPTS_MAX,
+        seconds_max=SECONDS_MAX,
+    )
+
+
+class FileExecutor:
+    """The handlers, which may wait for the disk: each call is made in a thread.
+
+    Args:
+        root: Where.
+    """
+
+    def __init__(self, root: FileRoot) -> None:
+        self._root = root
+
+    def create(self, effect: Effect) -> Json:
+        """Write a file, durably.
+
+        Raises:
+            FileRefused: Nothing was written.
+            OutcomeUnknown: Something was.
+        """
+        asked = effect.payload
+        path, data = asked["path"], asked["content"].encode()
+        self._root.create(path, data, overwrites=asked["overwrite"], key=str(effect.key))
+        return _receipt(effect)
+
+    def find_out(self, effect: Effect) -> Settlement | None:
+        """Find out what became of a write that was cut off, and do it where it was not done.
+
+        Raises:
+            FileRefused: What is there cannot be looked at.
+        """
+        asked = effect.payload
+        path = asked["path"]
+        self._root.sweep(path, str(effect.key))
+        found = self._root.sha256_of(path, TEXT_BYTES_MAX)
+        if found == asked["sha256"]:
+            self._root.sync(path)
+            return Settlement(effect.key, succeeded=True, output=_receipt(effect))
+        if found is not None and not (asked["overwrite"] and found == asked["replaces"]):
+            return None
+        try:
+            return Settlement(effect.key, succeeded=True, output=self.create(effect))
+        except FileRefused as refused:
+            return Settlement(effect.key, succeeded=False, output=f"FileRefused: {refused}")
+
+    def analyze(self, effect: Effect) -> Json:
+        """Give the figures of a text."""
+        return self._figures(effect, TEXT_BYTES_MAX, text_figures)
+
+    def inspect(self, effect: Effect) -> Json:
+        """List an archive."""
+        return self._figures(effect, ZIP_BYTES_MAX, zip_listing)
+
+    def _figures(
+        self, effect: Effect, bytes_max: int, of: Callable[[bytes], dict[str, Json]]
+    ) -> dict[str, Json]:
+        path = effect.payload["path"]
+        return {"path": path, **of(self._read(effect, path, bytes_max))}
+
+    def _read(self, effect: Effect, path: str, bytes_max: int) -> bytes:
+        """Read a file; one that was being written when it was asked for is waited for.
+
+        So a plan may create a file and then look into it. What it waits for may also fail.
+
+        Raises:
+            FileRefused: It cannot be read.
+            RetryAfter: It is not what it will be.
+        """
+        awaited = effect.payload["awaits"]
+        try:
+            data = self._root.read(path, bytes_max)
+        except FileRefused:
+            if awaited is None or effect.attempt == READ_ATTEMPTS_MAX:
+                raise
+            raise RetryAfter(_pause_s(effect), f"{path!r} is being written") from None
+        if awaited is None or hashlib.sha256(data).hexdigest() == awaited:
+            return data
+        if effect.attempt < READ_ATTEMPTS_MAX:
+            raise RetryAfter(_pause_s(effect), f"{path!r} is being written")
+        raise FileRefused("not_found", f"{path!r} does not have what was to be written to it")
+
+
+def _pause_s(effect: Effect) -> float:
+    return float(_PAUSE_S * 2 ** (effect.attempt - 1))
+
+
+def _receipt(effect: Effect) -> dict[str, Json]:
+    return {name: effect.payload[name] for name in ("path", "bytes", "sha256")}

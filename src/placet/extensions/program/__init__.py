@@ -1,0 +1,1 @@
+"""The HTTP routes of the domain `program` (seed 001)."""

@@ -1,0 +1,178 @@
+"""The endpoints of seed 001: routes onto the kinds of a program. Served with that domain.
+
+A program is a world; a body is the payload of one kind, with `req_id` and `context_seq` beside it
+where the caller has them. The answer is the gate's verdict, with the kind's output in its result.
+"""
+
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Annotated, Final, Literal, NamedTuple
+
+from fastapi import APIRouter, FastAPI, Query, Request
+from starlette.responses import Response
+
+from placet.domains.program.domain import HELLO
+from placet.schemas.json_value import shown
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.routes.batches import verdict_answer
+from placet.server.auth import HttpDoor, door_of, identity
+from placet.server.openapi import VERDICT_ANSWERS
+from placet.server.http.problems import Problem
+from placet.schemas.codec import Json
+from placet.schemas.intent import SCHEMA_VERSION
+
+router = APIRouter(tags=["programs"])
+
+_PROGRAM: Final = "program"
+_HOST: Final = "host"
+"""In whose name the operator edits; nobody else may have it."""
+
+_PRIORITY: Final = 10
+_ENVELOPE: Final = frozenset({"req_id", "context_seq"})
+
+
+class _Route(NamedTuple):
+    """A route onto one kind.
+
+    Attributes:
+        name: The last part of its path.
+        kind: Of the intent that is handed in.
+        summary: What it does, in a few words.
+        tells: The same in a sentence.
+        example: A payload.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    tells: str
+    example: Mapping[str, Json]
+
+
+_ROUTES: Final = (
+    _Route(
+        "mutations",
+        "program.mutate_batch",
+        "Change functions",
+        "Do all mutations, in order, or none. Safe to repeat with one `req_id`.",
+        {"mutations": list(HELLO)},
+    ),
+    _Route(
+        "verify",
+        "program.verify",
+        "List errors and warnings",
+        "List errors and warnings of one function, or of all.",
+        {"function": "main"},
+    ),
+    _Route(
+        "simulate",
+        "program.simulate",
+        "Run a function",
+        "Run a function with bounded fuel.",
+        {"function": "main", "inputs": {}},
+    ),
+    _Route(
+        "compile",
+        "program.compile",
+        "Compile to Python",
+        "Make Python source of a function and all it calls.",
+        {"entry": "main"},
+    ),
+)
+
+
+def routes(app: FastAPI) -> APIRouter | None:
+    """Give the routes, where the application's worlds are programs."""
+    door: HttpDoor = app.state.door
+    served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
+    return router if served else None
+
+
+def _add(route: _Route) -> None:
+    """Add a route whose body is the payload of its kind."""
+
+    async def submit(program: str, request: Request) -> Response:
+        door = door_of(request)
+        door.world_for(request, program, _PROGRAM)  # a stranger's body is not read
+        given = await door.document(request, fields=frozenset())
+        envelope = {field: given.pop(field) for field in _ENVELOPE & given.keys()}
+        return await _propose(program, route.kind, given, request, **envelope)
+
+    schema = {
+        "type": "object",
+        "description": f"The payload of `{route.kind}`, with req_id and context_seq beside it if "
+        "need be",
+    }
+    examples = {"default": {"value": route.example}}
+    content = {"application/json": {"schema": schema, "examples": examples}}
+    router.add_api_route(
+        f"/programs/{{program}}/{route.name}",
+        submit,
+        methods=["POST"],
+        name=route.name,
+        summary=route.summary,
+        description=route.tells,
+        responses=VERDICT_ANSWERS,
+        openapi_extra={"requestBody": {"required": True, "content": content}},
+    )
+
+
+for _route in _ROUTES:
+    _add(_route)
+
+
+@router.get("/programs/{program}/history", summary="Read what changed", responses=VERDICT_ANSWERS)
+async def history(
+    program: str,
+    request: Request,
+    op: Literal["list", "diff"] = "list",
+    from_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    to_seq: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    limit: Annotated[int | None, Query(ge=1, le=200)] = None,
+) -> Response:
+    """List what changed the program, or compare two moments."""
+    given = {"op": op, "from_seq": from_seq, "to_seq": to_seq, "limit": limit}
+    payload = {name: value for name, value in given.items() if value is not None}
+    return await _propose(program, "program.history_query", payload, request)
+
+
+async def _propose(
+    program: str,
+    kind: str,
+    payload: Mapping[str, Json],
+    request: Request,
+    *,
+    req_id: Json = None,
+    context_seq: Json = None,
+) -> Response:
+    """Hand in one intent of whoever asks."""
+    door = door_of(request)
+    world = door.world_for(request, program, _PROGRAM)
+    who = door.principal(request)
+    if context_seq is not None and type(context_seq) is not int:
+        raise Problem("request_invalid", f"context_seq must be a number, got {shown(context_seq)}")
+    name = _HOST if who.is_operator else who.submitter
+    if name == _HOST and not who.is_operator:
+        raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
+    await _register(world, name)
+    intent = {
+        "kind": kind,
+        "payload": dict(payload),
+        "agent_id": name,
+        "req_id": f"http-{token_hex(8)}" if req_id is None else identity(req_id, "req_id"),
+        "context_seq": world.seq if context_seq is None else context_seq,
+        "priority": _PRIORITY,
+        "schema_version": SCHEMA_VERSION,
+    }
+    return verdict_answer(await world.post([intent], submitter=who.submitter))
+
+
+async def _register(world: Orchestrator, name: str) -> None:
+    """Register who first comes. Who was removed stays away until the operator registers it."""
+
+    def is_new(kernel: Kernel) -> bool:
+        return name not in kernel.ledger.agents and name not in kernel.ledger.gone
+
+    if await world.read(is_new):
+        await world.register_agent(name)

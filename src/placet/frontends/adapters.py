@@ -1,0 +1,59 @@
+"""Who proposes, by the name that a person types: `scripted`, `human`, or a model."""
+
+from collections.abc import Callable, Sequence
+
+from placet.agents.proposal.adapter import Adapter, Context, Raw
+from placet.agents.adapters.human import Human
+from placet.frontends.offline_adapter import Offline
+from placet.cli.terminal import CommandError
+
+NAMES: Sequence[str] = ("scripted", "human")
+
+
+class AskedPerson(Human):
+    """A person at a terminal, who is told when something is asked.
+
+    Attributes:
+        on_question: Called with each question, in the thread of the world.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_question: Callable[[Context], None] = _nobody
+
+    async def propose(self, context: Context) -> Raw:
+        """Ask, and wait for the person."""
+        self.on_question(context)
+        return await super().propose(context)
+
+
+def proposer(name: str) -> Adapter:
+    """Find a proposer.
+
+    Args:
+        name: `scripted` reads plain sentences offline, `human` asks a person, anything else is the
+            name of a model, such as `anthropic:claude-sonnet-4-5`.
+
+    Raises:
+        CommandError: There is none of this name, or what speaks with models is not installed.
+    """
+    if name == "scripted":
+        return Offline()
+    if name == "human":
+        return AskedPerson()
+    try:
+        from placet.agents import Llm  # noqa: PLC0415  # the extra
+    except (ImportError, AttributeError) as error:
+        raise CommandError(
+            f"{name!r} is neither {' nor '.join(NAMES)}, and models need what is not installed: "
+            f"pip install 'placet[llm]' ({error})"
+        ) from error
+    try:
+        model: Adapter = Llm(name)
+    except (ImportError, ValueError) as error:
+        raise CommandError(f"the model {name!r} cannot be asked: {error}") from error
+    return model
+
+
+def _nobody(_context: Context) -> None:
+    """Nobody is told: whoever looks finds the question in the list."""

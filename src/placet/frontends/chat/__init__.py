@@ -1,0 +1,1 @@
+"""`placet chat`: a conversation in a terminal or through a pipe."""

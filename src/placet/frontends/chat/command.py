@@ -1,0 +1,168 @@
+"""`placet chat`: a conversation with an agent about a world, in a terminal or through a pipe."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from getpass import getuser
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+from anyio.from_thread import start_blocking_portal
+
+from placet.agents.proposal.adapter import Adapter
+from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.frontends.adapters import AskedPerson, proposer
+from placet.frontends.render import Lines, Page
+from placet.frontends.chat.loop import Ask, Person, Talk
+from placet.agents.proposal.limits import AgentLimits
+from placet.agents.session.session import Session
+from placet.kernel.domain import Domain
+from placet.cli.domains import DomainOption
+from placet.cli.signals import Terminated, terminated_as_interrupted
+from placet.cli.terminal import AsJson, CommandError, printable
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.limits import Limits
+
+_PERSON_SECONDS_MAX = 3_600
+"""How long a person who proposes may take."""
+
+
+def chat(  # noqa: PLR0917  # the command line has no positions
+    domain: Annotated[str | None, DomainOption] = None,
+    agent: Annotated[
+        str,
+        typer.Option(
+            metavar="WHO",
+            help="Who proposes: scripted (reads sentences, offline), human, or a model such as "
+            "anthropic:NAME.",
+        ),
+    ] = "scripted",
+    mode: Annotated[str | None, ModeOption] = None,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Keep the log there, and go on from what it holds: a path or URL."
+        ),
+    ] = "memory://",
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
+    ] = "main",
+    person: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who confirms; the login name if not given."),
+    ] = None,
+    role: Annotated[str, typer.Option(help="In which role.")] = "",
+    *,
+    as_json: AsJson = False,
+) -> int:
+    """Talk with an agent about a world: it proposes, the gate decides, you confirm.
+
+    A line is a command (/KIND key=value), a sentence that the domain knows, or a message for the
+    agent. What needs your word is shown with what it would change, and asked about. `/help` lists
+    the rest. Through a pipe nobody is asked: what needs a word stays held, or say `/approve`; exit
+    code 1 if something was not done. --json writes one turn a line.
+    """
+    check_words(mode, session)
+    is_there = _is_somebody_there() and not as_json
+    adapter = proposer(agent)
+    opening = _opened(domains_for(domain, store), store, session, mode, adapter)
+    who = Person(person or _login_name(), role, is_there)
+    try:
+        with terminated_as_interrupted():
+            has_failed = _talk(opening, adapter, who, as_json=as_json)
+    except Terminated as terminated:
+        return terminated.exit_code
+    return int(has_failed and not is_there)
+
+
+def _talk(
+    opening: AbstractAsyncContextManager[Session], adapter: Adapter, who: Person, *, as_json: bool
+) -> bool:
+    """Talk until the end; gives whether something was not done, or still waits for a person."""
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(opening) as opened,
+    ):
+        talk = Talk(
+            opened,
+            portal,
+            who,
+            ask=_asking(who.is_there, as_json=as_json),
+            screen=Lines() if as_json else Page(),
+            asked=adapter if isinstance(adapter, AskedPerson) else None,
+        )
+        talk.run()
+        return talk.has_failed or talk.is_unsettled
+
+
+def _is_somebody_there() -> bool:
+    """Tell whether lines come from a terminal, and are answered on one.
+
+    Raises:
+        CommandError: Lines come from nowhere.
+    """
+    if sys.stdin is None:
+        raise CommandError("there is no standard input to read; give a pipe or a file")
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is no text is answered, like any text
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@asynccontextmanager
+async def _opened(
+    domains: list[Domain], store: str, session: str, mode: str | None, adapter: Adapter
+) -> AsyncIterator[Session]:
+    limits, agent_limits = Limits(), AgentLimits()
+    if isinstance(adapter, AskedPerson):
+        limits = Limits(effect_seconds_max=_PERSON_SECONDS_MAX)
+        agent_limits = AgentLimits(seconds_max=_PERSON_SECONDS_MAX)
+    async with Orchestrator(domains, OrchestratorConfig(store=store, limits=limits)) as world:
+        opening = Session.open(
+            world=world,
+            session=session,
+            mode=mode,  # type: ignore[arg-type]  # checked above
+            adapter=adapter,
+            limits=agent_limits,
+        )
+        async with opening as opened:
+            yield opened
+
+
+def _asking(is_there: bool, *, as_json: bool) -> Ask:
+    """Give what reads a line: with a prompt and editing where somebody is there."""
+    if not is_there:
+        return _read_line if as_json else _read_and_show
+    import readline  # noqa: F401, PLC0415  # input() edits lines with it, once it is loaded
+
+    return _prompt
+
+
+def _prompt(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        sys.stdout.write("\n")
+        return None
+
+
+def _read_line(_prompt: str) -> str | None:
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+def _read_and_show(prompt: str) -> str | None:
+    """Read a line of a pipe, and show it, so that what is written can be read as a conversation."""
+    line = _read_line(prompt)
+    if line and line.strip():
+        sys.stdout.write(printable(f"{prompt}{line}") + "\n")
+        sys.stdout.flush()
+    return line
+
+
+def _login_name() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # nobody of this number is known
+        return "person"

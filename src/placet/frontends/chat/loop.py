@@ -1,0 +1,228 @@
+"""A conversation line by line: what is typed goes to the session, what comes of it to the screen.
+
+The world lives in a thread of its own, with its event loop; lines are read in the main thread, so
+that the terminal's own editing works and Ctrl-C reaches whoever waits: at the prompt it ends the
+conversation, in a turn it stops the turn.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Final, NamedTuple
+
+from anyio.from_thread import BlockingPortal
+
+from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.adapters.scripted import Answer
+from placet.frontends.chat.slash_commands import OwnWords
+from placet.frontends.adapters import AskedPerson
+from placet.frontends.render import Screen
+from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.session.message_route import route
+from placet.agents.session.session import Session
+from placet.cli.signals import Terminated
+from placet.schemas.codec import Json
+
+Ask = Callable[[str], str | None]
+"""Shows a prompt and gives the line that is typed; None is the end."""
+Actions = list[tuple[str, dict[str, Json]]]
+
+_FAILED: Final = frozenset({"refused", "clarify", "failed"})
+_NOT_READ: Final = "expected lines of /kind key=value, and an empty line at their end"
+
+
+class Person(NamedTuple):
+    """Who is at the terminal.
+
+    Attributes:
+        name: By which the log knows who confirmed.
+        role: In which they approve.
+        is_there: Somebody can be asked; else lines come from a file or a pipe.
+    """
+
+    name: str
+    role: str = ""
+    is_there: bool = False
+
+
+class Talk:
+    """One conversation.
+
+    Args:
+        session: Open, in the portal's thread.
+        portal: The way there.
+        person: Who talks.
+        ask: Reads a line.
+        screen: Shows what comes of it.
+        asked: The person as a proposer, where they are.
+
+    Attributes:
+        has_failed: Something was not done.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        portal: BlockingPortal,
+        person: Person,
+        *,
+        ask: Ask,
+        screen: Screen,
+        asked: AskedPerson | None = None,
+    ) -> None:
+        self.has_failed = False
+        self._session = session
+        self._portal = portal
+        self._person = person
+        self._ask = ask
+        self._screen = screen
+        self._asked = asked
+        self._words = OwnWords(session, portal, screen)
+
+    def run(self) -> None:
+        """Talk until the end of the input, or `/quit`.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C at the prompt, or in a turn where nobody is there; SIGTERM.
+        """
+        while (line := self._ask("> ")) is not None:
+            text = line.strip()
+            if text == "/quit":
+                return
+            if text:
+                self._answer(text)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Something still waits for a person."""
+        return any(hold.state == "open" for hold in self._portal.call(self._session.holds))
+
+    def _answer(self, text: str) -> None:
+        resolution = self._words.resolution(text)
+        if resolution is not None:
+            decision, hold_id = resolution
+            if not hold_id:
+                self._screen.value("error", "nothing waits for a person")
+                self.has_failed = True
+                return
+            self._say(self._resolving(hold_id, decision), is_denial=decision == "deny")
+        elif self._words.knows(text):
+            self.has_failed |= not self._words.answer(text)
+        else:
+            self._say(partial(self._session.say, text))
+
+    def _say(self, begin: Callable[[], Awaitable[Turn]], *, is_denial: bool = False) -> None:
+        turn: Turn | None = self._turn(begin)
+        while turn is not None:
+            self._screen.turn(turn)
+            if is_denial and turn.stop == "denied" and turn.message.startswith("deny by "):
+                return  # what was asked for
+            self.has_failed |= turn.outcome in _FAILED
+            if not turn.hold_id:
+                return
+            turn, is_denial = self._settle(turn.hold_id)
+
+    def _turn(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
+        """Have a turn. Ctrl-C stops it, and what had come of it by then is given; twice, it ends.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again; SIGTERM.
+        """
+        inbox: SimpleQueue[Context | None] = SimpleQueue()
+        if self._asked is not None:
+            self._asked.on_question = inbox.put
+        future = self._portal.start_task_soon(begin)
+        future.add_done_callback(lambda _: inbox.put(None))
+        try:
+            while (context := inbox.get()) is not None:
+                self._propose(context)
+        except KeyboardInterrupt as interrupt:
+            self._portal.call(self._stop)
+            turn = future.result()
+            if not self._person.is_there or isinstance(interrupt, Terminated):
+                raise
+            return turn
+        return future.result()
+
+    async def _stop(self) -> None:
+        self._session.stop()
+        await self._hand_in(Raw(text="(stopped)"))
+
+    # holds
+
+    def _resolving(self, hold_id: str, decision: str) -> Callable[[], Awaitable[Turn]]:
+        return partial(
+            self._session.resolve,
+            hold_id,
+            decision,  # type: ignore[arg-type]  # the session judges it
+            self._person.name,
+            role=self._person.role,
+        )
+
+    def _settle(self, hold_id: str) -> tuple[Turn | None, bool]:
+        """Ask about a hold, if somebody is there; gives what came of it, and whether it was a no.
+
+        What is read is shown by its own words, whatever the proposer called it.
+        """
+        hold = self._hold(hold_id)
+        self._screen.held(hold)
+        if not self._person.is_there:
+            return None, False
+        while True:
+            word = (self._ask("apply it? [y]es [n]o [e]dit [l]ater: ") or "later").strip().lower()
+            if word in {"y", "yes"}:
+                return self._turn(self._resolving(hold_id, "approve")), False
+            if word in {"n", "no"}:
+                return self._turn(self._resolving(hold_id, "deny")), True
+            if word in {"e", "edit"}:
+                actions = self._actions()
+                if actions:
+                    person = self._person
+                    edit = partial(
+                        self._session.edit, hold_id, actions, person.name, role=person.role
+                    )
+                    return self._turn(edit), False
+            elif word in {"l", "later"}:
+                return None, False
+
+    def _hold(self, hold_id: str) -> Hold:
+        holds = self._portal.call(self._session.holds)
+        return next(hold for hold in holds if hold.id == hold_id)
+
+    # a person who proposes
+
+    def _propose(self, context: Context) -> None:
+        """Ask the person what to propose."""
+        assert self._asked is not None, "only a person is asked here"
+        for issue in context.repairs[-1].issues if context.repairs else ():
+            self._screen.value("error", issue.message)
+        self._screen.value("asked", context.message)
+        self._portal.call(self._hand_in, self._proposal())
+
+    def _proposal(self) -> Answer:
+        first = self._ask("propose> ")
+        if first is None or not first.strip():
+            return Raw(text="(nothing proposed)")
+        if not first.lstrip().startswith("/"):
+            return Raw(text=first.strip())
+        return self._actions(first)
+
+    async def _hand_in(self, answer: Answer) -> None:
+        """Answer the question that waits; there is none where it was too late."""
+        if self._asked is not None:
+            for question in self._asked.questions[:1]:
+                self._asked.answer(question.number, answer)
+
+    def _actions(self, first: str | None = None) -> Actions:
+        """Read actions, a line each, up to an empty one."""
+        actions: Actions = []
+        line = self._ask("  / ") if first is None else first
+        while line is not None and line.strip():
+            text = line.strip()
+            commanded = route(text if text.startswith("/") else f"/{text}")
+            if commanded is None or commanded.error:
+                self._screen.value("error", commanded.error if commanded else _NOT_READ)
+            else:
+                actions.append((commanded.kind, commanded.payload))
+            line = self._ask("  / ")
+        return actions

@@ -1,0 +1,125 @@
+"""What a conversation itself understands, beside the kinds: `/help`, `/state`, `/holds`, `/mode`.
+
+A kind that has the name of one of these words wins: what can be proposed is the domain's to name.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from anyio.from_thread import BlockingPortal
+
+from placet.agents.proposal.catalogue import Catalogue
+from placet.frontends.world_factory import catalogue_of
+from placet.frontends.render import Screen
+from placet.agents.proposal.modes import MODES
+from placet.agents.session.session import Session
+from placet.schemas.codec import Json
+
+_HELP: Final[Mapping[str, str]] = {
+    "/help": "this",
+    "/kinds": "what may be proposed: /KIND key=value ...",
+    "/state [PATH]": "what the agent sees, or the part under PATH",
+    "/holds": "what waits for a person",
+    "/approve [HOLD]": "apply what is held; the newest if none is named",
+    "/deny [HOLD]": "refuse what is held",
+    "/turns": "what was said so far",
+    "/mode [MODE]": f"how much the agent may do by itself: {', '.join(MODES)}",
+    "/quit": "end, as the end of the input does",
+}
+_DECISIONS: Final = {"/approve": "approve", "/deny": "deny"}
+
+
+class OwnWords:
+    """Answers a conversation's own words.
+
+    Args:
+        session: What is talked in.
+        portal: The way into its thread.
+        screen: Shows the answers.
+    """
+
+    def __init__(self, session: Session, portal: BlockingPortal, screen: Screen) -> None:
+        self._session = session
+        self._portal = portal
+        self._screen = screen
+        self._answers: Mapping[str, Callable[[str], bool]] = {
+            "/help": self._help,
+            "/kinds": self._kinds,
+            "/state": self._state,
+            "/holds": self._holds,
+            "/turns": self._turns,
+            "/mode": self._mode,
+        }
+
+    def knows(self, text: str) -> bool:
+        """Tell whether a line is one of these words."""
+        word, _ = _split(text)
+        return word in self._answers and word[1:] not in self._session.world.registry.kinds
+
+    def answer(self, text: str) -> bool:
+        """Answer a line; False where it could not be done."""
+        word, rest = _split(text)
+        return self._answers[word](rest)
+
+    def resolution(self, text: str) -> tuple[str, str] | None:
+        """Read a decision about a hold; None where a line is none."""
+        word, hold_id = _split(text)
+        decision = _DECISIONS.get(word)
+        if decision is None or word[1:] in self._session.world.registry.kinds:
+            return None
+        return decision, hold_id or self._newest()
+
+    def _newest(self) -> str:
+        """Name the hold that was made last and is open; else nothing."""
+        holds = self._portal.call(self._session.holds)
+        return next((hold.id for hold in reversed(holds) if hold.state == "open"), "")
+
+    def _help(self, _rest: str) -> bool:
+        commands = [one.pattern for one in self._catalogue().commands]
+        more = {"sentences": commands} if commands else {}
+        self._screen.value("help", {**_HELP, **more})
+        return True
+
+    def _kinds(self, _rest: str) -> bool:
+        kinds = {kind.name: f"{kind.summary} ({kind.risk})" for kind in self._catalogue()}
+        self._screen.value("kinds", kinds)
+        return True
+
+    def _state(self, path: str) -> bool:
+        value: Json = self._portal.call(self._session.state)
+        parts = [part for part in path.split("/", 2) if part]
+        for part in parts:
+            if not isinstance(value, Mapping) or part not in value:
+                return self._complain(f"there is nothing at {path!r} that the agent sees")
+            value = value[part]
+        self._screen.value("state", value if isinstance(value, Mapping | str) else [value])
+        return True
+
+    def _holds(self, _rest: str) -> bool:
+        self._screen.holds(self._portal.call(self._session.holds))
+        return True
+
+    def _turns(self, _rest: str) -> bool:
+        self._screen.turns(self._portal.call(self._session.turns))
+        return True
+
+    def _mode(self, name: str) -> bool:
+        if name and name not in MODES:
+            return self._complain(f"there is no mode {name!r}; there are {', '.join(MODES)}")
+        if name:
+            self._session.mode = name
+        self._screen.value("mode", self._session.mode)
+        return True
+
+    def _complain(self, text: str) -> bool:
+        self._screen.value("error", text)
+        return False
+
+    def _catalogue(self) -> Catalogue:
+        return self._portal.call(catalogue_of, self._session)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Give the first word of a line, which is not empty, and what follows it."""
+    word, *rest = text.split(maxsplit=1)
+    return word, "".join(rest)

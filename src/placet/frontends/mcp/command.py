@@ -1,0 +1,185 @@
+"""`placet mcp`: a world as tools of the Model Context Protocol (extra `mcp`)."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import anyio
+import typer
+
+from placet.frontends.mcp.stdin import lines_of_stdin
+from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.agents.session.session import Session
+from placet.domains.session import CLERK
+from placet.kernel.domain import Domain
+from placet.cli.domains import DomainOption
+from placet.cli.signals import StopSignals
+from placet.cli.terminal import CommandError
+from placet.runtime.config import OrchestratorConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.config import PORT_MAX, ServeConfig
+from placet.schemas.identity import OPERATOR
+
+_SHUTDOWN_SECONDS_MAX: Final = 2
+"""Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""
+
+
+class _Asked(NamedTuple):
+    """What the command line asks for."""
+
+    domains: list[Domain]
+    store: str
+    session: str
+    agent: str
+    mode: str | None
+    person: str | None
+
+
+def mcp(  # noqa: PLR0917  # the command line has no positions
+    domain: Annotated[str | None, DomainOption] = None,
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Keep the log there, and go on from what it holds: a path or URL."
+        ),
+    ] = "memory://",
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Serve streamable HTTP at /mcp there, in place of stdio."
+        ),
+    ] = None,
+    agent: Annotated[
+        str, typer.Option(metavar="NAME", help="In whose name clients propose.")
+    ] = "mcp",
+    mode: Annotated[str | None, ModeOption] = None,
+    session: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the conversation; one of this name goes on.")
+    ] = "mcp",
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Let the client's user confirm what is held, by this name; else nobody does here.",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Who may connect over HTTP; `placet token new`."),
+    ] = None,
+) -> int:
+    """Offer the kinds of a world as MCP tools: a client proposes, the gate decides.
+
+    Over stdio the client starts this command; over HTTP it sends a token. What needs a person's
+    word is held; with --person the client's user is asked, else it waits (`placet chat` on the same
+    store and session resolves it later).
+    """
+    check_words(mode, session)
+    if person == agent:
+        raise typer.BadParameter("who proposes does not confirm; give --person another name")
+    if agent == CLERK:
+        raise typer.BadParameter(f"{CLERK!r} records what is said; give --agent another name")
+    try:
+        from placet.frontends.mcp.server import McpDoor  # noqa: F401, PLC0415  # the extra
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
+        ) from error
+    asked = _Asked(domains_for(domain, store), store, session, agent, mode, person)
+    if http is None:
+        return anyio.run(_over_stdio, asked)
+    number = anyio.run(_over_http, asked, _address(http, tokens))
+    return 0 if number is None else 128 + number
+
+
+@asynccontextmanager
+async def _opened(asked: _Asked) -> AsyncIterator[Session]:
+    async with Orchestrator(asked.domains, OrchestratorConfig(store=asked.store)) as world:
+        opening = Session.open(
+            world=world,
+            session=asked.session,
+            agent=asked.agent,
+            mode=asked.mode,  # type: ignore[arg-type]  # checked above
+        )
+        async with opening as session:
+            yield session
+
+
+async def _over_stdio(asked: _Asked) -> int:
+    """Serve until the client closes its end, or a signal comes; gives the exit code."""
+    from mcp.server.stdio import stdio_server  # noqa: PLC0415  # the extra
+
+    from placet.frontends.mcp.server import McpDoor  # noqa: PLC0415  # the extra
+
+    # Windows waits for no pipe; there the SDK's own reader is used, which ends when a line comes.
+    claimed = nullcontext() if sys.platform == "win32" else lines_of_stdin()
+    # A signal ends what is asked of the session, and not the session: that is closed in order.
+    asking, loop = anyio.CancelScope(), asyncio.get_running_loop()
+    with StopSignals(lambda: loop.call_soon_threadsafe(asking.cancel)) as stop:
+        async with _opened(asked) as session:
+            with asking, claimed as lines:
+                # Of what it is given as stdin it asks lines, and nothing else.
+                stdio = stdio_server(lines)  # type: ignore[arg-type]
+                async with stdio as (reading, writing):
+                    server = McpDoor(session, asked.person).server()
+                    await server.run(reading, writing, server.create_initialization_options())
+    return stop.exit_code
+
+
+async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:
+    """Serve until a signal comes, and give its number."""
+    from placet.frontends.mcp.server import McpDoor  # noqa: PLC0415  # the extra
+    from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
+    from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
+
+    known, token = _credentials(serve)
+    with listen(serve) as listening:
+        async with _opened(asked) as session:
+            app = McpDoor(session, asked.person).server().streamable_http_app(host=serve.host)
+            async with app.router.lifespan_context(app):
+                return await serve_until_signal(
+                    WithTokens(app, known, asked.agent),
+                    serve,
+                    listening,
+                    shutdown_seconds_max=_SHUTDOWN_SECONDS_MAX,
+                    drain=lambda: None,
+                    on_started=lambda: _tell(f"{url_of(listening)}/mcp", token),
+                )
+
+
+def _address(text: str, tokens: str | None) -> ServeConfig:
+    """Read HOST:PORT.
+
+    Raises:
+        BadParameter: It is none.
+        CommandError: Others could reach it, and there are no tokens.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise typer.BadParameter(f"--http takes HOST:PORT, such as 127.0.0.1:8001, got {text!r}")
+    serve = ServeConfig(host=host.strip("[]"), port=int(port), tokens=tokens)
+    if tokens is None and not serve.is_loopback:
+        raise CommandError(
+            f"{serve.host} can be reached from other machines, and no token is configured: "
+            "`placet token new --operator >> tokens.toml`, then --tokens tokens.toml"
+        )
+    return serve
+
+
+def _credentials(serve: ServeConfig) -> tuple[Credentials, str | None]:
+    """Read the tokens; where there are none, make one, which this machine alone can use."""
+    if serve.tokens is not None:
+        return Credentials(read_tokens(Path(serve.tokens))), None
+    token = new_token()
+    return Credentials([KnownToken(OPERATOR, hash_of(token))]), token
+
+
+def _tell(url: str, token: str | None) -> None:
+    sys.stderr.write(f"placet mcp: {url}\n")
+    if token is not None:
+        sys.stderr.write(f"placet mcp: the token, until this process ends: {token}\n")
+    sys.stderr.flush()

@@ -1,0 +1,125 @@
+"""What an MCP client may read: the agent's view, the kinds, and what happened that it may see."""
+
+import re
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from placet.agents.proposal.catalogue import wire_name
+from placet.frontends.world_factory import catalogue_of
+from placet.agents.session.session import Session
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.http.problems import Problem
+from placet.server.routes.state import durable_events
+from placet.server.visibility import Sight
+from placet.schemas.codec import Json, to_json
+
+_JSON: Final = "application/json"
+_VIEW: Final = "placet://view"
+_KINDS: Final = "placet://kinds"
+_EVENTS: Final = "placet://events"
+_EVENTS_MAX: Final = 100
+_EVENTS_SINCE: Final = re.compile(r"placet://events(?:/(?P<since>\d{1,18}))?")
+
+Asked = ServerRequestContext[Any]
+
+
+class Resources:
+    """Reads for the agent of one session.
+
+    Args:
+        session: Whose agent's eyes are used.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def list(
+        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """List what there is."""
+        return types.ListResourcesResult(
+            resources=[
+                _resource(_VIEW, "view", "What the agent may see, and the seq at which it is so."),
+                _resource(_KINDS, "kinds", "What may be proposed, with JSON Schemas."),
+                _resource(_EVENTS, "events", f"The first {_EVENTS_MAX} events that it may see."),
+            ]
+        )
+
+    async def list_templates(
+        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        """List what there is by number."""
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(
+                    name="events-since",
+                    uri_template=_EVENTS + "/{since}",
+                    description="Events with a greater seq; go on by the seq of the last.",
+                    mime_type=_JSON,
+                )
+            ]
+        )
+
+    async def read(
+        self, _asked: Asked, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Read one.
+
+        Raises:
+            MCPError: There is none of this address.
+        """
+        uri = str(params.uri)
+        contents = types.TextResourceContents(
+            uri=uri, mime_type=_JSON, text=to_json(await self._value(uri)).decode()
+        )
+        return types.ReadResourceResult(contents=[contents])
+
+    async def _value(self, uri: str) -> Json:
+        if uri == _VIEW:
+            return await self._view()
+        if uri == _KINDS:
+            return await self._kinds()
+        asked = _EVENTS_SINCE.fullmatch(uri)
+        if asked is None:
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri!r}")
+        return await self._events(int(asked["since"] or 0))
+
+    async def _view(self) -> Json:
+        seq = self._session.world.seq  # before the look: what is seen is at least of this seq
+        return {"seq": seq, "view": await self._session.state()}
+
+    async def _kinds(self) -> Json:
+        catalogue = await catalogue_of(self._session)
+        schemas = catalogue.schemas()
+        kinds = [
+            {
+                "kind": kind.name,
+                "tool": wire_name(kind.name),
+                "summary": kind.summary,
+                "risk": kind.risk,
+                "cost": kind.cost,
+                "schema": schemas[kind.name],
+            }
+            for kind in catalogue
+        ]
+        return {"kinds": kinds, "guides": list(catalogue.guides)}
+
+    async def _events(self, since: int) -> Json:
+        world = self._session.world
+        assert isinstance(world, Orchestrator), "doors open their worlds themselves"
+        if since >= world.seq:
+            return {"events": [], "seq": since}
+        try:
+            found, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
+            eyes = Sight(self._session.agent_id, self._session.agent_id)
+            told = await world.read(lambda kernel: eyes.events(kernel, found))
+        except Problem as problem:
+            raise MCPError(types.INVALID_PARAMS, problem.detail) from None
+        return {"events": told, "seq": found[-1].seq if found else since}
+
+
+def _resource(uri: str, name: str, description: str) -> types.Resource:
+    return types.Resource(uri=uri, name=name, description=description, mime_type=_JSON)

@@ -1,0 +1,110 @@
+"""Kinds, turns and holds in the words of the Model Context Protocol."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import mcp_types as types
+
+from placet.agents.proposal.catalogue import wire_name
+from placet.frontends.render import changed, command_of
+from placet.frontends.unrecorded_turn import unrecorded
+from placet.agents.proposal.turn_result import Change, Hold, Turn
+from placet.agents.session.session import Session
+from placet.kernel.domain import Kind
+from placet.schemas.codec import Json, from_json
+
+_CHANGES_ASKED: Final = 20
+_TURN_SCHEMA: Final = Turn.model_json_schema(mode="serialization")
+_DESTRUCTIVE: Final = frozenset({"medium", "high"})
+
+
+def tool_of(kind: Kind, schema: Json) -> types.Tool:
+    """Give a kind as a tool, by its wire name; its hints are what its risk can be."""
+    is_read = kind.risk == "read"
+    return types.Tool(
+        name=wire_name(kind.name),
+        title=kind.name,
+        description=f"{kind.summary} Risk: {kind.risk}.".strip(),
+        input_schema={"type": "object", **schema},
+        output_schema=_TURN_SCHEMA,
+        annotations=types.ToolAnnotations(
+            read_only_hint=is_read,
+            destructive_hint=not is_read
+            and (kind.risk in _DESTRUCTIVE or kind.risk_of is not None),
+            idempotent_hint=is_read,
+            open_world_hint=bool(kind.effects),
+        ),
+    )
+
+
+def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
+    """Give the tool that takes several actions, all of which are done or none."""
+    action = {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": list(kinds)},
+            "payload": {"type": "object", "description": "As the tool of that name takes it."},
+        },
+        "required": ["kind"],
+        "additionalProperties": False,
+    }
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {
+            "goal": {"type": "string", "minLength": 1, "maxLength": 2000},
+            "actions": {"type": "array", "items": action, "minItems": 1, "maxItems": 32},
+        },
+        "required": ["goal", "actions"],
+        "additionalProperties": False,
+    }
+    return types.Tool(
+        name=name,
+        description="Propose several actions in order: all of them are done, or none.",
+        input_schema=schema,
+        output_schema=_TURN_SCHEMA,
+        annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
+    )
+
+
+def result_of(turn: Turn) -> types.CallToolResult:
+    """Give what came of a call: the turn as it is, and a few words that a model reads."""
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text="\n".join(_words(turn)))],
+        structured_content=from_json(turn.model_dump_json()),
+        is_error=turn.outcome in {"refused", "failed"},
+    )
+
+
+def refused(session: Session, code: str, message: str) -> types.CallToolResult:
+    """Refuse a call that did not come to be a turn."""
+    return result_of(unrecorded(session, code, message))
+
+
+def confirmation(hold: Hold, diff: Sequence[Change], name: str) -> types.ElicitRequestFormParams:
+    """Ask a person about what is held: what would be done, and what that would change."""
+    lines = [f"{hold.proposer} proposes:"]
+    lines += [f"  {command_of(one['kind'], one['payload'])}" for one in hold.actions]
+    lines.append("It would change:" if diff else "It would change nothing that is seen now.")
+    lines += [changed(one) for one in diff[:_CHANGES_ASKED]]
+    if len(diff) > _CHANGES_ASKED:
+        lines.append(f"    and {len(diff) - _CHANGES_ASKED} more")
+    return types.ElicitRequestFormParams(
+        message="\n".join(lines),
+        requested_schema={
+            "type": "object",
+            "properties": {name: {"type": "boolean", "title": "Apply it"}},
+            "required": [name],
+        },
+    )
+
+
+def _words(turn: Turn) -> list[str]:
+    words = [f"{turn.outcome} ({turn.stop}): {turn.message}"]
+    if turn.outcome == "held":
+        words.append(f"hold {turn.hold_id} waits for a person; do not propose it again")
+    for issue in turn.attempts[-1].issues if turn.attempts else ():
+        at = f" at {issue.at}" if issue.at else ""
+        instead = f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else ""
+        words.append(f"{issue.code}{at}: {issue.message}.{instead}")
+    words += [f"{one.kind} gave: {one.output}" for one in turn.results if one.output is not None]
+    return words

@@ -1,0 +1,196 @@
+"""The Model Context Protocol: kinds as tools, verdicts as results, holds as questions to a person.
+
+The client's model is the proposer. Its call is a plan of one action in the session's own name, and
+passes through the same mode, policy, holds and gate as any other; `propose_plan` takes several, all
+of which are done or none. Nothing that a client sends grants anything: of a confirmation only the
+yes or no is taken, what is applied is what the log holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+from placet.agents.proposal.catalogue import kind_name, wire_name
+from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
+from placet.agents.loop.recorder import SessionError
+from placet.frontends.mcp.resources import Resources
+from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
+from placet.frontends.world_factory import catalogue_of
+from placet.frontends.redaction import seen_by_agent
+from placet.frontends.unrecorded_turn import unended
+from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.session.session import Session
+from placet.cli.app import installed_version
+from placet.schemas.codec import Json, canonical
+
+PLAN_TOOL: Final = "propose_plan"
+_CONFIRM: Final = "confirm"
+_MODERN: Final = "2026-07-28"
+"""From this protocol on a server asks by its answer, and is asked again."""
+
+_GOAL_CHARS_MAX: Final = 2_000
+_INSTRUCTIONS: Final = (
+    "Each tool proposes; a gate decides. A result says `applied`, `held` (it waits for a person), "
+    "or is an error with codes and suggestions. Look at placet://view before you propose."
+)
+
+Asked = ServerRequestContext[Any]
+
+
+class McpDoor:
+    """Serves one session to MCP clients.
+
+    Args:
+        session: In whose name clients propose.
+        person: Who confirms through a client; None lets nobody confirm there.
+    """
+
+    def __init__(self, session: Session, person: str | None = None) -> None:
+        self._session = session
+        self._person = person
+        self._resources = Resources(session)
+
+    def server(self) -> Server[Any]:
+        """Make the server; it may serve any number of clients."""
+        return Server(
+            "placet",
+            version=installed_version(),
+            instructions=_INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._resources.list,
+            on_list_resource_templates=self._resources.list_templates,
+            on_read_resource=self._resources.read,
+        )
+
+    async def _list_tools(
+        self, _asked: Asked, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        catalogue = await catalogue_of(self._session)
+        schemas = catalogue.schemas()
+        tools = [tool_of(kind, schemas[kind.name]) for kind in catalogue]
+        if PLAN_TOOL not in catalogue.kinds:
+            tools.append(plan_tool(PLAN_TOOL, [wire_name(name) for name in catalogue.kinds]))
+        return types.ListToolsResult(tools=tools)
+
+    async def _call_tool(
+        self, asked: Asked, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        try:
+            return await self._called(asked, params)
+        except SessionError as error:
+            return result_of(unended(self._session, error))
+
+    async def _called(
+        self, asked: Asked, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        actions, goal = _actions_of(params)
+        if actions is None:
+            return refused(self._session, "payload_invalid", _PLAN_EXPECTED)
+        if params.request_state is not None:
+            return await self._answered(params, actions)
+        turn = await self._session.hand_off(_plan_of(actions, goal))
+        if turn.outcome != "held" or not self._may_ask(asked):
+            return result_of(await self._shown(turn))
+        hold = await self._hold(turn.hold_id)
+        if hold is None or hold.needs != "confirm":
+            return result_of(await self._shown(turn))
+        form = confirmation(hold, turn.diff, _CONFIRM)
+        if asked.protocol_version >= _MODERN:
+            return types.InputRequiredResult(
+                request_state=hold.id, input_requests={_CONFIRM: types.ElicitRequest(params=form)}
+            )
+        answer = await asked.session.elicit_form(
+            form.message, form.requested_schema, asked.request_id
+        )
+        return await self._resolved(hold, turn, answer)
+
+    def _may_ask(self, asked: Asked) -> bool:
+        """Tell whether the client can ask its user, and its user may confirm."""
+        capabilities = asked.session.client_capabilities
+        asks = None if capabilities is None else capabilities.elicitation
+        if self._person is None or asks is None:
+            return False
+        return asks.form is not None or asks.url is None
+
+    async def _answered(
+        self, params: types.CallToolRequestParams, actions: "Actions"
+    ) -> types.CallToolResult:
+        """Take a call that comes again with its user's answer.
+
+        The client says which hold it means; it must be one of this very call, still open.
+        """
+        hold = await self._hold(str(params.request_state))
+        is_same = hold is not None and canonical(
+            [[one["kind"], one["payload"]] for one in hold.actions]
+        ) == canonical([list(one) for one in actions])
+        if hold is None or not is_same or self._person is None:
+            message = "the answer is not about what this call proposed; call again"
+            return refused(self._session, "session.hold_changed", message)
+        answer = (params.input_responses or {}).get(_CONFIRM)
+        if not isinstance(answer, types.ElicitResult):
+            message = f"hold {hold.id!r} waits for a person, and nobody has answered"
+            return refused(self._session, "confirmation_required", message)
+        return await self._resolved(hold, None, answer)
+
+    async def _resolved(
+        self, hold: Hold, turn: Turn | None, answer: types.ElicitResult
+    ) -> types.CallToolResult:
+        """Carry out what the person said. Who turns away leaves it held."""
+        assert self._person is not None, "asked only where somebody may confirm"
+        if answer.action == "cancel":
+            if turn is None:
+                message = f"hold {hold.id!r} still waits for a person"
+                return refused(self._session, "confirmation_required", message)
+            return result_of(await self._shown(turn))
+        is_yes = answer.action == "accept" and (answer.content or {}).get(_CONFIRM) is True
+        done = await self._session.resolve(hold.id, "approve" if is_yes else "deny", self._person)
+        return result_of(await self._shown(done))
+
+    async def _shown(self, turn: Turn) -> Turn:
+        """Leave out what the agent may not see: the client's model speaks for it."""
+        return await seen_by_agent(turn, self._session)
+
+    async def _hold(self, hold_id: str) -> Hold | None:
+        holds = await self._session.holds()
+        return next((hold for hold in holds if hold.id == hold_id), None)
+
+
+Actions = Sequence[tuple[str, Mapping[str, Json]]]
+
+_PLAN_EXPECTED: Final = (
+    f"{PLAN_TOOL} takes a goal and actions, each {{kind, payload}}; see its input schema"
+)
+
+
+def _actions_of(params: types.CallToolRequestParams) -> tuple[Actions | None, str]:
+    """Read a call as actions and a goal; None is a plan that is none."""
+    arguments = params.arguments or {}
+    if params.name != PLAN_TOOL:
+        kind = kind_name(params.name)
+        return [(kind, arguments)], f"call {params.name}"[:_GOAL_CHARS_MAX]
+    goal, given = arguments.get("goal"), arguments.get("actions")
+    if not isinstance(goal, str) or not isinstance(given, list):
+        return None, ""
+    actions = []
+    for one in given:
+        if not isinstance(one, dict) or not isinstance(one.get("kind"), str):
+            return None, ""
+        payload = one.get("payload", {})
+        if not isinstance(payload, dict) or one.keys() - {"kind", "payload"}:
+            return None, ""
+        actions.append((kind_name(one["kind"]), payload))
+    return actions, goal[:_GOAL_CHARS_MAX]
+
+
+def _plan_of(actions: Actions, goal: str) -> ExecutionPlan:
+    return ExecutionPlan(
+        goal=goal,
+        actions=[
+            ChatIntent(type="action_call", action_id=kind, inputs=dict(payload))
+            for kind, payload in actions
+        ],
+    )

@@ -1,0 +1,50 @@
+"""Bearer tokens before an MCP server over HTTP: the operator's, or that of the agent it is."""
+
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from placet.server.credentials import Credentials
+from placet.schemas.codec import to_json
+
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
+
+
+class WithTokens:
+    """Lets pass who shows a token that speaks for the agent.
+
+    Args:
+        app: What is behind it.
+        known: The tokens.
+        agent_id: In whose name it proposes.
+    """
+
+    def __init__(self, app: ASGIApp, known: Credentials, agent_id: str) -> None:
+        self._app = app
+        self._known = known
+        self._agent_id = agent_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        who = self._known.who(token.strip()) if scheme.lower() == "bearer" else None
+        if who is None:
+            text = "this needs a token that the server knows: send `Authorization: Bearer <token>`"
+            return _answer(401, text, _CHALLENGE)
+        if not who.is_operator and who.submitter != self._agent_id:
+            return _answer(403, f"this token does not speak for agent {self._agent_id!r}")
+        return None
+
+
+def _answer(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    body = to_json({"status": status, "detail": text})
+    return Response(body, status, headers, "application/problem+json")

@@ -1,0 +1,100 @@
+"""A proposer without a model: it reads sentences by the parsers that domains bring, or asks back.
+
+It is what `placet chat` talks with where no model is named, and needs no network. What it does not
+understand it does not guess: it says so, and proposes nothing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.adapters.scripted import plan_of
+from placet.agents.proposal.codes import facts_of
+from placet.agents.proposal.contract import Call
+from placet.agents.proposal.plan import Stop
+from placet.agents.proposal.tools import wire_name
+from placet.schemas.codec import Json, to_json
+
+if TYPE_CHECKING:
+    from placet.domains.design import Clarification
+    from placet.domains.design.fields import RefinableField
+
+_DESIGN: Final = "design"
+_CHOICES_MAX: Final = 8
+_CHOICE_CHARS_MAX: Final = 120
+_MESSAGE_CHARS_MAX: Final = 500
+
+
+class Offline:
+    """Proposes what a sentence plainly says, in a domain that reads sentences."""
+
+    is_priced = True
+
+    async def propose(self, context: Context) -> Raw:
+        """Read the message by the first domain that can."""
+        unsound = _unsound_plan(context)
+        if unsound is not None:
+            return unsound
+        for domain in context.catalogue.registry.domains:
+            if domain.name == _DESIGN:
+                return _read_of_design(context)
+        text = (
+            "no domain here reads free sentences, and no model is asked; name a kind with its "
+            "values (`/kind key=value`), or let a model propose"
+        )
+        return _stop(context, Stop(code="unsupported_goal", message=text))
+
+
+def _unsound_plan(context: Context) -> Raw | None:
+    """Stop where the plan that a sentence comes to is none here: reading it again mends nothing."""
+    issues = context.repairs[-1].issues if context.repairs else ()
+    if not any(facts_of(issue.code).stage == "contract" for issue in issues):
+        return None
+    message = f"{issues[0].message}; say less at once"[:_MESSAGE_CHARS_MAX]
+    return _stop(context, Stop(code="unsupported_goal", message=message))
+
+
+def _read_of_design(context: Context) -> Raw:
+    """Make calls of a sentence about a design (`placet.domains.design.parse_text`)."""
+    # Here, because the domain is a sixth of a second that no other conversation should pay.
+    from placet.domains.design import Clarification, Design, parse_text  # noqa: PLC0415
+    from placet.domains.design.actions.plans import payload_of  # noqa: PLC0415
+
+    design = next(one for one in context.catalogue.registry.domains if isinstance(one, Design))
+    current = _values(context.state)
+    fields = design.setup.fields
+    parsed = parse_text(context.message, fields=fields, current=current)
+    if isinstance(parsed, Clarification):
+        return _stop(context, _question(parsed, fields, current))
+    if not parsed.actions:
+        return Raw(text="That is a question, and I only carry out what is said. `/state` shows it.")
+    calls = []
+    for action in parsed.actions:
+        kind, payload = payload_of(action)
+        calls.append(Call(wire_name(kind), to_json(payload).decode()))
+    return Raw(calls=tuple(calls))
+
+
+def _question(
+    asked: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
+) -> Stop:
+    """Ask back: with whole sentences to say instead, else with the candidates."""
+    from placet.domains.design import rewordings  # noqa: PLC0415  # above
+
+    ways = rewordings(asked, fields=fields, current=current) or asked.candidates
+    choices = tuple(way for way in ways if len(way) <= _CHOICE_CHARS_MAX)
+    return Stop(
+        code="clarification_needed",
+        message=asked.question[:_MESSAGE_CHARS_MAX],
+        choices=choices[:_CHOICES_MAX],
+    )
+
+
+def _values(state: Json) -> dict[str, Json]:
+    """Give the design's values by path, as the agent sees them."""
+    rows: Mapping[str, Mapping[str, Json]] = (state or {}).get("design.parameters", {})
+    return {path: fields["value"] for path, fields in rows.items() if "value" in fields}
+
+
+def _stop(context: Context, stop: Stop) -> Raw:
+    return Raw(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})

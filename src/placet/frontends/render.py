@@ -1,0 +1,209 @@
+"""What a conversation shows: lines for a person, or one JSON value a line for a program."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from shlex import quote
+from typing import Final, Protocol
+
+from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.turn_result import Change, Decision, Hold, Turn
+from placet.cli.terminal import printable, say_json
+from placet.schemas.codec import Json, from_json, to_json
+
+_VALUE_CHARS_MAX: Final = 400
+_CHANGES_SHOWN: Final = 20
+_STYLES: Final[Mapping[str, str]] = {
+    "applied": "green",
+    "held": "yellow",
+    "clarify": "cyan",
+    "refused": "red",
+    "said": "",
+    "failed": "red",
+}
+_MARKS: Final[Mapping[str, str]] = {"add": "+", "replace": "~", "remove": "-"}
+
+
+class Screen(Protocol):
+    """Where a conversation is shown."""
+
+    def turn(self, turn: Turn) -> None:
+        """Show what came of a message."""
+
+    def held(self, hold: Hold) -> None:
+        """Show what waits for a person, where one is about to be asked."""
+
+    def holds(self, holds: Sequence[Hold]) -> None:
+        """Show the holds of the conversation."""
+
+    def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
+        """Show what was said so far, as the state keeps it."""
+
+    def value(self, name: str, value: Json) -> None:
+        """Show something that was asked for by name."""
+
+
+class Lines:
+    """Shows one JSON value a line: turns as they are, anything else under its name."""
+
+    def turn(self, turn: Turn) -> None:
+        """Show what came of a message."""
+        say_json(from_json(turn.model_dump_json()))
+        sys.stdout.flush()
+
+    def held(self, hold: Hold) -> None:
+        """Show nothing: the turn has said it."""
+
+    def holds(self, holds: Sequence[Hold]) -> None:
+        """Show the holds of the conversation."""
+        self.value("holds", [hold.model_dump(mode="json") for hold in holds])
+
+    def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
+        """Show what was said so far."""
+        self.value("turns", list(turns))
+
+    def value(self, name: str, value: Json) -> None:
+        """Show something that was asked for by name."""
+        say_json({name: value})
+        sys.stdout.flush()
+
+
+class Page:
+    """Shows lines for a person; colors where the terminal has them.
+
+    Models and logs hold what strangers wrote, so every text is shown as characters: it moves no
+    cursor, and is no markup.
+    """
+
+    def __init__(self) -> None:
+        # Here, because rich is a tenth of a second that programs need not pay.
+        from rich.console import Console  # noqa: PLC0415
+
+        self._console = Console(
+            file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
+
+    def turn(self, turn: Turn) -> None:
+        """Show what came of a message: outcome, actions, changes, and why not."""
+        how = "" if turn.stop in {"completed", "said"} else f" ({turn.stop})"
+        self._line(f"{turn.outcome}{how}: {turn.message}", _STYLES[turn.outcome])
+        self._list(f"  - {choice}" for choice in turn.choices)
+        if len(turn.attempts) > 1:
+            tried = "; ".join(
+                f"{one.n} {one.status} {' '.join(issue.code for issue in one.issues)}".strip()
+                for one in turn.attempts
+            )
+            self._line(f"  tried {len(turn.attempts)} times: {tried}", "dim")
+        self._list(line for one in turn.results for line in _told(one))
+        told = {issue.message for one in turn.results for issue in one.issues}
+        last = turn.attempts[-1].issues if turn.attempts else ()
+        self._list(line for one in last if one.message not in told for line in _issue_lines(one))
+        self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
+
+    def held(self, hold: Hold) -> None:
+        """Show what waits for a person."""
+        who = f"the approval of {hold.role!r}" if hold.role else "a person's word"
+        self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
+        self._commands(hold)
+
+    def holds(self, holds: Sequence[Hold]) -> None:
+        """Show the holds of the conversation."""
+        for hold in holds:
+            if hold.state == "open":
+                self.held(hold)
+            else:
+                by = f" by {hold.by}" if hold.by else ""
+                self._line(f"  {hold.id} ({hold.state}{by}); {hold.proposer} proposed:", "dim")
+                self._commands(hold)
+        if not holds:
+            self._line("  nothing waits, and nothing did")
+
+    def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
+        """Show what was said so far."""
+        self._list(f"  {one['message']}  -> {one['outcome']} ({one['stop']})" for one in turns)
+
+    def value(self, name: str, value: Json) -> None:
+        """Show something that was asked for by name."""
+        if isinstance(value, str):
+            self._line(f"{name}: {value}")
+        elif isinstance(value, Mapping):
+            self._tree(value)
+        else:
+            self._list(f"  {_short(one)}" for one in value)
+
+    def _commands(self, hold: Hold) -> None:
+        self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
+
+    def _tree(self, value: Mapping[str, Json]) -> None:
+        """Show a line for each name; what is empty everywhere is left out."""
+        for name, inner in value.items():
+            if isinstance(inner, Mapping):
+                self._line(f"{name}", "bold")
+                self._list(f"  {key}: {_short(one)}" for key, one in inner.items())
+            else:
+                self._line(f"  {name}: {_short(inner)}")
+
+    def _changes(self, changes: Sequence[Change], verb: str) -> None:
+        if not changes:
+            return
+        self._line(f"  {verb}:", "dim")
+        self._list(changed(one) for one in changes[:_CHANGES_SHOWN])
+        if len(changes) > _CHANGES_SHOWN:
+            self._line(f"    and {len(changes) - _CHANGES_SHOWN} more")
+
+    def _list(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._line(line)
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(printable(text), style=style or None)
+
+
+def command_of(kind: str, payload: Mapping[str, Json]) -> str:
+    """Write an action as the command that a person would type."""
+    words = [f"/{kind}"]
+    words += [f"{name}={quote(_typed(value))}" for name, value in payload.items()]
+    return " ".join(words)
+
+
+def _typed(value: Json) -> str:
+    """Write a value so that a command reads it: a text as it is, unless it would be JSON then."""
+    if isinstance(value, str):
+        try:
+            from_json(value)
+        except ValueError:
+            return value
+    return to_json(value).decode()
+
+
+def _told(decision: Decision) -> Iterator[str]:
+    """Say what became of one action."""
+    seq = "" if decision.seq is None else f" at seq {decision.seq}"
+    output = "" if decision.output is None else f": {_short(decision.output)}"
+    yield f"  {decision.id} {decision.kind} {decision.outcome}{seq}{output}"
+    if decision.outcome != "held":  # why is said above, of all of them
+        for issue in decision.issues:
+            yield from _issue_lines(issue)
+
+
+def _issue_lines(issue: Issue) -> list[str]:
+    at = f" at {issue.at}" if issue.at else ""
+    lines = [f"    {issue.code}{at}: {issue.message}"]
+    if issue.suggestions:
+        lines.append(f"    instead: {', '.join(issue.suggestions)}")
+    return lines
+
+
+def changed(change: Change) -> str:
+    """Write a change as a line."""
+    mark = _MARKS[change.op]
+    if change.op == "remove":
+        return f"    {mark} {change.path}  was {_short(change.old)}"
+    old = "" if change.op == "add" else f"{_short(change.old)} -> "
+    return f"    {mark} {change.path}  {old}{_short(change.new)}"
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else to_json(value).decode()
+    if len(text) <= _VALUE_CHARS_MAX:
+        return text
+    return f"{text[:_VALUE_CHARS_MAX]}... ({len(text)} characters)"

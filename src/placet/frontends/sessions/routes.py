@@ -1,0 +1,350 @@
+"""Sessions over HTTP: talk, look, and decide about what is held. Served with the domain `session`.
+
+The operator opens a session and says who its people are. Who decides about a hold is the token that
+asks, never a field of a body; whoever speaks for the proposer decides about nothing it proposed.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Final, NamedTuple
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import Response
+
+from placet.agents.loop.recorder import SessionError
+from placet.agents.proposal.codes import facts_of
+from placet.frontends.sessions.bodies import (
+    actions_of,
+    adapter_of,
+    mode_of,
+    name_of,
+    people_of,
+)
+from placet.frontends.sessions.wire_schemas import SCHEMAS, example
+from placet.frontends.redaction import seen_by_agent
+from placet.frontends.unrecorded_turn import unended
+from placet.agents.session.opener import agent_of
+from placet.agents.proposal.turn_result import Turn
+from placet.agents.session.session import Session
+from placet.domains.session import Sessions
+from placet.server.credentials import Principal
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.auth import HttpDoor, door_of, identity, speaks_for
+from placet.server.openapi import answers
+from placet.server.http.problems import Problem
+from placet.server.http.verdict_status import retry_after
+from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.errors import AgentError, ClosedError
+from placet.schemas.identity import OPERATOR
+
+router = APIRouter(tags=["sessions"])
+
+_SESSIONS_MAX: Final = 1_000
+"""Open in one process; each holds a look at its world."""
+
+_TURN_STATUSES: Final = (403, 404, 409, 413, 422, 424, 429, 500, 501, 502, 503)
+"""Of a turn, or of a problem."""
+_DECISIONS: Final = ("approve", "deny", "edit")
+
+
+class _Opened(NamedTuple):
+    """A session that is open.
+
+    Attributes:
+        session: Itself.
+        proposer: Who proposes in it; None leaves only commands.
+        people: Who may talk and decide in it besides the operator, and in which role.
+    """
+
+    session: Session
+    proposer: str | None
+    people: Mapping[str, str]
+
+
+Key = tuple[str, str]
+
+
+def routes(app: FastAPI) -> APIRouter | None:
+    """Give the routes, where the application's worlds keep conversations."""
+    door: HttpDoor = app.state.door
+    if not any(isinstance(one, Sessions) for one in door.worlds.first.domains):
+        return None
+    app.state.sessions = {}
+    app.state.schemas = {**app.state.schemas, **SCHEMAS}
+    return router
+
+
+def _turn_answers() -> dict[int | str, dict[str, Json]]:
+    """Declare a turn: its status is that of the code which ended it."""
+    declared = answers(200, "Turn", 401, 408, 415, *_TURN_STATUSES)
+    turn = declared[200]["content"]
+    for status in (202, *_TURN_STATUSES, 504):
+        problem = declared.get(status, {}).get("content", {})
+        declared[status] = {"description": "a turn, or a problem", "content": {**problem, **turn}}
+    return declared
+
+
+@router.post(
+    "/worlds/{world}/sessions",
+    summary="Open a session",
+    status_code=201,
+    responses=answers(201, "Session", 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    openapi_extra=example("SessionOpening"),
+)
+async def open_session(world: str, request: Request) -> Response:
+    """Open a session in which an agent proposes; the operator's. One of its name goes on.
+
+    Its turns and holds are in the log, and each turn's mode, in which it goes on where none is
+    said. Proposer and people are not: they are said each time.
+    """
+    door = door_of(request)
+    door.operator(request)
+    asked = door.world(world)
+    fields = frozenset({"session", "agent", "mode", "proposer", "people"})
+    given = await door.document(request, fields=fields, is_optional=True)
+    name = name_of(given.get("session", "main"))
+    mode = mode_of(given["mode"]) if given.get("mode") is not None else None
+    agent = await _agent_of(asked, name, given.get("agent"))
+    people = people_of(given.get("people", {}), agent)
+    who = given.get("proposer", "scripted")
+    adapter = adapter_of(who)
+    opened: dict[Key, _Opened] = request.app.state.sessions
+    if (world, name) in opened:
+        raise Problem("conflict", f"the session {name!r} is open already")
+    if len(opened) >= _SESSIONS_MAX:
+        raise Problem("unavailable", f"{_SESSIONS_MAX} sessions are open, which is all")
+    try:
+        session = await Session.open(
+            world=asked,
+            session=name,
+            agent=agent,
+            mode=mode,  # type: ignore[arg-type]  # checked
+            adapter=adapter,
+        )
+    except AgentError as error:
+        raise Problem("request_invalid", str(error)) from error
+    except SessionError as error:  # another was faster
+        raise Problem("conflict", str(error), refusal=error.code) from error
+    fresh = _Opened(session, who, people)
+    if opened.setdefault((world, name), fresh) is not fresh:  # another was opened meanwhile
+        await session.close()
+        raise Problem("conflict", f"the session {name!r} is open already")
+    return _json(await _described(fresh), 201)
+
+
+@router.get(
+    "/worlds/{world}/sessions/{session}",
+    summary="Look at a session",
+    responses=answers(200, "Session", 401, 403, 404, 503),
+)
+async def look(world: str, session: str, request: Request) -> Response:
+    """Give a session: its agent, its mode, and what was said in it."""
+    opened, _ = await _entered(world, session, request)
+    return _json(await _described(opened))
+
+
+@router.delete(
+    "/worlds/{world}/sessions/{session}",
+    summary="Close a session",
+    status_code=204,
+    responses=answers(204, "", 401, 403, 404, 503),
+)
+async def close_session(world: str, session: str, request: Request) -> Response:
+    """Close a session, if it is open; the operator's. Safe to repeat.
+
+    A turn that waits for its proposer is stopped. What was said and what is held stays in the log.
+    """
+    door = door_of(request)
+    door.operator(request)
+    door.world(world)
+    sessions: dict[Key, _Opened] = request.app.state.sessions
+    opened = sessions.pop((world, session), None)
+    if opened is not None:
+        await opened.session.close()
+    return Response(status_code=204)
+
+
+@router.put(
+    "/worlds/{world}/sessions/{session}/mode",
+    summary="Say how much the agent may do by itself",
+    responses=answers(200, "Session", 401, 403, 404, 408, 413, 415, 422, 503),
+    openapi_extra=example("SessionMode"),
+)
+async def set_mode(world: str, session: str, request: Request) -> Response:
+    """Set the mode of a session; the operator's."""
+    door = door_of(request)
+    door.operator(request)
+    opened, _ = await _entered(world, session, request)
+    given = await door.document(request, fields=frozenset({"mode"}))
+    if "mode" not in given:
+        raise Problem("request_invalid", "the body must have 'mode'")
+    opened.session.mode = mode_of(given["mode"])
+    return _json(await _described(opened))
+
+
+@router.post(
+    "/worlds/{world}/sessions/{session}/messages",
+    summary="Say something",
+    responses=_turn_answers(),
+    openapi_extra=example("SessionMessage"),
+)
+async def say(world: str, session: str, request: Request) -> Response:
+    """Say something, and get the turn: all that came of it. Not safe to repeat blindly."""
+    opened, who = await _entered(world, session, request)
+    given = await door_of(request).document(request, fields=frozenset({"message"}))
+    message = given.get("message")
+    if type(message) is not str or not message.strip():
+        raise Problem("request_invalid", "message must be a string that says something")
+    return await _answered(opened.session.say(message), opened, who)
+
+
+@router.get(
+    "/worlds/{world}/sessions/{session}/holds",
+    summary="List what waits for a person",
+    responses=answers(200, "Holds", 401, 403, 404, 503),
+)
+async def holds(world: str, session: str, request: Request) -> Response:
+    """List the holds of a session, oldest first: what was approved or denied, and what waits."""
+    opened, _ = await _entered(world, session, request)
+    listed = [hold.model_dump(mode="json") for hold in await opened.session.holds()]
+    return _json({"holds": listed})
+
+
+@router.post(
+    "/worlds/{world}/sessions/{session}/holds/{hold}",
+    summary="Decide about what waits",
+    responses=_turn_answers(),
+    openapi_extra=example("HoldDecision"),
+)
+async def decide(world: str, session: str, hold: str, request: Request) -> Response:
+    """Approve what is held, word for word; deny it; or edit: do something else in its place.
+
+    Who decides is whose token it is. The proposer's does not.
+    """
+    opened, who = await _entered(world, session, request)
+    person, role = await _person(opened, who)
+    given = await door_of(request).document(request, fields=frozenset({"decision", "actions"}))
+    decision = given.get("decision")
+    if decision not in _DECISIONS:
+        known = ", ".join(_DECISIONS)
+        raise Problem("request_invalid", f"decision must be one of {known}, got {decision!r:.80}")
+    if (decision == "edit") != ("actions" in given):
+        raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
+    if hold not in [one.id for one in await opened.session.holds()]:
+        raise Problem("not_found", f"there is no hold {hold!r:.200} in this session")
+    if decision == "edit":
+        edit = opened.session.edit(hold, actions_of(given["actions"]), person, role=role)
+        return await _answered(edit, opened, who)
+    resolution = opened.session.resolve(hold, decision, person, role=role)
+    return await _answered(resolution, opened, who)
+
+
+# who may do what
+
+
+async def _entered(world: str, session: str, request: Request) -> tuple[_Opened, Principal]:
+    """Find a session for who may be in it: the operator, its people, and its proposer.
+
+    Raises:
+        Problem: It is a stranger, or there is no such session; others are not told which.
+    """
+    door = door_of(request)
+    who, asked = door.principal(request), door.world(world)
+    sessions: dict[Key, _Opened] = request.app.state.sessions
+    opened = sessions.get((world, session))
+    is_known = opened is not None and (
+        who.submitter in opened.people
+        or (
+            await _speaks_for(asked, who, opened.session.agent_id)
+            and await opened.session.has_agent()
+        )
+    )
+    if not who.is_operator and not is_known:
+        raise Problem(
+            "forbidden",
+            f"this token is not of the session {session!r:.200}, or that is not open: the operator "
+            "opens it and names its people, again after each start of the server",
+        )
+    if opened is None:
+        raise Problem("not_found", f"no session {session!r:.200} is open; open it first")
+    return opened, who
+
+
+async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
+    """Tell who decides, and in which role.
+
+    Raises:
+        Problem: It speaks for the proposer, or is nobody who decides.
+    """
+    if who.is_operator:
+        return OPERATOR, OPERATOR
+    world = opened.session.world
+    assert isinstance(world, Orchestrator), "doors serve worlds of the runtime"
+    speaks_for_it = await _speaks_for(world, who, opened.session.agent_id)
+    if speaks_for_it or who.submitter not in opened.people:  # an owner whose agent has just gone
+        raise Problem("forbidden", "whoever speaks for the proposer does not decide about it")
+    return who.submitter, opened.people[who.submitter]
+
+
+async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
+    return await world.read(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
+
+
+async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
+    """Say in whose name is proposed; who is not named is whose the session is.
+
+    Raises:
+        Problem: The name is none, or the session is another's.
+    """
+    asked = None if value is None else identity(value, "agent")
+    try:
+        return await agent_of(world, session, asked)
+    except ValueError as error:
+        raise Problem("request_invalid", str(error)) from error
+    except SessionError as error:
+        raise Problem("conflict", str(error), refusal=error.code) from error
+
+
+async def _answered(begun: Awaitable[Turn], opened: _Opened, who: Principal) -> Response:
+    """Answer with a turn, by the status of what ended it; also with one that could not begin.
+
+    Raises:
+        Problem: The session was closed while it waited.
+    """
+    try:
+        turn = await begun
+    except SessionError as error:
+        seconds = None if error.verdict is None else retry_after(error.verdict)
+        headers = {} if seconds is None else {"retry-after": seconds}
+        return _answer(unended(opened.session, error), headers)
+    except ClosedError as error:
+        if not opened.session.is_closed:
+            raise
+        raise Problem("conflict", str(error)) from error
+    if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
+        turn = await seen_by_agent(turn, opened.session)
+    return _answer(turn)
+
+
+# answers
+
+
+async def _described(opened: _Opened) -> dict[str, Json]:
+    session = opened.session
+    return {
+        "session": session.name,
+        "agent": session.agent_id,
+        "mode": session.mode,
+        "proposer": opened.proposer,
+        "people": dict(opened.people),
+        "seq": session.world.seq,
+        "turns": await session.turns(),
+    }
+
+
+def _answer(turn: Turn, headers: Mapping[str, str] | None = None) -> Response:
+    status = facts_of(turn.stop).http
+    return _json(from_json(turn.model_dump_json()), status, headers)
+
+
+def _json(value: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(to_json(value), status, dict(headers or {}), "application/json")

@@ -1,0 +1,29 @@
+"""What is in no log, in the shape of a turn: a client reads one form of answer."""
+
+from placet.agents.loop.recorder import SessionError
+from placet.agents.proposal.plan import Issue
+from placet.agents.proposal.turn_result import Attempt, Turn
+from placet.agents.session.session import Session
+
+
+def unended(session: Session, error: SessionError) -> Turn:
+    """Give what came of a turn that could not be recorded: `failed` if it had begun."""
+    turn = unrecorded(session, str(error.code), str(error))
+    outcome = "failed" if error.has_begun else turn.outcome
+    return turn.model_copy(update={"outcome": outcome, "route": error.route})
+
+
+def unrecorded(session: Session, code: str, message: str) -> Turn:
+    """Give a turn that is in no log, with what refused it; it has no number."""
+    issue = Issue(code=code, message=message)
+    return Turn(
+        id=f"{session.name}/-",
+        session=session.name,
+        agent=session.agent_id,
+        route="agent",
+        mode=session.mode,
+        outcome="refused",
+        stop=code,
+        message=message,
+        attempts=(Attempt(n=1, status="invalid", issues=(issue,)),),
+    )

@@ -1,0 +1,100 @@
+"""The world that a door talks in: of a domain, or of what a log is already of."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import typer
+
+from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.proposal.modes import MODES, mode_of
+from placet.agents.session.opener import session_name
+from placet.agents.session.session import Session
+from placet.domains.session import KINDS, Sessions
+from placet.kernel.domain import Domain
+from placet.kernel.rules_version import rules_in
+from placet.cli.domains import open_plain
+from placet.cli.terminal import CommandError
+from placet.runtime.plugins import find_domain, remake
+from placet.runtime.snapshots.recovery import recover
+from placet.runtime.stores.append_rules import NoWorldError
+from placet.runtime.stores.url import file_of, is_lasting, open_event_log
+from placet.schemas.log.record import Header
+
+ModeOption: Final = typer.Option(
+    "--mode",
+    metavar="MODE",
+    help=f"How much it may do by itself: {', '.join(MODES)}. Without it, as in the conversation's "
+    "latest turn; assisted in a new one.",
+)
+"""The option `--mode` of the commands that hold a conversation."""
+
+
+def check_words(mode: str | None, session: str) -> None:
+    """Check what a command line says of a conversation, before anything is opened.
+
+    Raises:
+        BadParameter: There is no such mode, or the session's name is none.
+    """
+    try:
+        if mode is not None:
+            mode_of(mode)
+        session_name(session)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def domains_for(spec: str | None, store: str) -> list[Domain]:
+    """Make the domains to talk in, with the one of conversations beside them.
+
+    A log goes on by its own domains and their settings; O(log after its newest snapshot).
+
+    Args:
+        spec: As `--domain` has it; a log's own by another name is refused.
+        store: Of the log, which may be empty or not be there yet.
+
+    Raises:
+        BadParameter: There is neither a log nor a domain.
+        CommandError: The domain needs settings, or the log has no room for what is said.
+        DomainNotFound, DomainNotRemade, StoreError: They cannot be made, or the log not be read.
+    """
+    if spec is not None:
+        find_domain(spec)  # a typo is told of before a log is looked for
+    header = _header(store)
+    if header is not None:
+        rules = rules_in(header)
+        if Sessions.name not in [name for name, _ in rules.domains]:
+            raise CommandError(
+                f"{store} was begun without the domain 'session', so that nothing said can be kept "
+                "in it; begin another by `placet chat --store`, or `placet serve --sessions`"
+            )
+        return remake(rules, () if spec is None else _given(spec))
+    if spec is None:
+        raise typer.BadParameter("name what to talk about, such as --domain design")
+    return [open_plain(spec), Sessions()]
+
+
+async def catalogue_of(session: Session) -> Catalogue:
+    """Give what the agent of a session may propose."""
+    world = session.world
+    permitted = await world.permitted(session.agent_id)
+    kinds = world.registry.kinds if permitted is None else permitted
+    return Catalogue(world.registry, frozenset(kinds) - KINDS, await world.executed())
+
+
+def _given(spec: str) -> Sequence[str]:
+    """Give `module:Class` on, in place of what the log says; an installed name is the log's own."""
+    return (spec,) if ":" in spec else ()
+
+
+def _header(store: str) -> Header | None:
+    """Read what a log is of; None where there is none yet."""
+    log = open_event_log(store)
+    try:
+        path = file_of(log)
+        if not is_lasting(log) or (path is not None and not path.exists()):
+            return None
+        return recover(log).past.header
+    except NoWorldError:
+        return None
+    finally:
+        log.close()

@@ -1,0 +1,165 @@
+"""How each record changes the ledger: the one place, for live decisions and for replay alike.
+
+Live, a record is made and then booked; in a replay it is read and then booked. So the books after a
+replay are the books there were.
+"""
+
+from collections.abc import Sequence
+
+from placet.kernel.ledger import dedup_entry as answered
+from placet.kernel.ledger.dedup_entry import PastRefusal
+from placet.kernel.gate import quota
+from placet.kernel.ledger.ledger import Agent, Ledger, Mark, Pending, Policy
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import FrozenDict, freeze, from_canonical
+from placet.schemas.config import Quota
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Configured,
+    EffectChanged,
+    ExecutorChanged,
+    Forked,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+)
+
+
+def book_configured(ledger: Ledger, record: Configured) -> None:
+    """Take over a policy."""
+    known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
+    permissions = record.default_permissions
+    ledger.policy = Policy(
+        record.staleness_threshold,
+        {kind: Quota(*quota) for kind, quota in record.quotas.items()},
+        None if record.world_quota is None else Quota(*record.world_quota),
+        None if permissions is None else frozenset(permissions),
+        Limits(**known),
+    )
+
+
+def book_registered(ledger: Ledger, record: Registered) -> None:
+    """Enter an agent."""
+    agent = ledger.add_agent(record.agent_id)
+    agent.owner = record.owner
+    agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+    agent.priority_max = record.priority_max
+    if record.quotas:
+        agent.quotas = {kind: Quota(*quota) for kind, quota in record.quotas.items()}
+
+
+def book_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
+    """Change an agent's standing."""
+    agent = ledger.agents[record.agent_id]
+    if record.what == "removed":
+        ledger.remove_agent(record.agent_id)
+    elif record.what == "permissions":
+        agent.permissions = None if record.permissions is None else frozenset(record.permissions)
+    else:
+        agent.is_suspended = record.what == "suspended"
+
+
+def book_executor(ledger: Ledger, record: ExecutorChanged) -> None:
+    """Note that an executor came or went."""
+    if record.depth_max is None:
+        ledger.executors.pop(record.kind, None)
+    else:
+        ledger.executors[record.kind] = record.depth_max
+
+
+def book_forked(ledger: Ledger, record: Forked) -> None:
+    """Let go of agents, with what waits for them; where effects are refused, of executors."""
+    for agent_id in record.dropped:
+        for number, waiting in list(ledger.scheduled.items()):
+            if any(item[0] == agent_id for item in from_canonical(waiting.encoded)):
+                ledger.pop_scheduled(number)
+        ledger.remove_agent(agent_id)
+    if record.effects == "refuse":
+        ledger.executors.clear()
+
+
+def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
+    """Charge, remember and post the effects of an admitted batch."""
+    first_seq = ledger.seq + 1
+    ledger.seq = record.seq
+    if record.due_of is None:
+        quota.charge(batch, ledger, record.now_ns)
+    else:
+        ledger.pop_scheduled(record.due_of)
+    if batch.order is None and len(batch.agents) == 1:
+        answer = answered.admitted(
+            batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.span
+        )
+        ledger.remember(ledger.agents[batch.agents[0]], answer)
+    else:
+        _remember_scattered(ledger, batch, record.now_ns, first_seq)
+    if record.effects:
+        for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
+            is_emitted = type(payload) is FrozenDict  # else it was read back
+            held = payload if is_emitted else freeze(payload)
+            ledger.add_effect(seq, k, Pending(kind, held, agent_id))
+
+
+def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
+    """Remember a final refusal."""
+    if record.due_of is not None:
+        ledger.pop_scheduled(record.due_of)
+    agent_ids, req_ids = batch.agent_ids(), batch.req_ids
+    refusals = [
+        PastRefusal(None, None, None, stage, code)
+        if index is None
+        else PastRefusal(index, agent_ids[index], req_ids[index], stage, code)
+        for index, stage, code, _ in record.refusals
+    ]
+    for agent, positions in _by_agent(ledger, agent_ids):
+        asked = [(req_ids[p], batch.contexts[p]) for p in positions]
+        answer = answered.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
+        ledger.remember(agent, answer)
+
+
+def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
+    """Charge and keep a batch for later."""
+    ledger.seq = record.seq
+    quota.charge(batch, ledger, record.now_ns)
+    ledger.add_scheduled(record)
+    for agent, positions in _by_agent(ledger, batch.agent_ids()):
+        ids = [batch.req_ids[position] for position in positions]
+        answer = answered.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
+        ledger.remember(agent, answer)
+
+
+def book_settled(ledger: Ledger, record: Settled) -> None:
+    """Take an effect out of the outbox."""
+    ledger.settle_effect(record.effect_seq, record.k)
+
+
+def book_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
+    """Note what became of an effect that is done at most once."""
+    ledger.mark_effect(record.effect_seq, record.k, Mark(record.what, record.why))
+
+
+def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
+    """Remember an admitted batch of several agents, or whose order is not the submitter's."""
+    req_ids, order = batch.req_ids, batch.order
+    offset_of = {position: offset for offset, position in enumerate(order or range(len(req_ids)))}
+    seqs = range(first_seq, first_seq + len(req_ids))
+    for agent, positions in _by_agent(ledger, batch.agent_ids()):
+        ids = [req_ids[position] for position in positions]
+        offsets = [offset_of[position] for position in positions]
+        answer = answered.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
+        ledger.remember(agent, answer)
+
+
+def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, list[int]]]:
+    """Group the positions of a batch by agent; a due batch may name one that has left."""
+    positions: dict[str, list[int]] = {}
+    for position, agent_id in enumerate(agent_ids):
+        positions.setdefault(agent_id, []).append(position)
+    return [
+        (ledger.agents[agent_id], found)
+        for agent_id, found in positions.items()
+        if agent_id in ledger.agents
+    ]

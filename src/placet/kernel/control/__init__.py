@@ -1,0 +1,1 @@
+"""State changes that are no batch: registration, configuration, operator patches, effects."""

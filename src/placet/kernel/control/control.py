@@ -1,0 +1,314 @@
+"""What happens to a world besides batches.
+
+Agents come and go, time passes; for executors and effects see `outbox.py`. Each is a record with a
+seq of its own, in the same chain. What a domain's hook does is made final with its record, or
+undone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.domain import RuleRefusal
+from placet.kernel.gate.context import GateContext
+from placet.kernel.gate.domain_rules import DomainRules
+from placet.schemas.json_value import NotPlain, to_plain
+from placet.kernel.commit.journal import Journal
+from placet.kernel.ledger.ledger import Agent, Ledger, Policy
+from placet.kernel.rules_version import Rules
+from placet.kernel.state.transaction import NO_CHANGES
+from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
+from placet.schemas.config import Quota
+from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
+from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
+from placet.schemas.limits import SECOND_NS, Limits
+from placet.schemas.log.record import (
+    FORMAT_VERSION,
+    AgentChanged,
+    Changes,
+    Checkpoint,
+    Configured,
+    Header,
+    Record,
+    Registered,
+    RulesChanged,
+    Tick,
+    encode_record,
+)
+
+Hook: TypeAlias = Callable[[], object]
+R = TypeVar("R", bound=Record)
+_PRIORITY_MAX = 100
+
+
+class Control:
+    """Writes the records that are not about batches. One per kernel."""
+
+    __slots__ = ("_context", "_journal", "_rules")
+
+    def __init__(self, context: GateContext, journal: Journal, rules: DomainRules) -> None:
+        self._context = context
+        self._journal = journal
+        self._rules = rules
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self._context.ledger
+
+    def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
+        """Write the header, with what the domains begin with, which stands at seq 0."""
+        registry, draft = self._context.registry, self._context.draft
+
+        def header(changes: Changes) -> Header:
+            return Header(
+                prev=self._journal.prev,
+                seq=0,
+                now_ns=0,
+                format_version=FORMAT_VERSION,
+                world=world,
+                seed=seed,
+                changes=changes,
+                **rules._asdict(),
+                origin=dict(origin),
+            )
+
+        hooks = [partial(domain.on_open, draft) for domain in registry.domains]
+        self.write(*self.act("on_open", hooks, header, seq=0))
+
+    def change_rules(self, rules: Rules) -> None:
+        """Say that other rules decide from here on."""
+        record = RulesChanged(
+            prev=self._journal.prev,
+            seq=self._ledger.seq + 1,
+            now_ns=self._context.now_ns,
+            **rules._asdict(),
+        )
+        self.write(record, encode_record(record))
+
+    def configure(self, policy: Policy) -> None:
+        """Decide by another policy from here on."""
+        ledger = self._ledger
+        record = Configured(
+            prev=self._journal.prev,
+            seq=ledger.seq + 1,
+            now_ns=self._context.now_ns,
+            staleness_threshold=policy.staleness_threshold,
+            quotas={kind: _pair(quota) for kind, quota in policy.quotas.items()},
+            world_quota=None if policy.world_quota is None else _pair(policy.world_quota),
+            default_permissions=_sorted(policy.default_permissions),
+            limits=policy.limits.recorded(),
+        )
+        data = encode_record(record)
+        booking.book_configured(ledger, record)
+        self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
+        self.write(record, data)
+
+    def register_agent(
+        self,
+        agent_id: str,
+        permissions: Iterable[str] | None,
+        owner: str | None,
+        priority_max: int,
+        quotas: Mapping[str, Mapping[str, object]],
+        placing: Mapping[str, Json],
+    ) -> Agent:
+        """Enter a new agent and let every domain place it.
+
+        Raises:
+            AgentError: A name is no identity, is reserved, or there are too many agents.
+            ValidationError: The placing is not plain, a domain refused it, or made of it what no
+                record can hold.
+            ValueError: The priority or a quota is unsound.
+        """
+        ledger, draft = self._ledger, self._context.draft
+        agent_id = self._new_name(agent_id)
+        if owner is not None and not is_identity(owner):
+            raise AgentError(f"the owner of {agent_id!r} must be an identity, got {owner!r}")
+        if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
+            raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
+        own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
+        given = freeze(_plain(placing, ledger.policy.limits))
+        if permissions is None:
+            permissions = ledger.policy.default_permissions
+
+        def registered(changes: Changes) -> Registered:
+            return Registered(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                agent_id=agent_id,
+                owner=owner or agent_id,
+                permissions=_sorted(permissions),
+                priority_max=priority_max,
+                quotas=own,
+                placing=given,
+                changes=changes,
+            )
+
+        hooks = [  # each with a copy of its own: the record tells what was given
+            partial(domain.on_register, draft, agent_id, thaw(given))
+            for domain in self._context.registry.concerned(agent_id)
+        ]
+        record, data = self.act("on_register", hooks, registered, agent_id)
+        booking.book_registered(ledger, record)
+        self.write(record, data)
+        return ledger.agents[agent_id]
+
+    def change_agent(
+        self, agent_id: str, what: str, permissions: Iterable[str] | None = None
+    ) -> None:
+        """Change an agent's standing: `permissions`, `suspended`, `resumed` or `removed`.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        ledger, draft = self._ledger, self._context.draft
+        if agent_id not in ledger.agents:
+            raise AgentError(f"agent {agent_id!r} is not registered; nothing was changed")
+        agent_id = ledger.agents[agent_id].agent_id
+
+        def changed(changes: Changes) -> AgentChanged:
+            return AgentChanged(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                agent_id=agent_id,
+                what=what,
+                permissions=_sorted(permissions),
+                changes=changes,
+            )
+
+        hooks: list[Hook] = []
+        if what == "removed":
+            domains = self._context.registry.concerned(agent_id)
+            hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
+        record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
+        booking.book_agent_changed(ledger, record)
+        self.write(record, data)
+
+    def tick(self) -> None:
+        """Let what moves by itself move, at the present time."""
+        ledger, draft, now_ns = self._ledger, self._context.draft, self._context.now_ns
+
+        def ticked(changes: Changes) -> Tick:
+            return Tick(prev=self._journal.prev, seq=ledger.seq + 1, now_ns=now_ns, changes=changes)
+
+        sim_time = now_ns / SECOND_NS
+        ticking = self._context.registry.ticking
+        hooks = [partial(domain.on_tick, draft, sim_time) for domain in ticking]
+        self.write(*self.act("on_tick", hooks, ticked, is_contained=True))
+
+    def checkpoint(self) -> None:
+        """Record the state digest."""
+        record = Checkpoint(
+            prev=self._journal.prev,
+            seq=self._ledger.seq,
+            now_ns=self._context.now_ns,
+            state_digest=self._context.state.digest(),
+        )
+        self.write(record, encode_record(record))
+
+    # for `outbox.py` too
+
+    def write(self, record: Record, data: bytes) -> None:
+        """Move the world on to a record that is booked."""
+        self._ledger.seq = record.seq
+        self._ledger.now_ns = record.now_ns
+        self._journal.append(data)
+
+    def _new_name(self, agent_id: str) -> str:
+        """Check a name, and give it plain: an Enum's is another text to whoever formats it."""
+        ledger = self._ledger
+        if not is_identity(agent_id) or agent_id in RESERVED_IDS:
+            raise AgentError(
+                "an agent_id must be 1 to 128 characters without control characters and not one of "
+                f"{sorted(RESERVED_IDS)}, got {agent_id!r}"
+            )
+        agents_max = ledger.policy.limits.agents_max
+        if len(ledger.agents) >= agents_max:
+            raise AgentError(
+                f"agent {agent_id!r} does not fit: {agents_max} agents are registered, which is "
+                "the limit `agents_max`; remove one or raise it"
+            )
+        return str.__str__(agent_id)
+
+    def act(
+        self,
+        what: str,
+        hooks: Iterable[Hook],
+        record_of: Callable[[Changes], R],
+        by: str = SYSTEM,
+        *,
+        seq: int | None = None,
+        is_contained: bool = False,
+    ) -> tuple[R, bytes]:
+        """Run domains' hooks in a draft and make their record, or undo what they did.
+
+        A hook that refuses, raises, or makes what no record can hold undoes all of them; contained,
+        the world goes on without their changes.
+        """
+        draft = self._context.draft
+        draft.open_group(self._context.now_ns)
+        draft.open_batch()
+        draft.begin(0, self._ledger.seq + 1 if seq is None else seq, by)
+        try:
+            for hook in hooks:
+                _check_answer(what, hook())
+            if draft.effects:
+                raise ValidationError(f"{what} emitted an effect; only the rule of a kind may")
+            changes = draft.changes()
+            record = record_of(changes)
+            data = _encoded(what, record)
+        except BaseException as error:
+            draft.undo()
+            if not is_contained or isinstance(error, INTERRUPTS):
+                raise
+            self._rules.on_fault(what, error)
+            record = record_of(NO_CHANGES)
+            return record, encode_record(record)
+        draft.trim(changes)
+        return record, data
+
+
+def _encoded(what: str, record: Record) -> bytes:
+    try:
+        return encode_record(record)
+    except ENCODE_ERRORS as error:
+        raise ValidationError(f"{what} made what no record can hold: {error}") from error
+
+
+def _check_answer(what: str, answer: object) -> None:
+    if isinstance(answer, RuleRefusal):
+        raise ValidationError(f"{what}: {answer.message}")
+
+
+def _pair(quota: Quota) -> tuple[int, int]:
+    return (quota.interval_ns, quota.burst)
+
+
+def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
+    return None if permissions is None else sorted(permissions)
+
+
+def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
+    try:
+        plain: dict[str, Json] = to_plain(
+            placing, limits.payload_depth_max, limits.payload_bytes_max
+        )
+    except NotPlain as error:
+        raise ValidationError(f"placing must be plain JSON: {error} at {error.at or '/'}") from None
+    return plain
+
+
+def require_owner(agent: Agent | None, owner: str | None) -> None:
+    """Check that a registered agent is not registered again as another's.
+
+    Raises:
+        AgentError: It is.
+    """
+    if agent is not None and owner not in {None, agent.owner}:
+        raise AgentError(
+            f"agent {agent.agent_id!r} is registered, and its owner is {agent.owner!r}, not "
+            f"{owner!r}; leave the owner out, or remove the agent first"
+        )

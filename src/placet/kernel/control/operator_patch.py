@@ -1,0 +1,204 @@
+"""The operator's own hand: a world branched off, and values put otherwise.
+
+No kind of intent is asked, for the operator is no agent; the domains are (`on_amend`), and their
+invariants, and one that does not hold undoes all of it. What was put is in the record, so whoever
+reads the log can do it again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.control.control import Control
+from placet.kernel.domain import Domain, RuleRefusal
+from placet.kernel.state.draft import Draft
+from placet.kernel.gate.context import GateContext
+from placet.schemas.json_value import NotPlain, to_plain
+from placet.kernel.commit.journal import Journal
+from placet.schemas.codec import Json
+from placet.schemas.errors import AgentError, ValidationError
+from placet.schemas.identity import OPERATOR, is_identity
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import Amended, Changes, Forked
+from placet.schemas.log.operator_records import Given
+
+EFFECTS: Final = ("refuse", "simulate")
+"""What becomes of effects in a fork, the default first."""
+
+
+class Amender:
+    """Writes the records of the operator's own hand."""
+
+    __slots__ = ("_context", "_control", "_journal")
+
+    def __init__(self, context: GateContext, journal: Journal, control: Control) -> None:
+        self._context = context
+        self._journal = journal
+        self._control = control
+
+    def amend(self, given: Given, cause: str) -> None:
+        """Put values otherwise; takes a seq.
+
+        Raises:
+            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
+                nothing was changed.
+        """
+        ledger, plain = self._context.ledger, self._plain(given)
+
+        def amended(changes: Changes) -> Amended:
+            return Amended(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                cause=cause,
+                given=plain,
+                changes=changes,
+            )
+
+        put = partial(_put_all, self._context.draft, plain)
+        hooks: list[Callable[[], object]] = [put, self._judge]
+        self._control.write(*self._control.act("amend", hooks, amended, OPERATOR))
+
+    def fork(
+        self, world: str, parent: str, effects: str, given: Given, dropped: Sequence[str]
+    ) -> None:
+        """Begin another world here; takes no seq, as a header takes none.
+
+        Raises:
+            AgentError: An agent to drop is not there.
+            ValidationError: As for `amend`.
+            ValueError: The new world's name is none, or is the parent's.
+        """
+        ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
+        require_branch(world, parent, effects)
+        dropped = [*dict.fromkeys(dropped)]
+        for agent_id in dropped:
+            if agent_id not in ledger.agents:
+                raise AgentError(f"agent {agent_id!r} is not registered and cannot be dropped")
+
+        def forked(changes: Changes) -> Forked:
+            return Forked(
+                prev=self._journal.prev,
+                seq=ledger.seq,
+                now_ns=self._context.now_ns,
+                world=world,
+                parent=parent,
+                effects=effects,
+                given=plain,
+                dropped=dropped,
+                changes=changes,
+            )
+
+        hooks: list[Callable[[], object]] = [
+            partial(_leave, domain, draft, agent_id)
+            for agent_id in dropped
+            for domain in self._context.registry.concerned(agent_id)
+        ]
+        hooks += [partial(_put_all, draft, plain), self._judge]
+        record, data = self._control.act("fork", hooks, forked, OPERATOR, seq=ledger.seq)
+        booking.book_forked(ledger, record)
+        self._control.write(record, data)
+
+    def _judge(self) -> RuleRefusal | None:
+        """Ask the domains, and then their invariants, about what was changed."""
+        context = self._context
+        for domain in context.registry.domains:
+            try:
+                refusal = domain.on_amend(context.draft, context.draft.changed())
+            except Exception as error:
+                raise ValidationError(f"on_amend of {domain.name} raised {error!r}") from error
+            if refusal is not None:
+                return refusal
+        for domain in context.registry.judging:
+            try:
+                found = next(iter(domain.invariants(context.state, context.draft.changed())), None)
+            except Exception as error:
+                raise ValidationError(f"invariants of {domain.name} raised {error!r}") from error
+            if found is not None:
+                return found
+        return None
+
+    def _plain(self, given: Given) -> Given:
+        limits = self._context.ledger.policy.limits
+        return [
+            (name, key, _plain_fields(fields, limits), whole) for name, key, fields, whole in given
+        ]
+
+
+class Amends:
+    """Gives a kernel `amend`."""
+
+    _context: GateContext
+    _control: Control
+    _journal: Journal
+
+    def amend(self, given: Given, cause: str) -> None:
+        """Put values otherwise, as the operator, within all invariants; takes a seq.
+
+        Raises:
+            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
+                nothing was changed.
+        """
+        Amender(self._context, self._journal, self._control).amend(given, cause)
+
+
+def require_branch(world: str, parent: str, effects: str) -> None:
+    """Check that a fork may be called so.
+
+    Raises:
+        ValueError: The name is none, or is the parent's: their effects would have the same keys.
+    """
+    if not is_identity(world) or "/" in world or world == parent:
+        raise ValueError(
+            "a fork needs a name of its own, for it is part of every key of an effect: expected 1 "
+            f"to 128 characters without '/', other than {parent!r}, got {world!r}"
+        )
+    if effects not in EFFECTS:
+        raise ValueError(f"effects must be one of {', '.join(EFFECTS)}, got {effects!r}")
+
+
+def _put_all(draft: Draft, given: Given) -> None:
+    for collection, entity, fields, is_whole in given:
+        is_there = draft.exists(collection, entity)
+        if not is_there and not (is_whole and fields is not None):
+            raise ValidationError(
+                f"there is no entity {collection}/{entity}; give all its fields to make it"
+            )
+        if fields is None:
+            draft.delete(collection, entity)
+        elif not is_there:
+            draft.create(collection, entity, fields)
+        else:
+            _put(draft, collection, entity, fields, is_whole)
+
+
+def _put(
+    draft: Draft, collection: str, entity: str, fields: dict[str, Json], is_whole: bool
+) -> None:
+    """Put fields; made anew only where others must go, for that changes the collection too."""
+    if is_whole and (draft.entity(collection, entity) or {}).keys() - fields.keys():
+        draft.delete(collection, entity)
+        draft.create(collection, entity, fields)
+        return
+    for name, value in fields.items():
+        draft.put(collection, entity, name, value)
+
+
+def _leave(domain: Domain, draft: Draft, agent_id: str) -> None:
+    try:
+        domain.on_remove(draft, agent_id)
+    except Exception as error:
+        raise ValidationError(f"on_remove of {domain.name} raised {error!r}") from error
+
+
+def _plain_fields(fields: dict[str, Json] | None, limits: Limits) -> dict[str, Json] | None:
+    if fields is None:
+        return None
+    try:
+        plain: dict[str, Json] = to_plain(
+            fields, limits.payload_depth_max, limits.payload_bytes_max
+        )
+    except NotPlain as error:
+        raise ValidationError(f"a value must be plain JSON: {error} at {error.at or '/'}") from None
+    return plain

@@ -1,0 +1,186 @@
+"""Executors come and go, effects are begun and settle: each is a record of the same chain.
+
+A settlement is an intent of `system`. Its stages are here: its output must be plain (structure),
+its effect open (dedup), and the domains take it in (domain).
+"""
+
+from functools import partial
+from typing import Final
+
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.control.control import Control
+from placet.kernel.gate.context import GateContext
+from placet.schemas.json_value import NotPlain, TooLarge, to_plain
+from placet.kernel.commit.journal import Journal
+from placet.kernel.ledger.ledger import Ledger
+from placet.schemas.codec import Json, freeze, thaw
+from placet.schemas.config import KernelConfig
+from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
+from placet.schemas.identity import is_identity
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import Changes, EffectChanged, ExecutorChanged, Settled, encode_record
+
+_WHY_CHARS_MAX: Final = 1_000
+_BEFORE: Final[dict[EffectMark, EffectMark | None]] = {"started": None, "in_doubt": "started"}
+"""Mark -> the one before it: nothing is begun twice, and only what was begun is in doubt."""
+
+
+class Outbox:
+    """Writes the records about executors and effects. One per kernel."""
+
+    __slots__ = ("_context", "_control", "_journal")
+
+    def __init__(self, context: GateContext, journal: Journal, control: Control) -> None:
+        self._context = context
+        self._journal = journal
+        self._control = control
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self._context.ledger
+
+    def change_executor(self, kind: str, depth_max: int | None) -> None:
+        """Note an executor of an effect kind and the bound of its outbox; None takes it away.
+
+        Raises:
+            ValueError: The kind is no name, or the bound no positive int.
+        """
+        if not is_identity(kind):
+            raise ValueError(f"an effect kind must be 1 to 128 characters, got {kind!r}")
+        if depth_max is not None and (type(depth_max) is not int or depth_max < 1):
+            raise ValueError(f"depth_max must be an int >= 1 or None, got {depth_max!r}")
+        ledger = self._ledger
+        if ledger.executors.get(kind) == depth_max:
+            return
+        record = ExecutorChanged(
+            prev=self._journal.prev,
+            seq=ledger.seq + 1,
+            now_ns=self._context.now_ns,
+            kind=kind,
+            depth_max=depth_max,
+        )
+        data = encode_record(record)
+        booking.book_executor(ledger, record)
+        self._control.write(record, data)
+
+    def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
+        """Note what becomes of an effect; False if it is settled, unknown, or was marked so before.
+
+        Who gets False must not run it.
+        """
+        ledger, place = self._ledger, (key.seq, key.k)
+        if place not in ledger.outbox or ledger.mark_of(*place) != _BEFORE[mark]:
+            return False
+        record = EffectChanged(
+            prev=self._journal.prev,
+            seq=ledger.seq + 1,
+            now_ns=self._context.now_ns,
+            effect_seq=key.seq,
+            k=key.k,
+            what=mark,
+            why=why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode(),
+        )
+        data = encode_record(record)
+        booking.book_effect_changed(ledger, record)
+        self._control.write(record, data)
+        return True
+
+    def settle(self, settlement: Settlement) -> bool:
+        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
+        ledger, key = self._ledger, settlement.key
+        draft = self._context.draft
+        pending = ledger.outbox.get((key.seq, key.k))
+        if pending is None:
+            return False
+        sound = _sound(settlement, ledger.policy.limits)
+        output = freeze(sound.output)
+        effect = Effect(key, pending.kind, pending.payload, pending.agent_id)
+
+        def settled(changes: Changes) -> Settled:
+            return Settled(
+                prev=self._journal.prev,
+                seq=ledger.seq + 1,
+                now_ns=self._context.now_ns,
+                effect_seq=key.seq,
+                k=key.k,
+                succeeded=sound.succeeded,
+                output=output,
+                changes=changes,
+            )
+
+        hooks = [  # each with a copy of its own: the record tells what came back
+            partial(domain.on_settle, draft, effect, Settlement(key, sound.succeeded, thaw(output)))
+            for domain in self._context.registry.domains
+        ]
+        record, data = self._control.act("on_settle", hooks, settled, is_contained=True)
+        booking.book_settled(ledger, record)
+        self._control.write(record, data)
+        return True
+
+
+class KeepsOutbox:
+    """The part of a kernel's face that is about executors and effects."""
+
+    config: KernelConfig
+    _outbox: Outbox
+    _context: GateContext
+    ledger: Ledger
+
+    def _ns(self, now: float | None) -> int:
+        raise NotImplementedError  # pragma: no cover  # the kernel has it
+
+    def change_executor(self, kind: str, depth_max: int | None) -> None:
+        """Say that effects of a kind are executed, and how many may wait; None takes it back.
+
+        Raises:
+            ValueError: The kind is no name, or the bound no positive int.
+        """
+        self._outbox.change_executor(kind, depth_max)
+
+    def mark_effect(
+        self, key: EffectKey, mark: EffectMark, why: str = "", now: float | None = None
+    ) -> bool:
+        """Note that an effect that is done at most once is `started`, or is `in_doubt`.
+
+        Returns:
+            False if it is settled, unknown, or was marked so before: then it must not be run.
+        """
+        self._context.now_ns = self._ns(now)
+        return key.world == self.config.world and self._outbox.mark(key, mark, why)
+
+    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
+        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
+        self._context.now_ns = self._ns(now)
+        return settlement.key.world == self.config.world and self._outbox.settle(settlement)
+
+    def open_effects(self) -> list[Effect]:
+        """List the effects that are not settled, oldest first."""
+        return [
+            Effect(EffectKey(self.config.world, *key), *pending)
+            for key, pending in self.ledger.outbox.items()
+        ]
+
+
+def plain_output(output: object, limits: Limits) -> Json:
+    """Copy an output, held to the structure stage.
+
+    Raises:
+        NotPlain: It is not plain JSON, or too large.
+    """
+    try:
+        return to_plain(output, limits.payload_depth_max, limits.payload_bytes_max)
+    except TooLarge:
+        why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
+        raise NotPlain(why) from None
+    except Exception as error:
+        said = str(error) if isinstance(error, NotPlain) else type(error).__name__
+        raise NotPlain(f"output is not JSON: {said}") from error
+
+
+def _sound(settlement: Settlement, limits: Limits) -> Settlement:
+    """Hold an executor's outcome to the structure stage: what is not plain is a failure."""
+    try:
+        output = plain_output(settlement.output, limits)
+    except NotPlain as error:
+        return Settlement(settlement.key, succeeded=False, output=str(error))
+    return Settlement(settlement.key, bool(settlement.succeeded), output)

@@ -1,0 +1,153 @@
+"""The shape of an intent as a compiled validator: one variant for each kind, told apart by `kind`.
+
+A kind's payload is validated as it is where pydantic makes plain values of it; a model, or
+anything that could let other objects in, is validated as strict JSON instead, so that a batch means
+the same whatever it came as. Fields that an intent does not have may be left out without a word:
+whoever validates compares how many came.
+"""
+
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter
+from typing_extensions import TypedDict, is_typeddict
+
+from placet.schemas.json_value import to_plain
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json, to_json
+from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
+from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.limits import SECOND_NS, Limits
+
+Shape = Any
+"""A type made at run time, which only pydantic reads."""
+
+_Id = Annotated[str, Field(strict=True, min_length=1, max_length=ID_CHARS_MAX, pattern=ID_PATTERN)]
+_Until = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, lt=2**63 / SECOND_NS)]
+_Seq = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+_Priority = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+_PLAIN: Final = frozenset(
+    {
+        "typed-dict", "typed-dict-field", "dict", "list", "tuple", "str", "int", "float", "bool",
+        "none", "literal", "nullable", "union", "tagged-union", "default", "json-or-python",
+        "definitions", "function-before", "function-after", "function-wrap", "function-plain",
+        "no-info", "with-info",
+    }
+)  # fmt: skip
+"""What makes plain values of strict input; a kind's own functions are trusted to."""
+
+_SHARED_MAX: Final = 32
+
+_ENDLESS: Final = frozenset({"any", "definition-ref"})
+"""What makes plain values of plain values, but of any depth and size, and may not copy them."""
+
+_ORDERED: Final = frozenset({"dict"})
+"""What keeps the order in which keys came, which is gone once they are encoded."""
+
+_READ_FROM_TEXT: Final = frozenset({"int", "float", "bool"})
+"""Keys that a plain object has as text, which is read in JSON mode alone."""
+
+_NOT_SCHEMAS: Final = frozenset({"default", "expected", "json_schema", "metadata", "serialization"})
+"""Keys of a schema that hold data, or what is done outside Python mode."""
+
+
+def intents_adapter(registry: Registry, limits: Limits) -> TypeAdapter[list[Intent]]:
+    """Compile the validator of a list of intents; worlds of the same kinds share it."""
+    shapes = tuple((kind.name, kind.payload) for kind in registry)
+    try:
+        return _shared(shapes, limits)
+    except TypeError:  # a payload that has no hash
+        return _compiled(shapes, limits)
+
+
+def _compiled(shapes: tuple[tuple[str, Shape], ...], limits: Limits) -> TypeAdapter[list[Intent]]:
+    variants = [
+        _variant(name, _payload(payload, limits), is_open=_has_config(payload))
+        for name, payload in shapes
+    ]
+    one: Shape = variants[0]
+    if len(variants) > 1:
+        one = Annotated[reduce(or_, variants), Field(discriminator="kind")]
+    return TypeAdapter(Annotated[list[one], Field(strict=True)], config=ConfigDict(strict=True))
+
+
+_shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
+"""To compile takes 5 ms a kind, and a process may open many worlds of the same kinds."""
+
+
+def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
+    """Make the TypedDict of the intents of one kind.
+
+    A payload without a configuration of its own would take over that of the intent, so that one
+    stays closed.
+    """
+    fields = {
+        "kind": Literal[name],
+        "payload": payload,
+        "agent_id": _Id,
+        "req_id": _Id,
+        "context_seq": _Seq,
+        "priority": _Priority,
+        "schema_version": Literal[SCHEMA_VERSION],
+        "valid_until": NotRequired[_Until | None],
+    }
+    make: Shape = TypedDict  # by another name: the fields are known at run time only
+    variant = make(f"Intent_{name}", fields)
+    extra: Literal["ignore", "forbid"] = "ignore" if is_open else "forbid"
+    variant.__pydantic_config__ = ConfigDict(extra=extra, strict=True)
+    return variant
+
+
+def _has_config(payload: Shape) -> bool:
+    return is_typeddict(payload) and hasattr(payload, "__pydantic_config__")
+
+
+def _payload(payload: Shape, limits: Limits) -> Shape:
+    adapter: TypeAdapter[object] = TypeAdapter(payload)
+    parts = _parts_of(adapter.core_schema)
+
+    def bounded(value: object) -> Json:
+        return to_plain(value, limits.payload_depth_max, limits.payload_bytes_max)
+
+    def as_json(value: object) -> dict[str, Json]:
+        text = to_json(bounded(value))
+        model = adapter.validate_json(text, strict=True, by_alias=True, by_name=True)
+        return _as_object(adapter.dump_python(model, mode="json"))
+
+    is_copied = parts & (_ENDLESS | _ORDERED)
+    # A plain copy has lists, which strict JSON takes for tuples, and strict Python does not.
+    if parts - _PLAIN - _ENDLESS or (is_copied and "tuple" in parts):
+        return Annotated[Any, PlainValidator(as_json)]
+    if is_copied:
+        payload = Annotated[payload, BeforeValidator(bounded)]
+    elif is_typeddict(payload):
+        return payload
+    return Annotated[payload, AfterValidator(_as_object)]
+
+
+def _as_object(value: object) -> dict[str, Json]:
+    if type(value) is not dict:
+        raise ValueError(f"a payload must be an object, got {type(value).__name__}")
+    return value
+
+
+def _parts_of(schema: object) -> set[str]:
+    """Collect what a core schema is made of, in Python mode."""
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        is_node = isinstance(schema.get("type"), str)  # else it maps names to nodes
+        if is_node:
+            found.add(schema["type"])
+            if schema.get("extra_behavior") == "allow":  # fields of which nothing else is said
+                found.add("any")
+            if _parts_of(schema.get("keys_schema")) & _READ_FROM_TEXT:
+                found.add("keys")
+        for name, part in schema.items():
+            if not is_node or name not in _NOT_SCHEMAS:
+                found |= _parts_of(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            found |= _parts_of(part)
+    return found

@@ -1,0 +1,358 @@
+"""The slow half of the structure stage: what is wrong with a batch, and where.
+
+It defines what a sound batch is: plain values, validated as strict JSON. The fast path in
+`structure.py` only accepts sooner what would be accepted here. So a batch means the same as text,
+as dicts or as objects.
+"""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter
+from pydantic import ValidationError as Unsound
+from pydantic_core import ErrorDetails
+
+from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
+from placet.kernel.registry import Registry
+from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
+from placet.schemas.identity import ID_CHARS_MAX
+from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
+from placet.schemas.limits import Limits
+from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
+
+_SEMVER: Final = re.compile(
+    r"(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:[-+][\w.+-]{1,64})?"
+)
+_FIELDS: Final = tuple(Intent.__annotations__)
+_HEAD_BYTES_MAX: Final = 4096
+"""Room for the fields of an intent besides its payload."""
+
+__all__ = ["Diagnosis", "Sound", "Unsound", "refusal", "whole"]
+
+
+class Sound(NamedTuple):
+    """Intents that passed the second look, perhaps with warnings by position."""
+
+    intents: list[Intent]
+    notices: dict[int, tuple[Notice, ...]] | None
+
+
+def refusal(code: RefusalCode, index: int, intent: object, message: str, at: str = "") -> Refusal:
+    """Refuse one intent, pointing into it."""
+    return Refusal(
+        code.value,
+        message,
+        STAGE_OF[code],
+        index,
+        _text_field(intent, "req_id"),
+        f"/intents/{index}{at}",
+        details=_who(intent),
+    )
+
+
+def whole(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
+    """Refuse a batch as a whole."""
+    return Refusal(code.value, message, STAGE_OF[code], at=at)
+
+
+class Diagnosis:
+    """Says what is wrong with a batch that the fast path did not take."""
+
+    __slots__ = ("_intents", "_limits", "_registry")
+
+    def __init__(
+        self, registry: Registry, limits: Limits, intents: TypeAdapter[list[Intent]]
+    ) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._intents = intents
+
+    def second_look(self, given: Sequence[object]) -> Sound | list[Refusal]:
+        """Validate by the definition; give the intents, or every refusal, capped."""
+        plain: list[Json] = []
+        refusals: list[Refusal] = []
+        notices: dict[int, tuple[Notice, ...]] = {}
+        for index, intent in enumerate(given):
+            try:
+                value = self._plain(intent)
+            except NotPlain as error:
+                refusals.append(self._not_plain(index, intent, error))
+                value = None
+            else:
+                refusals += self._check_size(index, value)
+                refusals += self._check_version(index, value, notices)
+            plain.append(value)
+        refused = {r.index for r in refusals}
+        positions = [index for index in range(len(plain)) if index not in refused]
+        intents, unsound = self._validate(plain, positions, notices)
+        refusals += unsound
+        if refusals:
+            return self._capped(refusals)
+        return Sound(intents, notices or None)
+
+    def _plain(self, intent: object) -> Json:
+        limits = self._limits
+        bytes_max = limits.payload_bytes_max + _HEAD_BYTES_MAX
+        return to_plain(intent, limits.payload_depth_max + 1, bytes_max)
+
+    def _not_plain(self, index: int, intent: object, error: NotPlain) -> Refusal:
+        if not error.at.startswith("/payload"):
+            return refusal(RefusalCode.FIELD_INVALID, index, intent, str(error), error.at)
+        if isinstance(error, TooLarge):
+            size = f"more than {self._limits.payload_bytes_max} bytes"
+            return self._payload_too_large(index, intent, size)
+        return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, str(error), error.at)
+
+    def _check_size(self, index: int, intent: Json) -> list[Refusal]:
+        payload = intent.get("payload") if isinstance(intent, dict) else None
+        size = len(canonical(payload))
+        if size <= self._limits.payload_bytes_max:
+            return []
+        return [self._payload_too_large(index, intent, f"{size} bytes")]
+
+    def _check_version(
+        self, index: int, intent: Json, notices: dict[int, tuple[Notice, ...]]
+    ) -> list[Refusal]:
+        """Accept an unknown minor of our major, with a warning; refuse another major."""
+        version = intent.get("schema_version") if isinstance(intent, dict) else SCHEMA_VERSION
+        if version is None or version == SCHEMA_VERSION:
+            return []
+        at = "/schema_version"
+        if not isinstance(version, str) or not (parts := _SEMVER.fullmatch(version)):
+            message = f"schema_version must be a semantic version string, got {shown(version)}"
+            return [refusal(RefusalCode.FIELD_INVALID, index, intent, message, at)]
+        if parts[1] != SCHEMA_MAJOR:
+            message = (
+                f"schema_version {version!r} has another major than {SCHEMA_VERSION!r}, which this "
+                f"world speaks; send {SCHEMA_VERSION!r}"
+            )
+            return [refusal(RefusalCode.VERSION_UNSUPPORTED, index, intent, message, at)]
+        message = f"read as {SCHEMA_VERSION!r}: this world does not know {version!r}"
+        if not any(n.message == message for known in notices.values() for n in known):
+            notices[index] = (Notice("version_unknown", message, f"/intents/{index}{at}"),)
+        else:
+            notices.setdefault(index, ())
+        intent["schema_version"] = SCHEMA_VERSION
+        return []
+
+    def _validate(
+        self,
+        plain: list[Json],
+        positions: list[int],
+        notices: dict[int, tuple[Notice, ...]],
+    ) -> tuple[list[Intent], list[Refusal]]:
+        """Validate as strict JSON; unknown fields of a newer minor are dropped, then again."""
+        while True:
+            chosen = [plain[index] for index in positions]
+            details = self._unknown_fields(chosen)
+            try:
+                intents = self._intents.validate_json(
+                    to_json(chosen), strict=True, by_alias=True, by_name=True
+                )
+                if not details:
+                    return intents, []
+            except Unsound as error:
+                details = self._about_fields(error) + details
+            dropped = False
+            for detail in details:
+                index = positions[_first(detail)]
+                if detail["type"] == "extra_forbidden" and index in notices:
+                    dropped |= self._drop(plain[index], index, detail, notices)
+            if not dropped:
+                return [], [self._explain(plain, positions, detail) for detail in details]
+
+    def _about_fields(self, error: Unsound) -> list[ErrorDetails]:
+        """List what is wrong with the fields that an intent has."""
+        return [
+            detail
+            for detail in error.errors(include_url=False, include_context=True)
+            if detail["type"] != "extra_forbidden" or len(self._path(detail)) > 1
+        ]
+
+    def _unknown_fields(self, chosen: Sequence[Json]) -> list[ErrorDetails]:
+        """Find the fields that an intent does not have, which the validator may pass over.
+
+        Where there are several kinds, one without any is told of that alone.
+        """
+        kinds = self._registry.kinds
+        return [
+            {"type": "extra_forbidden", "loc": (place, *tag, name), "msg": "", "input": value}
+            for place, intent in enumerate(chosen)
+            if type(intent) is dict and (len(kinds) == 1 or _text_field(intent, "kind") in kinds)
+            for tag in [() if len(kinds) == 1 else (intent["kind"],)]  # as a union tells it
+            for name, value in intent.items()
+            if name not in _FIELDS
+        ]
+
+    def _drop(
+        self,
+        intent: Json,
+        index: int,
+        detail: ErrorDetails,
+        notices: dict[int, tuple[Notice, ...]],
+    ) -> bool:
+        path = self._path(detail)
+        holder = intent
+        try:
+            for step in path[:-1]:
+                holder = holder[step]
+            del holder[path[-1]]
+        except (LookupError, TypeError):  # inside a union, whose tags are no steps
+            return False
+        at = f"/intents/{index}{pointer(path)}"
+        message = f"field {shown(path[-1])} is unknown to {SCHEMA_VERSION!r} and was dropped"
+        notices[index] = (*notices[index], Notice("field_dropped", message, at))
+        return True
+
+    def _path(self, detail: ErrorDetails) -> list[str | int]:
+        """Where inside an intent; without the tag that a union puts behind the index."""
+        path = list(detail["loc"][1:])
+        if len(self._registry.kinds) > 1 and path and path[0] in self._registry.kinds:
+            path = path[1:]
+        return path
+
+    def _explain(self, plain: list[Json], positions: list[int], detail: ErrorDetails) -> Refusal:
+        index = positions[_first(detail)]
+        intent = plain[index]
+        path = self._path(detail)
+        kind = intent.get("kind") if isinstance(intent, dict) else None
+        if detail["type"] in {"union_tag_not_found", "missing"} and len(path) <= 1:
+            name = path[0] if path else "kind"
+            message = f"field {name!r} is missing; an intent has {', '.join(_FIELDS[:-1])}"
+            return refusal(RefusalCode.FIELD_MISSING, index, intent, message, f"/{name}")
+        if detail["type"] in {"union_tag_invalid", "literal_error"} and path in ([], ["kind"]):
+            return self._kind_unknown(index, intent, kind)
+        at = pointer(path)
+        if path and path[0] == "payload":
+            message = f"payload of {kind}{at[len('/payload') :]}: {complaint(detail)}"
+            return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, message, at)
+        if detail["type"] == "extra_forbidden":
+            return self._field_unknown(index, intent, str(path[0]))
+        if not path:
+            message = f"an intent must be an object, got {shown(intent)}"
+            return refusal(RefusalCode.FIELD_INVALID, index, intent, message)
+        message = f"field {path[0]!r}: {complaint(detail)}"
+        return refusal(RefusalCode.FIELD_INVALID, index, intent, message, at)
+
+    def _kind_unknown(self, index: int, intent: Json, kind: Json) -> Refusal:
+        if not isinstance(kind, str):
+            message = f"field 'kind' must be a string, got {shown(kind)}"
+            return refusal(RefusalCode.FIELD_INVALID, index, intent, message, "/kind")
+        names = self._registry.nearest(kind, self._limits.suggestions_max)
+        hint = f"did you mean {', '.join(names)}?" if names else "see the list of kinds"
+        message = f"kind {shown(kind)} is not registered; {hint}"
+        found = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
+        return _with_suggestions(found, names)
+
+    def _field_unknown(self, index: int, intent: Json, name: str) -> Refusal:
+        names = tuple(get_close_matches(name, _FIELDS, self._limits.suggestions_max))
+        hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
+        message = f"field {shown(name)} is unknown; {hint}"
+        found = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
+        return _with_suggestions(found, names)
+
+    def unencodable(self, intents: Sequence[Intent]) -> list[Refusal]:
+        """Find the intents of whose payload its own model made what has no canonical encoding."""
+        refusals = []
+        for index, intent in enumerate(intents):
+            try:
+                canonical(intent["payload"])
+            except ENCODE_ERRORS as error:
+                message = (
+                    f"the payload model of {intent['kind']} makes what cannot be recorded "
+                    f"({type(error).__name__}); report it to the domain's author"
+                )
+                code = RefusalCode.PAYLOAD_INVALID
+                refusals.append(refusal(code, index, intent, message, "/payload"))
+        return self._capped(refusals)
+
+    def oversized(self, intents: Sequence[Intent], encoded_bytes: int) -> list[Refusal]:
+        """Look closely at a batch that may be too large, or hold NaN or infinity."""
+        limits = self._limits
+        if encoded_bytes > limits.batch_bytes_max:
+            message = (
+                f"the batch has {encoded_bytes} bytes encoded, at most {limits.batch_bytes_max} "
+                "may stand in one; split it"
+            )
+            return [whole(RefusalCode.BATCH_TOO_LARGE, message)]
+        refusals = []
+        for index, intent in enumerate(intents):
+            size = len(canonical(intent["payload"]))
+            if size > limits.payload_bytes_max:
+                refusals.append(self._payload_too_large(index, intent, f"{size} bytes"))
+                continue
+            try:
+                to_plain(intent["payload"], limits.payload_depth_max, limits.payload_bytes_max)
+            except NotPlain as error:
+                code = RefusalCode.PAYLOAD_INVALID
+                refusals.append(refusal(code, index, intent, str(error), "/payload" + error.at))
+        return self._capped(refusals)
+
+    def _payload_too_large(self, index: int, intent: object, size: str) -> Refusal:
+        message = (
+            f"the payload has {size} encoded, at most {self._limits.payload_bytes_max} are "
+            "allowed; put large data elsewhere and send a reference"
+        )
+        return refusal(RefusalCode.PAYLOAD_TOO_LARGE, index, intent, message, "/payload")
+
+    def duplicates(self, intents: Sequence[Intent]) -> list[Refusal]:
+        """Find req_ids that stand twice."""
+        first: dict[tuple[str, str], int] = {}
+        refusals = []
+        for index, intent in enumerate(intents):
+            earlier = first.setdefault((intent["agent_id"], intent["req_id"]), index)
+            if earlier != index:
+                message = (
+                    f"req_id {intent['req_id']!r} stands twice, first at /intents/{earlier}; each "
+                    "intent of an agent needs its own"
+                )
+                code = RefusalCode.FIELD_INVALID
+                refusals.append(refusal(code, index, intent, message, "/req_id"))
+        return self._capped(refusals)
+
+    def _capped(self, refusals: list[Refusal]) -> list[Refusal]:
+        refusals.sort(key=_by_index)
+        return refusals[: self._limits.refusals_listed_max]
+
+
+def _first(detail: ErrorDetails) -> int:
+    index = detail["loc"][0]
+    assert isinstance(index, int), "the errors of a list begin with an index"
+    return index
+
+
+def _who(intent: object) -> dict[str, Json]:
+    found = {name: _text_field(intent, name) for name in ("agent_id", "kind")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _text_field(intent: object, name: str) -> str | None:
+    value = intent.get(name) if isinstance(intent, dict) else None
+    if not isinstance(value, str):
+        return None
+    return str.encode(value[:ID_CHARS_MAX], "utf-8", "replace").decode()
+
+
+def _with_suggestions(found: Refusal, names: tuple[str, ...]) -> Refusal:
+    return Refusal(
+        found.code,
+        found.message,
+        found.stage,
+        found.index,
+        found.req_id,
+        found.at,
+        suggestions=names,
+        details=found.details,
+    )
+
+
+_CODE_ORDER: Final = {code.value: place for place, code in enumerate(RefusalCode)}
+
+
+def _by_index(found: Refusal) -> tuple[int, int]:
+    return (
+        -1 if found.index is None else found.index,
+        _CODE_ORDER.get(found.code, len(_CODE_ORDER)),
+    )

@@ -1,0 +1,45 @@
+"""Batches that wait in the schedule, read back as the gate takes them up again."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.log.replay import recorded_batch
+from placet.schemas.batch import CheckedBatch
+
+
+def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
+    """Give what is due by now, in order of time. O(d log d) in what is due."""
+    if not ledger.schedule or ledger.schedule[0][0] > now_ns:
+        return []
+    due = _due_entries(ledger.schedule, now_ns)
+    return _batches(ledger, [entry for entry in due if entry[1] in ledger.scheduled])
+
+
+def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
+    """Give what waits for an agent, alone or with others, in order of time. O(schedule)."""
+    name = agent_id.encode()
+    entries = [
+        (record.due_ns, number)
+        for number, record in ledger.scheduled.items()
+        if name in record.encoded  # a quick look; the batch itself is asked below
+    ]
+    return [batch for batch in _batches(ledger, entries) if agent_id in batch.agents]
+
+
+def _due_entries(heap: Sequence[tuple[int, int]], now_ns: int) -> Iterator[tuple[int, int]]:
+    """Walk a heap down as far as it is due: beneath an entry stands nothing earlier."""
+    places = [0]
+    while places:
+        place = places.pop()
+        if place < len(heap) and heap[place][0] <= now_ns:
+            yield heap[place]
+            places += (2 * place + 1, 2 * place + 2)
+
+
+def _batches(ledger: Ledger, entries: Iterable[tuple[int, int]]) -> list[CheckedBatch]:
+    batches = []
+    for due_ns, number in sorted(entries):
+        batch = recorded_batch(ledger.scheduled[number])
+        batch.due_of, batch.sim_time_ns = number, due_ns
+        batches.append(batch)
+    return batches

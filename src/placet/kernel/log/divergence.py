@@ -1,0 +1,371 @@
+"""Where a record and the same decision, taken again, part: what differs, and which rule made it.
+
+Texts are not compared: what is promised of an answer is its stage and its code (G5), and a release
+may word its messages better.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from placet.kernel.registry import Registry
+from placet.kernel.log.replay import Divergence
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json, canonical
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Amended,
+    Answered,
+    Changes,
+    EntityChange,
+    Forked,
+    Header,
+    Record,
+    Refused,
+    Registered,
+    Scheduled,
+    Settled,
+    Tick,
+    intents_of,
+    record_as_dict,
+    record_type,
+)
+from placet.schemas.refusal import Stage
+from placet.schemas.verdict import Verdict
+
+BatchRecord: TypeAlias = Admitted | Refused | Scheduled
+HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | Forked | Amended
+
+STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
+"""Codes of the warnings that are of the batch as it came, which no record holds."""
+
+_HOOK_OF: Final[Mapping[type[Record], str]] = {
+    Header: "on_open",
+    Registered: "on_register",
+    AgentChanged: "on_remove",
+    Tick: "on_tick",
+    Settled: "on_settle",
+    Forked: "on_remove, for a fork,",
+    Amended: "invariants, for an amendment,",
+}
+_GIVEN: Final = (
+    *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "placing"),
+    *("effect_seq", "k", "succeeded", "output"),
+    *("world", "parent", "given", "dropped", "cause"),
+)
+"""Fields that say what a hook was told, where a record has them."""
+
+_PROPOSED: Final = (
+    *("batch_id", "submitter", "fingerprint", "encoded", "contexts", "valid_until_ns"),
+    *("due_of", "group_seq"),
+)
+"""Fields that say what a batch was, whatever became of it."""
+
+_VALUE_CHARS_MAX: Final = 300
+
+
+class Draw(NamedTuple):
+    """A number that a rule drew: a function of the seed and of these."""
+
+    purpose: str
+    seq: int
+    agent_id: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.purpose!r} for {self.agent_id} at seq {self.seq} gave {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What differs in one record.
+
+    Attributes:
+        what: In words: `the verdict`, `world.agents/ann position`.
+        recorded: What the log says.
+        decided: What was decided again.
+        index: Position of the intent at fault in its batch; None where it is not of one.
+        stage: The stage at which it differs.
+    """
+
+    what: str
+    recorded: Json
+    decided: Json
+    index: int | None = None
+    stage: str = Stage.DOMAIN.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first record that is decided otherwise than it was.
+
+    Attributes:
+        record: Its ordinal number, from 0.
+        seq: Of the world before it.
+        type: Of the record, as events name it.
+        what: What differs, in words.
+        recorded: What the log says.
+        decided: What was decided again.
+        rule: Which rule or stage decided it: `Move of world 1`. Of an entity that several intents
+            of the batch changed, it is that of the last of them.
+        batch_id: Of the batch; None where it is none.
+        agent_id: Whose intent it is.
+        req_id: Its req_id.
+        draws: What the rules of the record drew, in order.
+    """
+
+    record: int
+    seq: int
+    type: str
+    what: str
+    recorded: Json
+    decided: Json
+    rule: str
+    batch_id: str | None = None
+    agent_id: str | None = None
+    req_id: str | None = None
+    draws: tuple[Draw, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The difference in one sentence."""
+        who = f"{self.type} {self.batch_id or ''}".strip()
+        if self.agent_id is not None:
+            who += f" of {self.agent_id!r}" + (f" ({self.req_id})" if self.req_id else "")
+        drawn = "; ".join(map(str, self.draws))
+        return (
+            f"{who}: decided again, {self.what} is {_shown(self.decided)}, recorded is "
+            f"{_shown(self.recorded)}; the rule is {self.rule}"
+            + (f"; it drew {drawn}" if drawn else "")
+        )
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "draws": [draw._asdict() for draw in self.draws], "why": self.why}
+
+
+class OtherDecision(Divergence):
+    """A record is not what its inputs are decided to be.
+
+    Attributes:
+        difference: How it differs.
+    """
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(difference.record, difference.seq, difference.why)
+        self.difference = difference
+
+
+def difference_of_batch(record: BatchRecord, again: Record | None, verdict: Verdict) -> Part | None:
+    """Compare a batch's record with the verdict that it gets again, and the record of that."""
+    recorded_refusals = record.refusals if isinstance(record, Refused) else []
+    decided_refusals = [(r.index, r.stage.value, r.code) for r in verdict.refusals]
+    if _outcome(record, recorded_refusals) != _verdict_outcome(verdict):
+        one = (recorded_refusals or decided_refusals or [(0, Stage.DOMAIN.value)])[0]
+        recorded = _in_words(_outcome(record, recorded_refusals), recorded_refusals)
+        decided = _in_words(_verdict_outcome(verdict), decided_refusals)
+        return Part("the verdict", recorded, decided, one[0] or 0, one[1])
+    for then, now in zip_longest((r[:3] for r in recorded_refusals), decided_refusals):
+        if then != now:
+            one = now or then
+            return Part("a refusal", then, now, one[0] or 0, one[1])
+    if isinstance(record, Admitted) and isinstance(again, Admitted):
+        part = _difference_of_admitted(record, again)
+        if part is not None:
+            return part
+    if isinstance(record, Scheduled) and isinstance(again, Scheduled):
+        then_due, now_due = (record.number, record.due_ns), (again.number, again.due_ns)
+        if then_due != now_due:
+            return Part("its entry in the schedule", then_due, now_due, None, "schedule")
+    return None if again is None else _difference_of_proposal(record, again)
+
+
+def _difference_of_proposal(record: BatchRecord, again: Record) -> Part | None:
+    """Compare what came to the gate: that of a batch that was due is in the schedule."""
+    for name in _PROPOSED:
+        then, now = getattr(record, name), getattr(again, name)
+        if then != now:
+            return Part(f"its {name}", then, now, None, "schedule")
+    return None
+
+
+def difference_of_records(one: Record, other: Record) -> Part:
+    """Compare two records that differ, made at the same place of two logs of one world."""
+    if isinstance(one, BatchRecord) and isinstance(other, BatchRecord):
+        part = _difference_of_proposals(one, other)
+    elif type(one) is not type(other):
+        return Part("what happened", record_type(one), record_type(other))
+    elif isinstance(one, HookRecord) and isinstance(other, HookRecord):
+        part = difference_of_hook(one, other)
+    else:
+        part = None
+    if part is not None:
+        return part
+    fields, others = record_as_dict(one), record_as_dict(other)
+    for name in fields:
+        if fields[name] != others.get(name):
+            return Part(f"its {name}", fields[name], others.get(name))
+    return Part("when it was decided", (one.seq, one.now_ns), (other.seq, other.now_ns))
+
+
+def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> Part | None:
+    if _inputs(one) != _inputs(other):
+        return Part("what was proposed", _proposed(one), _proposed(other))
+    if isinstance(one, Admitted) and isinstance(other, Admitted):
+        return _difference_of_admitted(one, other)
+    then, now = (r.refusals if isinstance(r, Refused) else [] for r in (one, other))
+    index, stage, *_ = (then or now or [(0, Stage.DOMAIN.value, "", "")])[0]
+    words = _in_words(_outcome(one, then), then), _in_words(_outcome(other, now), now)
+    return None if words[0] == words[1] else Part("the verdict", *words, index or 0, stage)
+
+
+def _inputs(record: BatchRecord) -> tuple[Json, ...]:
+    return (record.encoded, record.contexts, record.valid_until_ns, record.submitter)
+
+
+def _proposed(record: BatchRecord) -> Json:
+    intents = intents_of(record)
+    return [f"{i['agent_id']} {i['req_id']} {i['kind']} {i['payload']}" for i in intents]
+
+
+def difference_of_hook(record: HookRecord, again: HookRecord) -> Part | None:
+    """Compare what the domains did of themselves."""
+    for name in _GIVEN:
+        then, now = getattr(record, name, None), getattr(again, name, None)
+        if canonical(then) != canonical(now):
+            return Part(f"its {name}", then, now)
+    found = _difference_of_changes(record.changes, again.changes)
+    return None if found is None else Part(*found[:3])
+
+
+def name_of_rule(part: Part, record: Record, registry: Registry, batch: CheckedBatch | None) -> str:
+    """Name the rule that a difference is of, with the versions of its domain and kind."""
+    if batch is None:
+        domains = " and ".join(f"{domain.name} {domain.version}" for domain in registry.domains)
+        return f"{_HOOK_OF[type(record)]} of {domains}"
+    if part.index is None:
+        return f"the kernel's {part.stage}"
+    name = batch.intents[part.index]["kind"]
+    kind = registry.kinds.get(name)
+    if kind is None:
+        return f"{name}, which is no kind of these domains"
+    domain = registry.domain_of[name]
+    of = f"{name} of {domain.name} {domain.version}" + (
+        f", kind version {kind.version}" if kind.version != "1" else ""
+    )
+    return of if part.stage == Stage.DOMAIN.value else f"the stage {part.stage}, for {of}"
+
+
+def _outcome(record: BatchRecord, refusals: Sequence[Sequence[Json]]) -> str:
+    if isinstance(record, Refused):
+        return "refused at " + str(refusals[0][1] if refusals else "no stage")
+    return "scheduled" if isinstance(record, Scheduled) else "admitted"
+
+
+def _verdict_outcome(verdict: Verdict) -> str:
+    if verdict.replayed:
+        return "answered before"
+    if verdict.refusals:
+        return f"refused at {verdict.refusals[0].stage.value}"
+    return "scheduled" if verdict.scheduled else "admitted"
+
+
+def _in_words(outcome: str, refusals: Sequence[Sequence[Json]]) -> str:
+    return outcome + "".join(f", {refusal[2]}" for refusal in refusals[:1])
+
+
+def _difference_of_admitted(record: Admitted, again: Admitted) -> Part | None:
+    positions = range(len(record.contexts)) if record.order is None else record.order
+    first_seq = record.seq - len(record.contexts) + 1
+
+    def index_at(seq: int) -> int:
+        return positions[seq - first_seq] if first_seq <= seq <= record.seq else 0
+
+    if record.order != again.order:
+        return Part("the order of its intents", record.order, again.order, None, "order")
+    found = _difference_of_changes(record.changes, again.changes)
+    if found is not None:
+        what, then, now, seq = found
+        return Part(what, then, now, index_at(seq))
+    for one, other in zip_longest(record.effects, again.effects):
+        if canonical(one) != canonical(other):
+            return Part("an effect", one, other, index_at((other or one)[0]))
+    return _difference_of_texts(record, again)
+
+
+def _difference_of_texts(record: Admitted, again: Admitted) -> Part | None:
+    """Compare normalized payloads, and the codes of warnings."""
+    then, now = dict(record.normalized or ()), dict(again.normalized or ())
+    for index in sorted(then.keys() | now.keys()):
+        if canonical(then.get(index)) != canonical(now.get(index)):
+            return Part("the normalized payload", then.get(index), now.get(index), index)
+    warned, warns = dict(record.notices or ()), dict(again.notices or ())
+    for index in sorted(warned.keys() | warns.keys()):
+        codes = [(code, at) for code, _, at in warned.get(index, ())]
+        new = [(code, at) for code, _, at in warns.get(index, ())]
+        before = len(codes) - len(new)
+        if codes[before:] != new or any(c not in STRUCTURE_NOTICES for c, _ in codes[:before]):
+            return Part("a warning", codes, new, index)
+    told, tells = _answers_of(record), _answers_of(again)
+    both = sorted(told.keys() | tells.keys())
+    others = (i for i in both if canonical(told.get(i)) != canonical(tells.get(i)))
+    place = next(others, None)
+    return None if place is None else Part("an answer", told.get(place), tells.get(place), place)
+
+
+def _answers_of(record: Admitted) -> dict[int, Json]:
+    return dict(record.answers) if isinstance(record, Answered) else {}
+
+
+def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json, int] | None:
+    """Find the first entity, field or collection that was changed otherwise, and at which seq."""
+    before = {(c.collection, c.entity): c for c in then.entities}
+    after = {(c.collection, c.entity): c for c in now.entities}
+    for key in [*after, *(key for key in before if key not in after)]:
+        one, other = before.get(key), after.get(key)
+        if _encoded(one) != _encoded(other):
+            changed = other or one
+            assert changed is not None, "a key is of one of them"
+            name, recorded, decided = _first_field(one, other)
+            return f"{'/'.join(key)}{name}", recorded, decided, changed.seq
+    stamps = [(c.collection, c.seq, c.by, c.foreign_seq) for c in then.collections]
+    stamped = [(c.collection, c.seq, c.by, c.foreign_seq) for c in now.collections]
+    if stamps != stamped:
+        return "the stamps of collections", stamps, stamped, max([0, *(s[1] for s in stamped)])
+    order, ordered = ([f"{c.collection}/{c.entity}" for c in x.entities] for x in (then, now))
+    if order != ordered:
+        return "the order of changes", order, ordered, 0
+    return None
+
+
+def _first_field(one: EntityChange | None, other: EntityChange | None) -> tuple[str, Json, Json]:
+    """Find what differs in an entity, the fields first: name, recorded, decided."""
+    if one is None or other is None or one.fields is None or other.fields is None:
+        return "", _entity(one), _entity(other)
+    for field in [*other.fields, *(name for name in one.fields if name not in other.fields)]:
+        then, now = one.fields.get(field), other.fields.get(field)
+        if canonical(then) != canonical(now) or (field in one.fields) != (field in other.fields):
+            return f" {field}", then, now
+    stamps = ("seq", "by", "foreign_seq", "is_whole")
+    stamp = next(name for name in stamps if getattr(one, name) != getattr(other, name))
+    return f" ({stamp})", getattr(one, stamp), getattr(other, stamp)
+
+
+def _entity(change: EntityChange | None) -> Json:
+    if change is None:
+        return "not changed"
+    return "deleted" if change.fields is None else dict(change.fields)
+
+
+def _encoded(change: EntityChange | None) -> bytes:
+    return msgspec.msgpack.encode(change, order="deterministic")
+
+
+def _shown(value: Json) -> str:
+    text = value if isinstance(value, str) else repr(msgspec.to_builtins(value))
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

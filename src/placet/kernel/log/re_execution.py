@@ -1,0 +1,125 @@
+"""A gate over a replay's own state and books, where what happened can happen again.
+
+What it makes goes nowhere but into the state and the books it stands on: its journal keeps the one
+record that was made since the start, to be compared.
+"""
+
+from placet.kernel.control.operator_patch import Amender
+from placet.kernel.commit.commit import Applier
+from placet.kernel.control.control import Control
+from placet.kernel.log.divergence import Draw, HookRecord
+from placet.kernel.gate.context import GateContext
+from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.commit.journal import Journal
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.control.outbox import Outbox
+from placet.kernel.registry import Registry
+from placet.kernel.state.tree import State
+from placet.kernel.state.transaction import Transaction
+from placet.schemas.config import Quota
+from placet.schemas.effect import EffectKey, Settlement
+from placet.schemas.log.record import AgentChanged, Amended, Forked, Header, Registered, Settled
+
+
+class WatchedDraft(Transaction):
+    """A draft that takes note of what is drawn."""
+
+    __slots__ = ("drawn",)
+
+    def __init__(self, state: State, seed: int, ledger: Ledger) -> None:
+        super().__init__(state, seed, ledger.executors)
+        self.drawn: list[Draw] = []
+
+    def open_batch(self) -> None:
+        """Begin a batch, of which nothing is drawn yet."""
+        self.drawn.clear()
+        super().open_batch()
+
+    def draw(self, purpose: str) -> float:
+        """Draw, and note it."""
+        value = super().draw(purpose)
+        self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
+        return value
+
+    def draw_below(self, bound: int, purpose: str) -> int:
+        """Draw, and note it."""
+        value = super().draw_below(bound, purpose)
+        self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
+        return value
+
+
+class Rehearsal:
+    """A gate over the replay's own state and books, and a journal that leads nowhere."""
+
+    __slots__ = (
+        "_amender",
+        "_journal",
+        "_records",
+        "applier",
+        "context",
+        "control",
+        "draft",
+        "outbox",
+        "registry",
+        "rules",
+        "world",
+    )
+
+    def __init__(
+        self,
+        registry: Registry,
+        structure: Structure,
+        state: State,
+        ledger: Ledger,
+        header: Header,
+        validator: EffectValidator | None = None,
+    ) -> None:
+        self._records: list[bytes] = []
+        self._journal = Journal(self._records.append)
+        self.registry, self.world = registry, header.world
+        self.draft = WatchedDraft(state, header.seed, ledger)
+        self.context = GateContext(registry, structure, ledger, state, self.draft)
+        self.rules = DomainRules(validator)
+        self.applier = Applier(self.context, self._journal, header.world)
+        self.control = Control(self.context, self._journal, self.rules)
+        self._amender = Amender(self.context, self._journal, self.control)
+        self.outbox = Outbox(self.context, self._journal, self.control)
+
+    def start(self, prev: bytes, now_ns: int) -> None:
+        """Stand where a record stands: after the one that `prev` is the hash of."""
+        self._journal.prev = prev
+        self._records.clear()
+        self.applier.effects.clear()
+        self.context.now_ns = now_ns
+
+    def made(self) -> bytes | None:
+        """Give the record that was made since the start; None if none was."""
+        return self._records[0] if self._records else None
+
+    def live(self, record: HookRecord) -> None:
+        """Let happen again what is no batch."""
+        control = self.control
+        match record:
+            case Registered():
+                control.register_agent(
+                    record.agent_id,
+                    record.permissions,
+                    record.owner,
+                    record.priority_max,
+                    {kind: Quota(*pair).spec() for kind, pair in record.quotas.items()},
+                    record.placing,
+                )
+            case AgentChanged():
+                control.change_agent(record.agent_id, record.what, record.permissions)
+            case Settled():
+                key = EffectKey(self.world, record.effect_seq, record.k)
+                self.outbox.settle(Settlement(key, record.succeeded, record.output))
+            case Forked():
+                self._amender.fork(
+                    record.world, record.parent, record.effects, record.given, record.dropped
+                )
+            case Amended():
+                self._amender.amend(record.given, record.cause)
+            case _:
+                control.tick()

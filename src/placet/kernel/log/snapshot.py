@@ -1,0 +1,158 @@
+"""The whole of a world as one value: for snapshots, and for the digest of state and books.
+
+A snapshot is taken of a fold, not of a running world: whoever can read the log can take it, in a
+process of its own (`docs/decisions/0008`).
+"""
+
+from hashlib import blake2b
+
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.ledger.ledger import Ledger, Mark, Pending
+from placet.kernel.log.replay import MISFITS, Replayer
+from placet.kernel.state.tree import DIGEST_BYTES, State
+from placet.kernel.ledger.dedup_window import Window
+from placet.schemas.codec import Json, canonical, freeze, from_canonical
+from placet.schemas.config import Quota
+from placet.schemas.log.record import Configured, Header, Scheduled, decode_record, encode_record
+from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot
+
+
+def take(past: Replayer) -> Snapshot:
+    """Take a snapshot of a fold that has read its header. O(world)."""
+    assert past.header_data is not None, "a log begins with its header"
+    ledger, journal = past.ledger, past.journal
+    return Snapshot(
+        version=SNAPSHOT_VERSION,
+        header=past.header_data,
+        configured=past.configured_data,
+        records=journal.count,
+        seq=ledger.seq,
+        now_ns=ledger.now_ns,
+        chain=journal.prev,
+        batches_seen=past.batches_seen,
+        groups=past.groups,
+        group_seq=past.group_seq,
+        state_digest=past.state.digest(),
+        world=dump(past.state, ledger),
+    )
+
+
+def resume(snapshot: Snapshot) -> Replayer:
+    """Give the fold that a snapshot was taken of. O(world).
+
+    Raises:
+        ValueError: The snapshot contradicts itself.
+    """
+    past = Replayer()
+    try:
+        _resume(past, snapshot)
+    except MISFITS as error:
+        raise ValueError(f"it is no world of a known form: {error!r}") from error
+    ledger = past.ledger
+    told = (snapshot.seq, snapshot.now_ns, snapshot.state_digest)
+    if told != (ledger.seq, ledger.now_ns, past.state.digest()):
+        raise ValueError("the world in it is not the one that it tells of")
+    return past
+
+
+def _resume(past: Replayer, snapshot: Snapshot) -> None:
+    header = decode_record(snapshot.header)
+    assert isinstance(header, Header), "it names another record as its header"
+    past.header, past.header_data = header, snapshot.header
+    if snapshot.configured is not None:
+        configured = decode_record(snapshot.configured)
+        assert isinstance(configured, Configured), "it names another record as its policy"
+        past.configured_data = snapshot.configured
+        booking.book_configured(past.ledger, configured)
+    past.state = load(snapshot.world, past.ledger, past.ledger.policy.limits.tombstones_max)
+    past.journal.prev, past.journal.count = snapshot.chain, snapshot.records
+    past.batches_seen = snapshot.batches_seen
+    past.groups, past.group_seq = snapshot.groups, snapshot.group_seq
+
+
+def dump(state: State, ledger: Ledger) -> bytes:
+    """Encode state and books canonically, without the policy, which is configuration. O(world)."""
+    return canonical([SNAPSHOT_VERSION, state.dump(), _dump_ledger(ledger)])
+
+
+def load(data: bytes, ledger: Ledger, tombstones_max: int) -> State:
+    """Fill an empty ledger from a dump, and give the state.
+
+    Raises:
+        ValueError: The bytes are no snapshot of a known version.
+    """
+    version, dumped_state, dumped_ledger = from_canonical(data)
+    if version != SNAPSHOT_VERSION:
+        raise ValueError(f"snapshot version {version} is unknown, expected {SNAPSHOT_VERSION}")
+    _load_ledger(ledger, dumped_ledger)
+    return State.load(dumped_state, tombstones_max)
+
+
+def world_digest(state: State, ledger: Ledger) -> bytes:
+    """Hash state and books, 16 bytes. O(world)."""
+    return blake2b(dump(state, ledger), digest_size=DIGEST_BYTES).digest()
+
+
+def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
+    # Absent where there are none, so that a world without them has the digest that it always had.
+    marks = [[*key, *mark] for key, mark in ledger.marks.items()]
+    floor = {"incarnation_floor": ledger.incarnation_floor} if ledger.incarnation_floor else {}
+    return {
+        **({"marks": marks} if marks else {}),
+        **floor,
+        "seq": ledger.seq,
+        "now_ns": ledger.now_ns,
+        "agents_seen": ledger.agents_seen,
+        "agents": [
+            [
+                agent.agent_id,
+                agent.index,
+                agent.incarnation,
+                agent.owner,
+                None if agent.permissions is None else sorted(agent.permissions),
+                agent.priority_max,
+                agent.is_suspended,
+                agent.quotas,
+                agent.tats,
+                None if agent.window is None else agent.window.dump(),
+            ]
+            for agent in ledger.agents.values()
+        ],
+        "gone": sorted(ledger.gone.items()),
+        "recency": list(ledger.recency),
+        "executors": ledger.executors,
+        "outbox": [[*key, *effect] for key, effect in ledger.outbox.items()],
+        "scheduled": [encode_record(record) for record in ledger.scheduled.values()],
+        "scheduled_seen": ledger.scheduled_seen,
+        "world_tat": ledger.world_tat,
+    }
+
+
+def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
+    ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
+    for agent_id, index, incarnation, owner, permissions, *rest in dumped["agents"]:
+        agent = ledger.add_agent(agent_id)
+        agent.index, agent.incarnation, agent.owner = index, incarnation, owner
+        agent.permissions = None if permissions is None else frozenset(permissions)
+        agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
+        if quotas is not None:
+            agent.quotas = {kind: Quota(*quota) for kind, quota in quotas.items()}
+        if window is not None:
+            agent.window = Window.load(window)
+            ledger.remembered += agent.window.count
+    ledger.agents_seen = dumped["agents_seen"]
+    ledger.gone = dict(dumped["gone"])
+    ledger.incarnation_floor = dumped.get("incarnation_floor", 0)
+    for agent_id in dumped["recency"]:
+        ledger.recency[agent_id] = None
+    ledger.executors = dict(dumped["executors"])
+    for seq, k, kind, payload, agent_id in dumped["outbox"]:
+        ledger.add_effect(seq, k, Pending(kind, freeze(payload), agent_id))
+    for seq, k, what, why in dumped.get("marks", ()):
+        ledger.mark_effect(seq, k, Mark(what, why))
+    for data in dumped["scheduled"]:
+        record = decode_record(data)
+        assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"
+        ledger.add_scheduled(record)
+    ledger.scheduled_seen = dumped["scheduled_seen"]
+    ledger.world_tat = dumped["world_tat"]

@@ -1,0 +1,118 @@
+"""By which rules a log was decided, and whether other rules may take it over.
+
+The header names the rules it began with. When a world is opened with others, that is a record of
+its own: whoever reads the log knows which rules decided which part. Payloads that are older than
+their kind are made today's by its upcasters; what is written is never rewritten.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from placet.kernel.registry import Registry
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import Header, RulesChanged, Scheduled
+
+
+class Rules(NamedTuple):
+    """What decides: all that a log says of it.
+
+    Attributes:
+        domains: `(name, version)` of each, in order.
+        fingerprint: Of the registry.
+        settings: What makes a domain again, by its name; absent where nothing can.
+        kinds: Version of every kind.
+        validator: Name of the host's own rule; empty if there is none.
+    """
+
+    domains: list[tuple[str, str]]
+    fingerprint: str
+    settings: dict[str, dict[str, Json]]
+    kinds: dict[str, str]
+    validator: str
+
+    def __str__(self) -> str:
+        names = " and ".join(f"{name} {version}" for name, version in self.domains)
+        by = f", with the validator {self.validator}" if self.validator else ""
+        return f"{names} ({self.fingerprint[:8]}){by}"
+
+
+def rules_of(registry: Registry, validator: object = None) -> Rules:
+    """Name the rules of a world as it is."""
+    domains = [(domain.name, domain.version) for domain in registry.domains]
+    name = "" if validator is None else validator_name(validator)
+    return Rules(domains, registry.fingerprint, registry.settings, registry.versions, name)
+
+
+def rules_in(record: Header | RulesChanged) -> Rules:
+    """Read the rules that a record names."""
+    return Rules(
+        record.domains, record.fingerprint, record.settings, record.kinds, record.validator
+    )
+
+
+def validator_name(validator: object) -> str:
+    """Name a host's own rule as `module:Class`."""
+    return f"{type(validator).__module__}:{type(validator).__qualname__}"
+
+
+def require_successor(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
+    """Check that a world of today's may go on with a log: that it can read what it will meet.
+
+    Args:
+        then: The rules that decided last.
+        scheduled: What waits, which may be of versions older than those rules.
+        registry: Of today.
+
+    Raises:
+        StoreError: A kind has changed, and nothing makes its older payloads today's.
+    """
+    versions = set(then.kinds.items()).union(*(one.versions.items() for one in scheduled))
+    for name, version in sorted(versions):
+        kind = registry.kinds.get(name)
+        if kind is not None and not _is_readable(version, registry, name):
+            known = ", ".join(sorted(kind.upcasters)) or "none"
+            raise StoreError(
+                f"the log holds {name} of version {version}, the world is opened with version "
+                f"{kind.version}, which has no upcaster from it (it has {known}); give the kind "
+                f"upcasters={{{version!r}: ...}}, or open the log with the version it is of"
+            )
+
+
+def why_not_again(then: Rules, registry: Registry) -> str | None:
+    """Say why rules cannot decide again what others have decided; None if they can.
+
+    They can if they are the same, or differ in payloads alone, for which there are upcasters.
+    """
+    now = rules_of(registry)
+    for name, settings in then.settings.items():
+        given = now.settings.get(name, settings)
+        if given != settings:
+            return f"the settings of {name} were {_shown(settings)} and are {_shown(given)}"
+    if now.fingerprint == then.fingerprint:
+        return None
+    if now.domains != then.domains:
+        return f"it was decided by {then}, and {now} is given"
+    changed = [name for name, version in then.kinds.items() if now.kinds.get(name) != version]
+    for name in changed:
+        if not _is_readable(then.kinds[name], registry, name):
+            return (
+                f"{name} was of version {then.kinds[name]}, and is "
+                f"{now.kinds.get(name, 'not there')} with no upcaster from it"
+            )
+    if changed:
+        return None
+    return (
+        f"it was decided by {then}, and {now} is given: the payloads differ, though the versions "
+        "are the same"
+    )
+
+
+def _is_readable(version: str, registry: Registry, name: str) -> bool:
+    kind = registry.kinds.get(name)
+    return kind is not None and (kind.version == version or version in kind.upcasters)
+
+
+def _shown(settings: dict[str, Json], chars_max: int = 200) -> str:
+    text = repr(settings)
+    return text if len(text) <= chars_max else f"{text[:chars_max]}…"

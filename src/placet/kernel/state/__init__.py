@@ -1,0 +1,1 @@
+"""The state tree, the draft through which rules change it, and its transactions."""

@@ -1,0 +1,280 @@
+"""A draft: the only way by which rules touch the state.
+
+It writes straight into the tree and notes how to take everything back, so a batch costs what it
+touches. Reading in a draft therefore sees what the intents before it in the batch did. What only
+the kernel may do with a draft - begin, undo, sum up - is in `kernel/state/transaction.py`.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from placet.kernel.prng import draw_below, draw_unit
+from placet.kernel.state.tree import Entity, Stamp, State
+from placet.schemas.codec import Json, freeze, is_flat, sort_last
+from placet.schemas.identity import SYSTEM
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.refusal import Notice
+
+ABSENT: Final = object()
+"""Stands in the undo list where there was nothing before."""
+
+WHOLE: Final = ""
+"""Stands in the undo list for create and delete, where a field's name would; no field has it."""
+
+Undo: TypeAlias = tuple[str, str, str, Json, Entity, int, str, int]
+"""`(collection, entity, field, old value, entity, and its stamp: seq, by, foreign_seq)`."""
+
+CollectionUndo: TypeAlias = tuple[str, str, Stamp, Stamp | None]
+"""`(collection, entity, the collection's stamp before, the entity's grave before)`."""
+
+NO_EXECUTORS: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+class ToolUnregistered(Exception):  # noqa: N818  # control flow between a rule and the gate
+    """A rule emitted an effect for which there is no executor."""
+
+
+class Draft:
+    """State as a rule sees and changes it.
+
+    Attributes:
+        state: The tree, for reading.
+        agent_id: Whose intent is being applied; `system` on ticks and settlements.
+        seq: The sequence number that the intent will have.
+        now_ns: Simulated nanoseconds.
+    """
+
+    __slots__ = (
+        "_claims",
+        "_claims_undo",
+        "_collection_undo",
+        "_executors",
+        "_position",
+        "_seed",
+        "_undo",
+        "agent_id",
+        "answers",
+        "effects",
+        "normalized",
+        "notices",
+        "now_ns",
+        "seq",
+        "state",
+    )
+
+    def __init__(
+        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
+    ) -> None:
+        self.state = state
+        self.agent_id: str = SYSTEM
+        self.seq = 0
+        self.now_ns = 0
+        self._seed = seed
+        self._executors = executors
+        self._position = 0
+        self._undo: list[Undo] = []
+        self._collection_undo: list[CollectionUndo] = []
+        self._claims: dict[str, str] = {}
+        self._claims_undo: list[str] = []
+        self.effects: list[tuple[int, str, dict[str, Json], str]] = []
+        self.normalized: dict[int, dict[str, Json]] | None = None
+        self.notices: dict[int, tuple[Notice, ...]] | None = None
+        self.answers: dict[int, Json] | None = None
+
+    # reading
+
+    @property
+    def sim_time(self) -> float:
+        """Simulated seconds."""
+        return self.now_ns / SECOND_NS
+
+    def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
+        """Read one field, or the default where there is no such field or entity."""
+        rows = self.state.collections.get(collection)
+        row = None if rows is None else rows.entities.get(entity)
+        return default if row is None else row.fields.get(field, default)
+
+    def exists(self, collection: str, entity: str) -> bool:
+        """Tell whether an entity exists."""
+        return self.state.exists(collection, entity)
+
+    def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
+        """Read all fields of an entity, or None. The mapping is read-only."""
+        return self.state.entity(collection, entity)
+
+    def ids(self, collection: str) -> Iterator[str]:
+        """Give the ids of a collection, sorted. O(n log n)."""
+        return self.state.ids(collection)
+
+    def replaced(self) -> list[tuple[str, str, str, Json]]:
+        """Tell what the batch has put so far: `(collection, entity, field, old value)`, in order.
+
+        The old value is None where there was none. Creations and deletions are not told.
+        """
+        return [
+            undo[:4] if undo[3] is not ABSENT else (*undo[:3], None)
+            for undo in self._undo
+            if undo[2] != WHOLE
+        ]
+
+    def draw(self, purpose: str) -> float:
+        """Draw a number in [0, 1): the same for the same seed, seq, agent and purpose."""
+        return draw_unit(self._seed, self.seq, self.agent_id, purpose)
+
+    def draw_below(self, bound: int, purpose: str) -> int:
+        """Draw an int in 0..bound-1."""
+        return draw_below(bound, self._seed, self.seq, self.agent_id, purpose)
+
+    # writing
+
+    def put(self, collection: str, entity: str, field: str, value: Json) -> None:
+        """Set one field of an entity that exists.
+
+        Raises:
+            KeyError: There is no such entity; `create` it.
+            TypeError, ValueError: The name is no string, or empty; the value is not plain JSON, or
+                not finite.
+        """
+        try:
+            row = self.state.collections[collection].entities[entity]
+        except KeyError:
+            message = f"no entity {collection}/{entity}; create it before you put a field"
+            raise KeyError(message) from None
+        if not field:
+            raise ValueError("a field needs a name")
+        if type(value) is float:
+            is_frozen = value - value == 0.0
+        else:
+            is_frozen = type(value) is tuple and is_flat(value)
+        if not is_frozen:
+            value = freeze(value)
+        fields = row.fields
+        old = fields.get(field, ABSENT)
+        by = row.by
+        if old is ABSENT:
+            field = str.__str__(field)  # an Enum's too is a plain one when it is read back
+        self._undo.append((collection, entity, field, old, row, row.seq, by, row.foreign_seq))
+        fields[field] = value
+        if old is ABSENT:
+            sort_last(fields)
+        if by != self.agent_id:
+            row.foreign_seq = row.seq
+            row.by = self.agent_id
+        row.seq = self.seq
+        if row.digest is not None:
+            self.state.mark_dirty(collection, entity, row)
+
+    def create(
+        self, collection: str, entity: str, fields: Mapping[str, Json] | None = None
+    ) -> None:
+        """Create an entity with these fields.
+
+        Raises:
+            KeyError: It exists already.
+            TypeError, ValueError: A name is no string, or a value is not plain JSON, or not finite.
+        """
+        if type(collection) is not str or type(entity) is not str:
+            raise TypeError(f"names must be strings, got {collection!r} and {entity!r}")
+        rows = self.state.collection(collection)
+        if entity in rows.entities:
+            raise KeyError(f"entity {collection}/{entity} exists already")
+        frozen = {} if fields is None else dict(freeze(fields))
+        if WHOLE in frozen:
+            raise ValueError("a field needs a name")
+        grave = rows.tombstones.pop(entity, None)
+        self._touch(collection, entity, grave)
+        row = Entity(frozen, self.seq, self.agent_id)
+        # Where graves were forgotten, another may have deleted it as late as `tracked_from`.
+        row.foreign_seq = (
+            self.state.tracked_from if grave is None else grave.changed_for(self.agent_id)
+        )
+        self._undo.append((collection, entity, WHOLE, ABSENT, row, 0, "", 0))
+        rows.entities[entity] = row
+        self.state.mark_dirty(collection, entity, row)
+
+    def delete(self, collection: str, entity: str) -> None:
+        """Delete an entity.
+
+        Raises:
+            KeyError: There is no such entity.
+        """
+        rows = self.state.collections.get(collection)
+        row = None if rows is None else rows.entities.pop(entity, None)
+        if rows is None or row is None:
+            raise KeyError(f"no entity {collection}/{entity} to delete")
+        self._touch(collection, entity, None)
+        self._undo.append((collection, entity, WHOLE, row, row, 0, "", 0))
+        if row.digest is not None:
+            self.state.mark_dirty(collection, entity, row)
+        grave = Stamp(row.seq, row.by, row.foreign_seq)
+        grave.touch(self.seq, self.agent_id)
+        rows.tombstones[entity] = grave
+
+    def claim(self, resource: str) -> str | None:
+        """Take something that only one agent may have in this group.
+
+        Returns:
+            None if it is now this agent's, else the agent who took it first.
+        """
+        winner = self._claims.get(resource)
+        if winner is None:
+            self._claims[resource] = self.agent_id
+            self._claims_undo.append(resource)
+            return None
+        return None if winner == self.agent_id else winner
+
+    def emit(self, kind: str, payload: Mapping[str, Json]) -> None:
+        """Ask for an effect on the outside world, to be run once the batch is durable.
+
+        The kind of intent must declare it in `effects`. Without an executor for `kind` the intent
+        is refused as `tool_unregistered`.
+
+        Raises:
+            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
+        """
+        if kind not in self._executors:
+            raise ToolUnregistered(kind)
+        plain = str.__str__(kind)  # as it is when it is read back, an Enum's too
+        self.effects.append((self.seq, plain, freeze(dict(payload)), self.agent_id))
+
+    def normalize(self, payload: Mapping[str, Json]) -> None:
+        """Replace the payload that verdict and log will show by the one that was applied.
+
+        Raises:
+            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
+        """
+        if self.normalized is None:
+            self.normalized = {}
+        self.normalized[self._position] = freeze(dict(payload), list)  # read by nobody here
+
+    def answer(self, value: Json) -> None:
+        """Tell the submitter something: the `output` of the intent's result. The log keeps it.
+
+        Raises:
+            TypeError, ValueError: The value is not plain JSON, or holds what is not finite.
+        """
+        if self.answers is None:
+            self.answers = {}
+        self.answers[self._position] = freeze(value, list)
+
+    def warn(self, code: str, message: str, *, at: str = "") -> None:
+        """Let the intent pass, and say what was changed on the way in.
+
+        Raises:
+            TypeError: Code, message or place is no string.
+        """
+        for part in (code, message, at):
+            if type(part) is not str:
+                raise TypeError(f"a warning is made of strings, got {part!r}")
+        if self.notices is None:
+            self.notices = {}
+        known = self.notices.get(self._position, ())
+        self.notices[self._position] = (*known, Notice(code, message, at))
+
+    def _touch(self, collection: str, entity: str, grave: Stamp | None) -> None:
+        """Stamp a collection in which an entity is created or deleted."""
+        rows = self.state.collections[collection]
+        before = Stamp(rows.seq, rows.by, rows.foreign_seq)
+        self._collection_undo.append((collection, entity, before, grave))
+        rows.touch(self.seq, self.agent_id)

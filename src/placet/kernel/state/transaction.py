@@ -1,0 +1,224 @@
+"""The kernel's side of a draft: begin, take back, and sum up for the record.
+
+Rules are handed the same object as a `Draft`, whose type has none of this: a rule cannot undo.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Final, Literal, TypeAlias
+
+from placet.kernel.domain import Ref
+from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
+from placet.kernel.state.tree import Entity, Stamp, State
+from placet.schemas.codec import Json, canonical
+from placet.schemas.log.record import Changes, CollectionChange, EntityChange
+from placet.schemas.verdict import FieldChange
+
+NO_CHANGES: Final = Changes()
+
+_REF: Final = partial(tuple.__new__, Ref)
+"""Makes a `Ref` of a pair, in a third of what `Ref._make` takes."""
+
+Watched: TypeAlias = Mapping[str, Collection[str]]
+"""Entity -> the collections in which it is watched."""
+
+Mark: TypeAlias = tuple[int, int, int, int]
+START: Final[Mark] = (0, 0, 0, 0)
+
+
+class Transaction(Draft):
+    """A draft that can be undone, as a whole or back to a mark."""
+
+    __slots__ = ("_summed",)
+
+    def __init__(
+        self, state: State, seed: int = 0, executors: Mapping[str, object] = NO_EXECUTORS
+    ) -> None:
+        super().__init__(state, seed, executors)
+        self._summed: tuple[int, Changes] | None = None
+
+    def open_group(self, now_ns: int) -> None:
+        """Begin a group of batches: claims hold from here to the next group."""
+        self.now_ns = now_ns
+        self._claims.clear()
+        self.state.limit_dirty()
+
+    def open_batch(self) -> None:
+        """Begin a batch: what was done so far can no longer be undone."""
+        self._undo.clear()
+        if self._summed is not None:
+            self._summed = None
+        if self._collection_undo:
+            self._collection_undo.clear()
+        if self._claims_undo:
+            self._claims_undo.clear()
+        if self.effects:
+            self.effects = []
+        self.normalized = self.notices = self.answers = None
+
+    def begin(self, position: int, seq: int, agent_id: str) -> Mark:
+        """Turn to the next intent of the batch, and give the point to `undo` back to."""
+        self._position = position
+        self.seq = seq
+        self.agent_id = agent_id
+        if not (self._undo or self._collection_undo or self._claims_undo or self.effects):
+            return START
+        return (
+            len(self._undo),
+            len(self._collection_undo),
+            len(self._claims_undo),
+            len(self.effects),
+        )
+
+    def undo(self, mark: Mark = START) -> None:
+        """Take back everything since a mark, newest first."""
+        undo_to, collections_to, claims_to, effects_to = mark
+        self._summed = None
+        while len(self._undo) > undo_to:
+            self._undo_one(self._undo.pop())
+        while len(self._collection_undo) > collections_to:
+            self._untouch(*self._collection_undo.pop())
+        while len(self._claims_undo) > claims_to:
+            del self._claims[self._claims_undo.pop()]
+        del self.effects[effects_to:]
+
+    def changed(self, watched: Watched | None = None) -> list[Ref]:
+        """List the entities that the batch changed, each once, in order of first change.
+
+        Args:
+            watched: Leave out all but these.
+        """
+        changes = self.changes()
+        self._summed = len(self._undo), changes
+        if watched is None:
+            return [_REF((change.collection, change.entity)) for change in changes.entities]
+        return [
+            _REF((change.collection, change.entity))
+            for change in changes.entities
+            if change.entity in watched and change.collection in watched[change.entity]
+        ]
+
+    def changes(self) -> Changes:
+        """Sum up what the batch did, for the record. O(what it touched)."""
+        summed, undo = self._summed, self._undo
+        if summed is not None and summed[0] == len(undo):  # nothing is written past that list
+            return summed[1]
+        if self._collection_undo:
+            return self._changes_of_lives()
+        if len(undo) == 1:  # as when an agent makes one step
+            collection, entity, field, _, row, _, _, _ = undo[0]
+            fields = {field: row.fields[field]}
+            step = EntityChange(collection, entity, fields, False, row.seq, row.by, row.foreign_seq)
+            return Changes([step])
+        changes: list[EntityChange] = []
+        values: dict[Entity, dict[str, Json]] = {}  # each field once, in order of first change
+        for collection, entity, field, _, row, _, _, _ in undo:
+            if row in values:
+                values[row][field] = row.fields[field]
+                continue
+            values[row] = fields = {field: row.fields[field]}
+            seq, by, foreign_seq = row.seq, row.by, row.foreign_seq
+            changes.append(EntityChange(collection, entity, fields, False, seq, by, foreign_seq))
+        return Changes(changes) if changes else NO_CHANGES
+
+    def _changes_of_lives(self) -> Changes:
+        """Sum up a batch that created or deleted something, too."""
+        touched: dict[tuple[str, str], dict[str, None] | None] = {}
+        for collection, entity, field, *_ in self._undo:
+            key = (collection, entity)
+            if field == WHOLE:
+                touched[key] = None
+            else:
+                fields = touched.setdefault(key, {})
+                if fields is not None:
+                    fields[field] = None
+        names = dict.fromkeys(name for name, *_ in self._collection_undo)
+        stamps = ((name, self.state.collections[name]) for name in names)
+        return Changes(
+            [self._change(*key, fields) for key, fields in touched.items()],
+            [CollectionChange(name, rows.seq, rows.by, rows.foreign_seq) for name, rows in stamps],
+        )
+
+    def diff(self) -> tuple[FieldChange, ...]:
+        """Compare before and after, field by field, in order of first change."""
+        old: dict[tuple[str, str], dict[str, Json]] = {}
+        born: set[tuple[str, str]] = set()
+        remade: set[tuple[str, str]] = set()
+        for collection, entity, field, before, *_ in self._undo:
+            key = (collection, entity)
+            if field != WHOLE:
+                if key not in remade:
+                    old.setdefault(key, {}).setdefault(field, before)
+                continue
+            remade.add(key)
+            if key not in old and before is ABSENT:
+                born.add(key)
+            values = {} if before is ABSENT or key in born else before.fields
+            old[key] = {**values, **old.get(key, {})}
+        found = []
+        for key, fields in old.items():
+            row = self.state.collections[key[0]].entities.get(key[1])
+            after = {} if row is None else row.fields
+            is_there, was_there = row is not None, key not in born
+            if not fields and not after and is_there != was_there:
+                found.append(FieldChange(*key, None, "add" if is_there else "remove", None, None))
+            for name in dict.fromkeys([*fields, *after]) if key in remade else fields:
+                change = _compared(fields.get(name, ABSENT), after.get(name, ABSENT))
+                if change is not None:
+                    found.append(FieldChange(*key, name, *change))
+        return tuple(found)
+
+    def trim(self, changes: Changes) -> None:
+        """Bound the graves of what a final batch changed; afterwards it cannot be undone."""
+        for collection in changes.collections:
+            self.state.trim(collection.collection)
+
+    def _change(self, collection: str, entity: str, fields: dict[str, None] | None) -> EntityChange:
+        rows = self.state.collections[collection]
+        row = rows.entities.get(entity)
+        if row is None:
+            grave = rows.tombstones[entity]
+            return EntityChange(
+                collection, entity, None, True, grave.seq, grave.by, grave.foreign_seq
+            )
+        values = row.fields if fields is None else {name: row.fields[name] for name in fields}
+        return EntityChange(
+            collection, entity, dict(values), fields is None, row.seq, row.by, row.foreign_seq
+        )
+
+    def _undo_one(self, undo: Undo) -> None:
+        collection, entity, field, old, row, seq, by, foreign_seq = undo
+        if field != WHOLE:
+            if old is ABSENT:
+                del row.fields[field]
+            else:
+                row.fields[field] = old
+            row.seq, row.by, row.foreign_seq = seq, by, foreign_seq
+        elif old is ABSENT:
+            del self.state.collections[collection].entities[entity]
+        else:
+            self.state.collections[collection].entities[entity] = row
+        # Also where it is dirty already: a rule may have asked for the digest in between.
+        self.state.mark_dirty(collection, entity, row)
+
+    def _untouch(self, collection: str, entity: str, before: Stamp, grave: Stamp | None) -> None:
+        rows = self.state.collections[collection]
+        rows.seq, rows.by, rows.foreign_seq = before.seq, before.by, before.foreign_seq
+        if grave is not None:
+            rows.tombstones[entity] = grave
+        else:
+            rows.tombstones.pop(entity, None)
+
+
+def _compared(
+    old: Json, new: Json
+) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
+    """Say what became of a field; None where nothing did.
+
+    To Python 1, 1.0 and True are equal, and 0.0 and -0.0, which the digest tells apart.
+    """
+    if old is ABSENT:
+        return None if new is ABSENT else ("add", None, new)
+    if new is ABSENT:
+        return "remove", old, None
+    return None if canonical(old) == canonical(new) else ("replace", old, new)

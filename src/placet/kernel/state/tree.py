@@ -1,0 +1,260 @@
+"""The state tree: collection -> entity -> field -> value, one shape for every domain.
+
+Only a draft (`kernel/state/draft.py`) and a fold (`kernel/log/replay.py`) change it. Each entity carries a
+stamp, so staleness needs no history; the digest is a sum over entities, so it costs what changed.
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Final
+
+from placet.schemas.codec import Json, canonical, freeze, thaw
+
+_MODULUS_MASK: Final = (1 << 128) - 1
+_DIRTY_MAX: Final = 65_536
+DIGEST_BYTES: Final = 16
+
+
+class Stamp:
+    """Who changed a thing last, and when somebody else did.
+
+    Attributes:
+        seq: Sequence number of the latest change.
+        by: Who made it.
+        foreign_seq: Sequence number of the latest change by anyone but `by`; 0 if none.
+    """
+
+    __slots__ = ("by", "foreign_seq", "seq")
+
+    def __init__(self, seq: int = 0, by: str = "", foreign_seq: int = 0) -> None:
+        self.seq = seq
+        self.by = by
+        self.foreign_seq = foreign_seq
+
+    def touch(self, seq: int, by: str) -> None:
+        """Note a change."""
+        if by != self.by:
+            self.foreign_seq = self.seq
+            self.by = by
+        self.seq = seq
+
+    def changed_for(self, agent_id: str) -> int:
+        """Give the seq of the latest change that `agent_id` did not make itself."""
+        return self.foreign_seq if self.by == agent_id else self.seq
+
+
+class Entity(Stamp):
+    """One thing: its fields, its stamp, and its share of the digest (None while it is dirty)."""
+
+    __slots__ = ("digest", "fields")
+
+    def __init__(
+        self, fields: dict[str, Json], seq: int = 0, by: str = "", foreign_seq: int = 0
+    ) -> None:
+        self.fields = fields
+        self.seq = seq
+        self.by = by
+        self.foreign_seq = foreign_seq
+        self.digest: int | None = None
+
+
+class Collection(Stamp):
+    """Entities of one sort. Its stamp changes when one is created or deleted (phantoms)."""
+
+    __slots__ = ("entities", "tombstones")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entities: dict[str, Entity] = {}
+        self.tombstones: dict[str, Stamp] = {}
+
+
+class State:
+    """The whole of a world's domain state, with one writer.
+
+    Reading costs O(1); values are immutable. `digest()` costs O(entities changed since the last).
+    """
+
+    __slots__ = ("_dirty", "_sum", "collections", "tombstones_max", "tracked_from")
+
+    def __init__(self, tombstones_max: int = 4096) -> None:
+        self.collections: dict[str, Collection] = {}
+        self.tombstones_max = tombstones_max
+        self.tracked_from = 0
+        """Below this seq a deletion may have been forgotten: an older context cannot be judged."""
+        self._dirty: list[tuple[str, str]] = []
+        self._sum = 0
+
+    # reading
+
+    def get(self, collection: str, entity: str, field: str, default: Json = None) -> Json:
+        """Read one field, or the default where there is no such field or entity."""
+        rows = self.collections.get(collection)
+        row = None if rows is None else rows.entities.get(entity)
+        return default if row is None else row.fields.get(field, default)
+
+    def exists(self, collection: str, entity: str) -> bool:
+        """Tell whether an entity exists."""
+        rows = self.collections.get(collection)
+        return rows is not None and entity in rows.entities
+
+    def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
+        """Read all fields of an entity, or None. The mapping is read-only."""
+        rows = self.collections.get(collection)
+        row = None if rows is None else rows.entities.get(entity)
+        return None if row is None else MappingProxyType(row.fields)
+
+    def ids(self, collection: str) -> Iterator[str]:
+        """Give the ids of a collection, sorted. O(n log n).
+
+        Sorted, because the order of a dict would tell of batches that were undone.
+        """
+        rows = self.collections.get(collection)
+        return iter(() if rows is None else sorted(rows.entities))
+
+    def count(self, collection: str) -> int:
+        """Count the entities of a collection."""
+        rows = self.collections.get(collection)
+        return 0 if rows is None else len(rows.entities)
+
+    def stamp(self, collection: str, entity: str | None) -> Stamp | None:
+        """Find the stamp of an entity, of its grave, or of a collection; None if never seen."""
+        rows = self.collections.get(collection)
+        if rows is None or entity is None:
+            return rows
+        return rows.entities.get(entity) or rows.tombstones.get(entity)
+
+    # for drafts and folds
+
+    def collection(self, name: str) -> Collection:
+        """Find a collection, or make it."""
+        rows = self.collections.get(name)
+        if rows is None:
+            rows = self.collections[name] = Collection()
+        return rows
+
+    def mark_dirty(self, collection: str, entity: str, row: Entity) -> None:
+        """Take an entity's share out of the digest until it is computed anew."""
+        if row.digest is not None:
+            self._sum -= row.digest
+            row.digest = None
+        self._dirty.append((collection, entity))
+
+    def limit_dirty(self) -> None:
+        """Bring the digest up to date where very many entities wait for it: bounds the list."""
+        if len(self._dirty) > _DIRTY_MAX:
+            self.digest()
+
+    def trim(self, collection: str) -> None:
+        """Forget the older half of the graves where there are too many; at commit only.
+
+        By (seq, id) and not by the dict's order, which would tell of batches that were undone.
+        """
+        graves = self.collections[collection].tombstones
+        if len(graves) <= self.tombstones_max:
+            return
+        by_age = sorted(graves, key=lambda entity: (graves[entity].seq, entity))
+        for entity in by_age[: len(graves) - self.tombstones_max // 2]:
+            self.tracked_from = max(self.tracked_from, graves.pop(entity).seq)
+
+    # the whole
+
+    def digest(self) -> bytes:
+        """Give the state digest: entity hashes summed mod 2**128, 16 bytes."""
+        for collection, entity in self._dirty:
+            row = self.collections[collection].entities.get(entity)
+            if row is not None and row.digest is None:
+                row.digest = entity_hash(collection, entity, row.fields)
+                self._sum += row.digest
+        self._dirty.clear()
+        self._sum &= _MODULUS_MASK
+        return self._sum.to_bytes(DIGEST_BYTES, "big")
+
+    def as_dict(self) -> dict[str, dict[str, dict[str, Json]]]:
+        """Copy the whole tree as plain JSON values. O(state)."""
+        return {
+            name: {key: thaw(rows.entities[key].fields) for key in sorted(rows.entities)}
+            for name, rows in sorted(self.collections.items())
+            if rows.entities
+        }
+
+    def dump(self) -> list[Json]:
+        """Give the whole tree with its stamps, sorted, for snapshots and the world digest."""
+        return [self.tracked_from] + [
+            [
+                name,
+                [rows.seq, rows.by, rows.foreign_seq],
+                [
+                    [key, row.fields, row.seq, row.by, row.foreign_seq]
+                    for key, row in sorted(rows.entities.items())
+                ],
+                [
+                    [key, grave.seq, grave.by, grave.foreign_seq]
+                    for key, grave in sorted(rows.tombstones.items())
+                ],
+            ]
+            for name, rows in sorted(self.collections.items())
+            if rows.entities or rows.tombstones or rows.seq  # else an undone batch made it
+        ]
+
+    @classmethod
+    def load(cls, dumped: list[Json], tombstones_max: int = 4096) -> "State":
+        """Rebuild a tree from `dump`."""
+        state = cls(tombstones_max)
+        state.tracked_from, *collections = dumped
+        for name, (seq, by, foreign_seq), entities, graves in collections:
+            rows = state.collection(name)
+            rows.seq, rows.by, rows.foreign_seq = seq, by, foreign_seq
+            for key, fields, *stamp in entities:
+                frozen = {field: freeze(value) for field, value in fields.items()}
+                rows.entities[key] = row = Entity(frozen, *stamp)
+                state.mark_dirty(name, key, row)
+            rows.tombstones = {key: Stamp(*stamp) for key, *stamp in graves}
+        return state
+
+
+def entity_hash(collection: str, entity: str, fields: Mapping[str, Json]) -> int:
+    """Hash one entity to 128 bits over its canonical bytes."""
+    data = canonical((collection, entity, fields))
+    return int.from_bytes(blake2b(data, digest_size=DIGEST_BYTES).digest(), "big")
+
+
+class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
+    """The state as a read-only mapping: `world_state["world.agents"]["alice"]["position"]`.
+
+    It shows the state of the moment it is read, not a copy.
+    """
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
+        entities = self._state.collections[collection].entities
+        if not entities:  # whether an empty collection stands there tells of undone batches
+            raise KeyError(collection)
+        return _CollectionView(entities)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(n for n, rows in self._state.collections.items() if rows.entities))
+
+    def __len__(self) -> int:
+        return sum(1 for rows in self._state.collections.values() if rows.entities)
+
+
+class _CollectionView(Mapping[str, Mapping[str, Json]]):
+    __slots__ = ("_entities",)
+
+    def __init__(self, entities: dict[str, Entity]) -> None:
+        self._entities = entities
+
+    def __getitem__(self, entity: str) -> Mapping[str, Json]:
+        return MappingProxyType(self._entities[entity].fields)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entities))
+
+    def __len__(self) -> int:
+        return len(self._entities)

@@ -1,0 +1,158 @@
+"""Sight by distance: an area of interest around each agent, on a uniform grid.
+
+The cells are as long as sight reaches, so who is near is in the 27 cells around: a move costs the
+neighbors in these cells, before and after, and never the number of agents.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from math import dist, floor
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from placet.kernel.domain import Follower, Ref
+from placet.kernel.visibility.index import NOBODY, Buckets, named
+from placet.kernel.visibility.policy import Policy
+from placet.kernel.state.tree import State
+
+Place: TypeAlias = Sequence[float]
+"""One to three finite coordinates."""
+_Point: TypeAlias = tuple[float, float, float]
+_EMPTY: Final[Mapping[Ref, _Point]] = MappingProxyType({})
+
+_SLACK: Final = 1 + 1e-9
+"""As in the rules of a world: a distance in floats that is just as long as allowed is allowed."""
+_CELL_SLACK: Final = 1 + 1e-6
+"""Cells are longer than sight by this, so that what is seen is never two cells away."""
+_CELLS_MAX: Final = 1e9
+"""What is farther out than so many cells is in the last one: floats are too coarse there."""
+_ROW: Final = 1 << 32
+_AROUND: Final = tuple(
+    (x * _ROW + y) * _ROW + z for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)
+)
+
+
+class Distance(Policy):
+    """An agent sees what is at most so far from it, and what has no place.
+
+    Attributes:
+        square: Of the distance, with the last bits that floats may be off by.
+
+    Args:
+        reach: How far, in the world's own unit.
+        body: Collection of the agents' own entities.
+        field: The field of an entity that holds its place.
+    """
+
+    is_indexed = True
+
+    def __init__(self, reach: float, body: str, field: str = "position") -> None:
+        if not 0 < reach < float("inf"):
+            raise ValueError(f"sight must reach a finite distance above 0, got {reach!r}")
+        self.reach = reach
+        self.body = body
+        self.looks_at = self.moves_by = frozenset({field})
+        self._field = field
+        self.square = (reach * _SLACK) ** 2
+
+    def place(self, state: State, ref: Ref) -> Place | None:
+        """Say where an entity is; None if it has no place. Override it where others carry it."""
+        if ref.entity is None:
+            return None
+        place: Place | None = state.get(ref.collection, ref.entity, self._field)
+        return place
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Measure, on the state."""
+        there = self.place(state, ref)
+        if there is None:
+            return True
+        here = self.place(state, Ref(self.body, agent_id))
+        return here is not None and _square(_point(here), _point(there)) <= self.square
+
+    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+        """Give 1 / (1 + (distance / reach)^2); of what has no place, 1."""
+        here, there = self.place(state, Ref(self.body, agent_id)), self.place(state, ref)
+        if here is None or there is None:
+            return 1.0
+        return 1.0 / (1.0 + _square(_point(here), _point(there)) / self.square)
+
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Measure from the agent's own entity; None if one of the two has no place."""
+        here, there = self.place(state, Ref(self.body, agent_id)), self.place(state, ref)
+        return None if here is None or there is None else distance_between(here, there)
+
+    def follower(self) -> Follower:
+        """Make a grid."""
+        return _Grid(self)
+
+
+class _Grid:
+    """Where everything is. What is around a place is looked up once between two changes."""
+
+    def __init__(self, sight: Distance) -> None:
+        self._sight = sight
+        self._cell_length = sight.reach * _CELL_SLACK
+        self._square = sight.square
+        self._buckets: Buckets[int, _Point] = Buckets(sight.body)
+        self._looked: dict[_Point, dict[Ref, None]] = {}
+
+    def audience(self, ref: Ref) -> Set[str] | None:
+        """Name the agents around an entity."""
+        held = self._buckets.find(ref)
+        if held is None:
+            return None if ref in self._buckets.everywhere else NOBODY
+        body = self._sight.body
+        return named(who for where, who in self._around(*held) if where == body and who is not None)
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        """Name the entities around an agent, and those that have no place."""
+        held = self._buckets.find(Ref(self._sight.body, agent_id))
+        everywhere = self._buckets.everywhere
+        near = {} if held is None else self._around(*held)
+        return {**near, **everywhere}.keys() if everywhere else near.keys()
+
+    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+        """Put what moved into its cell."""
+        sight, buckets = self._sight, self._buckets
+        self._looked.clear()
+        for ref in refs:
+            if ref.entity is None or not state.exists(ref.collection, ref.entity):
+                buckets.remove(ref)
+                continue
+            place = sight.place(state, ref)
+            if place is None:
+                buckets.put_everywhere(ref)
+            else:
+                x, y, z = point = _point(place)
+                buckets.put(ref, (self._row(x) * _ROW + self._row(y)) * _ROW + self._row(z), point)
+
+    def _row(self, at: float) -> int:
+        return floor(min(max(at / self._cell_length, -_CELLS_MAX), _CELLS_MAX))
+
+    def _around(self, cell: int, point: _Point) -> dict[Ref, None]:
+        near = self._looked.get(point)
+        if near is None:
+            near = self._looked[point] = {}
+            x, y, z = point
+            square, find = self._square, self._buckets.things.get
+            for step in _AROUND:
+                for ref, (a, b, c) in find(cell + step, _EMPTY).items():
+                    if (a - x) * (a - x) + (b - y) * (b - y) + (c - z) * (c - z) <= square:
+                        near[ref] = None
+        return near
+
+
+def distance_between(one: Place, other: Place) -> float:
+    """Measure between two places, of as many coordinates or fewer."""
+    return dist(_point(one), _point(other))
+
+
+def _square(one: _Point, other: _Point) -> float:
+    (a, b, c), (x, y, z) = one, other
+    return (a - x) * (a - x) + (b - y) * (b - y) + (c - z) * (c - z)
+
+
+def _point(place: Place) -> _Point:
+    if len(place) != 3:  # noqa: PLR2004  # one or two coordinates are on a line or a plane
+        place = (*place, 0.0, 0.0)
+    return (place[0], place[1], place[2])

@@ -1,0 +1,181 @@
+"""What a policy of sight answers, and how policies are put together.
+
+A policy judges one agent and one entity, on the state alone. Its follower only saves asking it: it
+names those whom a change may concern, and the policy is asked about these.
+"""
+
+from collections.abc import Collection, Iterable, Sequence, Set
+from typing import Final, TypeVar
+
+from placet.kernel.domain import Follower, Ref, Sight
+from placet.kernel.state.tree import State
+
+T = TypeVar("T")
+
+NONE_HIDDEN: Final[frozenset[str]] = frozenset()
+
+
+class Policy:
+    """Who may see what (`placet.kernel.domain.Sight`). This one shows everything."""
+
+    body: str = ""
+    looks_at: frozenset[str] | None = frozenset()
+    moves_by: frozenset[str] = frozenset()
+    is_indexed = False
+    hides_fields = False
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Tell whether an agent may see an entity, that it is there."""
+        return True
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Name the fields that it may not see of it."""
+        return NONE_HIDDEN
+
+    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+        """Say how near an entity is, from 0 to 1; 1 is here, or anywhere."""
+        return 1.0
+
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Say how far an entity is; None where that cannot be measured."""
+        return None
+
+    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+        """Name the entities whose being seen is judged by another one."""
+        return ()
+
+    def follower(self) -> Follower:
+        """Make an empty index for one published state."""
+        return Unbounded()
+
+
+class Unbounded:
+    """Knows no bounds: every change may concern everyone."""
+
+    def audience(self, ref: Ref) -> Set[str] | None:
+        """Everyone."""
+        return None
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        """Everything."""
+        return None
+
+    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+        """Keep nothing."""
+
+
+class _Composed(Policy):
+    def __init__(self, *parts: Sight) -> None:
+        if not parts:
+            raise ValueError(f"{type(self).__name__} needs at least one policy")
+        self.parts = parts
+        self.body = next((part.body for part in parts if part.body), "")
+        fields: frozenset[str] | None = frozenset()
+        for part in parts:
+            fields = None if fields is None or part.looks_at is None else fields | part.looks_at
+        self.looks_at = fields
+        self.is_indexed = any(part.is_indexed for part in parts)
+        self.hides_fields = any(part.hides_fields for part in parts)
+
+    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+        """Ask the part to whom it is farthest."""
+        return min(part.nearness(state, agent_id, ref) for part in self.parts)
+
+    def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
+        """Ask the first part that can measure."""
+        measured = (part.distance(state, agent_id, ref) for part in self.parts)
+        return next((distance for distance in measured if distance is not None), None)
+
+    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+        """Name what any of the parts names."""
+        return {borne: None for part in self.parts for borne in part.borne_by(state, ref)}
+
+
+class AllOf(_Composed):
+    """What each of the parts shows: whoever may see it by all of them, without what any hides."""
+
+    def __init__(self, *parts: Sight) -> None:
+        super().__init__(*parts)
+        indexed = [part for part in parts if part.is_indexed]
+        if len(indexed) == 1 and self.looks_at is not None:  # of several, another may be asked
+            others = [part.looks_at or () for part in parts if part is not indexed[0]]
+            self.moves_by = indexed[0].moves_by.difference(*others)
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Ask the parts in order, until one says no."""
+        for part in self.parts:  # noqa: SIM110  # a generator would cost as much as its parts
+            if not part.may_see(state, agent_id, ref):
+                return False
+        return True
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Name what any of the parts hides."""
+        hidden: Collection[str] = NONE_HIDDEN
+        for part in self.parts:
+            more = part.hidden_fields(state, agent_id, ref)
+            if more:
+                hidden = frozenset(hidden).union(more)
+        return hidden
+
+    def follower(self) -> Follower:
+        """Combine the parts' indexes: the fewest that one of them names are enough."""
+        return _Narrowest([part.follower() for part in self.parts])
+
+
+class AnyOf(_Composed):
+    """What at least one of the parts shows, without what all of these hide."""
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Ask the parts in order, until one says yes."""
+        return any(part.may_see(state, agent_id, ref) for part in self.parts)
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Name what is hidden by every part that shows the entity."""
+        hidden: Collection[str] | None = None
+        for part in self.parts:
+            if part.may_see(state, agent_id, ref):
+                more = part.hidden_fields(state, agent_id, ref)
+                hidden = more if hidden is None else frozenset(hidden).intersection(more)
+        return NONE_HIDDEN if hidden is None else hidden
+
+    def follower(self) -> Follower:
+        """Combine the parts' indexes: whom any of them names."""
+        return _Widest([part.follower() for part in self.parts])
+
+
+class _Several:
+    def __init__(self, parts: Sequence[Follower]) -> None:
+        self._parts = parts
+
+    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+        for part in self._parts:
+            part.follow(state, refs)
+
+
+class _Narrowest(_Several):
+    def audience(self, ref: Ref) -> Set[str] | None:
+        return _fewest([part.audience(ref) for part in self._parts])
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        return _fewest([part.within(agent_id) for part in self._parts])
+
+
+class _Widest(_Several):
+    def audience(self, ref: Ref) -> Set[str] | None:
+        return _all_together([part.audience(ref) for part in self._parts])
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        return _all_together([part.within(agent_id) for part in self._parts])
+
+
+def _fewest(named: Iterable[Set[T] | None]) -> Set[T] | None:
+    return min((some for some in named if some is not None), key=len, default=None)
+
+
+def _all_together(named: Iterable[Set[T] | None]) -> Set[T] | None:
+    together: dict[T, None] = {}  # not a set: its order would be another in every process
+    for some in named:
+        if some is None:
+            return None
+        together.update(dict.fromkeys(some))
+    return together.keys()

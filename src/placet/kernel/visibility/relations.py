@@ -1,0 +1,121 @@
+"""Sight by relation: one's team, those whom one knows, and what is one's own."""
+
+from collections.abc import Collection, Iterable, Set
+
+from placet.kernel.domain import Follower, Ref
+from placet.kernel.visibility.index import NOBODY, NOTHING, Buckets, named
+from placet.kernel.visibility.policy import NONE_HIDDEN, Policy
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+
+
+class _Owned(Policy):
+    """What judges by whose an entity is. Override `owner` where agents hold things."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+
+    def owner(self, state: State, ref: Ref) -> str | None:
+        """Name the agent to whom an entity belongs; None is nobody."""
+        return ref.entity if ref.collection == self.body else None
+
+
+class SameTeam(_Owned):
+    """An agent sees itself and its team, and what belongs to these.
+
+    Args:
+        body: Collection of the agents' own entities.
+        field: The field that holds the team; None in it is no team.
+    """
+
+    def __init__(self, body: str, field: str = "team") -> None:
+        super().__init__(body)
+        self.looks_at = frozenset({field})
+        self._field = field
+        self.is_indexed = True
+
+    def team(self, state: State, agent_id: str) -> Json:
+        """Give the team of an agent; of one that has none, itself."""
+        team = state.get(self.body, agent_id, self._field)
+        return (False, agent_id) if team is None else (True, team)
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Compare the teams."""
+        owner = self.owner(state, ref)
+        return owner is not None and bool(self.team(state, owner) == self.team(state, agent_id))
+
+    def follower(self) -> Follower:
+        """Make an index of the teams."""
+        return _Teams(self)
+
+
+class _Teams:
+    """Who is in which team."""
+
+    def __init__(self, sight: SameTeam) -> None:
+        self._sight = sight
+        self._buckets: Buckets[Json, None] = Buckets(sight.body)
+
+    def audience(self, ref: Ref) -> Set[str] | None:
+        """Name the team of an entity's owner."""
+        held = self._buckets.find(ref)
+        if held is None:
+            return NOBODY
+        return named(self._buckets.agents(held[0]))
+
+    def within(self, agent_id: str) -> Set[Ref] | None:
+        """Name what belongs to an agent's team."""
+        held = self._buckets.find(Ref(self._sight.body, agent_id))
+        return NOTHING if held is None else named(self._buckets.things[held[0]])
+
+    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+        """Put what changed where it belongs."""
+        sight, buckets = self._sight, self._buckets
+        for ref in refs:
+            is_there = ref.entity is not None and state.exists(ref.collection, ref.entity)
+            owner = sight.owner(state, ref) if is_there else None
+            if owner is None:
+                buckets.remove(ref)
+            else:
+                buckets.put(ref, sight.team(state, owner), None)
+
+
+class Known(_Owned):
+    """An agent sees itself and the agents that it knows, and what belongs to these.
+
+    Args:
+        body: Collection of the agents' own entities.
+        field: The field in which an agent has the names of those whom it knows.
+    """
+
+    def __init__(self, body: str, field: str) -> None:
+        super().__init__(body)
+        self.looks_at = frozenset({field})
+        self._field = field
+
+    def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
+        """Look the owner up."""
+        owner = self.owner(state, ref)
+        if owner is None or owner == agent_id:
+            return owner is not None
+        known = state.get(self.body, agent_id, self._field)
+        return isinstance(known, tuple) and owner in known
+
+
+class HiddenFields(_Owned):
+    """An agent sees some fields of what is its own alone: that another is there, not what it has.
+
+    Args:
+        fields: Their names, in every entity that has an owner.
+        body: Collection of the agents' own entities.
+    """
+
+    def __init__(self, fields: Collection[str], body: str) -> None:
+        super().__init__(body)
+        self._hidden = frozenset(fields)
+        self.hides_fields = True
+
+    def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
+        """Hide them where the owner is another."""
+        owner = self.owner(state, ref)
+        return NONE_HIDDEN if owner is None or owner == agent_id else self._hidden

@@ -1,0 +1,55 @@
+"""The face by which agents come and go: suspended, resumed, removed, and run by a policy."""
+
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.runner import AgentStatus
+from placet.runtime.world import OpenWorld
+
+
+class RunsAgents:
+    """Gives the life of agents to whoever has an open world."""
+
+    __slots__ = ()
+
+    @property
+    def _open(self) -> OpenWorld:
+        """The world, if it is open."""
+        raise NotImplementedError
+
+    async def suspend_agent(self, agent_id: str) -> None:
+        """Refuse what an agent proposes, until it is resumed; its policy is stopped till then.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "suspended")
+
+    async def resume_agent(self, agent_id: str) -> None:
+        """Take back a suspension; a policy that was run for the agent goes on, with a new budget.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "resumed")
+
+    async def remove_agent(self, agent_id: str) -> None:
+        """Strike an agent out: its handles are no longer valid, its policy is stopped for good.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "removed")
+
+    def run_agent(self, agent: AgentActor) -> None:
+        """Run an agent actor under this world's supervisor; if it keeps failing it is suspended.
+
+        The policy of an agent that is suspended waits until it is resumed.
+
+        Raises:
+            AgentError: The agent was removed since its handle was given.
+            ValueError: A policy runs for the agent already.
+        """
+        self._open.roster.run(agent)
+
+    def agent_status(self, agent_id: str) -> AgentStatus:
+        """Tell how an agent and its policy fare; `gone` is also what never was."""
+        return self._open.roster.status(agent_id)

@@ -1,0 +1,194 @@
+"""What the layer of agents asks an open world besides submitting."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+import anyio
+
+from placet.kernel.domain import Kind, Risk
+from placet.kernel.kernel import Kernel
+from placet.kernel.registry import Registry
+from placet.kernel.state.tree import WorldState
+from placet.runtime.world import OpenWorld
+from placet.schemas.codec import Json, thaw
+from placet.schemas.verdict import Verdict
+
+T = TypeVar("T")
+
+RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
+"""From the least to the greatest."""
+
+
+class Outcome(NamedTuple):
+    """What came of one effect of a batch.
+
+    Attributes:
+        seq: Of the intent that asked for it.
+        kind: Of the effect.
+        succeeded: None while it is not settled.
+        output: What its executor returned, or why it gave up.
+        is_in_doubt: Nobody can tell whether it was done, the executor's own hook neither.
+    """
+
+    seq: int
+    kind: str
+    succeeded: bool | None
+    output: Json
+    is_in_doubt: bool = False
+
+
+class AnswersProposers:
+    """Gives the agent layer its questions; a host program may ask them too."""
+
+    __slots__ = ()
+
+    @property
+    def _open(self) -> OpenWorld:
+        """The world, if it is open."""
+        raise NotImplementedError
+
+    @property
+    def registry(self) -> Registry:
+        """The kinds of this world and their domains."""
+        return self._open.kernel.registry
+
+    def glance(self, look: Callable[[Kernel], T]) -> T:
+        """Look at the kernel at once, between two batches. `read` waits for a turn of the world.
+
+        Args:
+            look: Reads and changes nothing; what it returns it has copied.
+
+        Returns:
+            What `look` returned. It may not be durable yet: tell nobody before an answer of the
+            gate to what was handed in after it, which is durable no sooner.
+
+        Raises:
+            ClosedError: The world is not open.
+        """
+        return look(self._open.kernel)
+
+    async def permitted(self, agent_id: str) -> frozenset[str] | None:
+        """Name the kinds that an agent may use; None is all. Nobody has none.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+
+        def kinds(kernel: Kernel) -> frozenset[str] | None:
+            agent = kernel.ledger.agents.get(agent_id)
+            return frozenset() if agent is None else agent.permissions
+
+        return await self._open.actor.command(kinds)
+
+    async def is_registered(self, agent_id: str, incarnation: int | None = None) -> bool:
+        """Tell whether there is an agent of this name.
+
+        Args:
+            agent_id: Its name.
+            incarnation: Of its handle: the next of its name is then another.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+
+        def look(kernel: Kernel) -> bool:
+            agent = kernel.ledger.agents.get(agent_id)
+            return agent is not None and incarnation in {None, agent.incarnation}
+
+        return await self._open.actor.command(look)
+
+    async def entities(
+        self, collection: str, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Copy entities of a collection that are there, as plain JSON. O(what is copied).
+
+        Args:
+            collection: Where they are; need not exist.
+            names: Which; None is all.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+
+        def copied(kernel: Kernel) -> dict[str, dict[str, Json]]:
+            rows = kernel.state.get(collection, {})
+            wanted = sorted(rows) if names is None else names
+            return {name: thaw(dict(rows[name])) for name in wanted if name in rows}
+
+        return await self._open.actor.command(copied)
+
+    async def executed(self) -> frozenset[str]:
+        """Name the kinds of effect that have an executor.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await self._open.actor.command(lambda kernel: frozenset(kernel.ledger.executors))
+
+    async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
+        """Judge the risk of each `(kind, payload)` at the present state.
+
+        What a kind's own judgement cannot say, because it raises, is `high`.
+
+        Raises:
+            KeyError: A kind is unknown.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        kinds = [(self.registry.kinds[kind], payload) for kind, payload in actions]
+        return await self._open.actor.command(
+            lambda kernel: [_risk(kind, payload, kernel.state) for kind, payload in kinds]
+        )
+
+    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> list[Outcome]:
+        """Wait for the effects of an admitted batch, and tell what came of them.
+
+        Args:
+            verdict: Of the batch.
+            seconds_max: Real seconds to wait at most; what is not settled then says so.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        if not verdict.admitted or verdict.seq is None or verdict.dry_run:
+            return []
+        first = min((one.seq for one in verdict.results if one.seq is not None), default=0)
+        asked: dict[tuple[int, int], Outcome] = {}
+        with anyio.move_on_after(seconds_max):
+            async for event in self._open.publisher.events(since=max(0, first - 1)):
+                if event.type == "batch" and event.data["batch_id"] == verdict.batch_id:
+                    for k, (seq, kind, _, _) in enumerate(event.data["effects"]):
+                        asked[seq, k] = Outcome(seq, kind, None, None)
+                    if not asked:
+                        return []
+                elif event.type == "settled":
+                    key = (event.data["effect_seq"], event.data["k"])
+                    if key in asked:
+                        asked[key] = asked[key]._replace(
+                            succeeded=event.data["succeeded"], output=event.data["output"]
+                        )
+                elif event.type == "effect_changed" and event.data["what"] == "in_doubt":
+                    key = (event.data["effect_seq"], event.data["k"])
+                    if key in asked:
+                        doubtful = await self._is_in_doubt_for_good(key)
+                        asked[key] = asked[key]._replace(is_in_doubt=doubtful)
+                if asked and all(
+                    one.is_in_doubt or one.succeeded is not None for one in asked.values()
+                ):
+                    break
+        return list(asked.values())
+
+    async def _is_in_doubt_for_good(self, key: tuple[int, int]) -> bool:
+        """Let the executor ask its hook; False where that settled the effect."""
+        world = self._open
+        await world.executors.settled([key])
+        return key in world.kernel.ledger.outbox
+
+
+def _risk(kind: Kind, payload: Mapping[str, Json], state: WorldState) -> Risk:
+    if kind.risk_of is None:
+        return kind.risk
+    try:
+        raised = kind.risk_of(payload, state)
+        return max(kind.risk, raised, key=RISKS.index)
+    except Exception:  # noqa: BLE001  # a guest's judgement; without it, the greatest care
+        return "high"

@@ -1,0 +1,290 @@
+"""Finds where two logs of one world part, by their chains, and says what differs there.
+
+Each record names the hash of the one before it, so two logs agree up to a place if and only if
+they name the same hash there: the first record that differs is found in O(log n) reads, however
+long the logs are. Where they were made by other rules, or under other settings, their headers
+differ and all hashes after them; then records are compared one by one, without their hashes. So
+they are where a batch has another number: a log of a run that was killed and resumed differs in
+that from the log of a run that nobody disturbed, as what left no trace had a number too.
+
+That says which record is first. Which of the two is decided here, and what was drawn, is known by
+deciding that one record again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import msgspec
+
+from placet.actors.ports import EventLog
+from placet.kernel.log.divergence import OtherDecision, Part, difference_of_records, name_of_rule
+from placet.kernel.domain import Domain
+from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.replay import recorded_batch, seqs_of
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.recovery import decode, read_on, recover
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Configured,
+    Header,
+    Record,
+    Refused,
+    Registered,
+    RulesChanged,
+    Scheduled,
+    Settled,
+    Tick,
+    record_as_dict,
+    record_hash,
+    record_type,
+)
+from placet.schemas.log.record_body import record_body
+
+_NAMES: Final = {
+    (True, True): "both",
+    (True, False): "first",
+    (False, True): "second",
+    (False, False): "neither",
+}
+_MAKES_CHANGES = (Header, Registered, AgentChanged, Tick, Settled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where two logs part.
+
+    Attributes:
+        record: Ordinal number of the first record that differs; where one log ends before they
+            part, how many records they share.
+        seq: Sequence number of the world before it.
+        shared: The logs do not part: the shorter one is the beginning of the other, or they are
+            the same.
+        reads: How many records were read to find it.
+        set_up: What differs in what the logs were set up with, and is not counted as parting.
+        renumbered: The first record whose batch has another number, which is not counted as
+            parting either; None where there is none before they part.
+        one: The record in the first log, as `placet log --json` shows it; None where it has ended.
+        other: The same of the second log.
+        what: What differs, in words.
+        values: It in the first log, and in the second.
+        rule: Which rule decided it; empty where its domain is not at hand.
+        decided_as: `first`, `second`, `both` (each by its own rules) or `neither`: which of them
+            is decided again here; None where the rules are not at hand.
+        draws: What the rules drew as it was decided again.
+    """
+
+    record: int
+    seq: int
+    shared: bool
+    reads: int
+    set_up: tuple[str, ...] = ()
+    renumbered: int | None = None
+    one: Json = None
+    other: Json = None
+    what: str = ""
+    values: tuple[Json, Json] = (None, None)
+    rule: str = ""
+    decided_as: str | None = None
+    draws: tuple[Json, ...] = ()
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class _Place(NamedTuple):
+    """A record at one ordinal of a log."""
+
+    data: bytes
+    record: Record
+
+
+def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = remake) -> Parting:
+    """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
+
+    O(n) reads where they were set up otherwise, or number their batches otherwise.
+
+    Raises:
+        StoreError: One cannot be read, or they differ before what a compacted one still has.
+    """
+    low = max(one.start().record, other.start().record)
+    end = min(one.count(), other.count())
+    reader = _Reader(one, other)
+    set_up = _set_up(one, other) if low == 0 and end else ()
+    if set_up:
+        at = reader.first_other(1, end, is_set_up_otherwise=True)
+    elif low > end or not reader.agree_before(low):
+        raise StoreError(
+            f"{one.url} and {other.url} differ before record {low}, and one of them was compacted "
+            "up to there; compare a copy that has all of it",
+            store=one.url,
+        )
+    else:
+        at = reader.first_other(reader.bisected(low, end), end, is_set_up_otherwise=False)
+    if at == end:
+        parting = Parting(record=end, seq=_seq_before(one, end), shared=True, reads=0)
+    else:
+        parting = _parting(one, other, at, domains)
+    return replace(parting, reads=reader.reads, set_up=set_up, renumbered=reader.renumbered)
+
+
+def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
+    """Name what differs in the headers of two logs of one world, besides what they begin with."""
+    first, second = _at(one, 0).record, _at(other, 0).record
+    names = [n for n in first.__struct_fields__ if getattr(first, n) != getattr(second, n, None)]
+    return () if {"world", "seed", "changes"} & set(names) else tuple(names)
+
+
+def shared_records(one: EventLog, other: EventLog) -> int:
+    """Count the records with which two logs begin alike, by their chains. O(log n) reads.
+
+    0 where they were never one, or were compacted beyond the place where they part.
+
+    Raises:
+        StoreError: One cannot be read.
+    """
+    low, end = max(one.start().record, other.start().record), min(one.count(), other.count())
+    reader = _Reader(one, other)
+    return reader.bisected(low, end) if low <= end and end and reader.agree_before(low) else 0
+
+
+class _Reader:
+    """Compares two logs by their hashes, and counts what it reads.
+
+    Attributes:
+        reads: How many records it has read.
+        renumbered: The first record of those compared whose batch has another number.
+    """
+
+    __slots__ = ("_logs", "reads", "renumbered")
+
+    def __init__(self, *logs: EventLog) -> None:
+        self._logs = logs
+        self.reads = 0
+        self.renumbered: int | None = None
+
+    def agree_before(self, ordinal: int) -> bool:
+        """Tell whether all records before an ordinal are the same."""
+        one, other = (self._hash_before(log, ordinal) for log in self._logs)
+        return one == other
+
+    def bisected(self, low: int, high: int) -> int:
+        """Find the first record that differs, given that all before `low` are the same."""
+        while low < high:  # they agree before `low`, and perhaps before `high`
+            middle = (low + high + 1) // 2
+            if self.agree_before(middle):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def first_other(self, start: int, end: int, *, is_set_up_otherwise: bool) -> int:
+        """Find the first record from `start` that differs in more than its hash or its number."""
+        one, other = (log.read(start) for log in self._logs)
+        for (ordinal, data), (_, there) in zip(one, other, strict=False):
+            self.reads += 2
+            if record_body(data) == record_body(there):
+                continue
+            first, second = decode(data, ordinal), decode(there, ordinal)
+            if is_set_up_otherwise and isinstance(first, Configured | RulesChanged):
+                continue
+            if _without_number(first) != _without_number(second):
+                return ordinal
+            self.renumbered = ordinal if self.renumbered is None else self.renumbered
+        return end
+
+    def _hash_before(self, log: EventLog, ordinal: int) -> bytes:
+        self.reads += 1
+        if ordinal < log.count():
+            return _at(log, ordinal).record.prev
+        return record_hash(_at(log, ordinal - 1).data)
+
+
+def _without_number(record: Record) -> Record:
+    """Give a record without its hash, and where it is of a batch without the number of that."""
+    if isinstance(record, Admitted | Refused | Scheduled):
+        return msgspec.structs.replace(record, prev=b"", batch_id="")
+    return record
+
+
+def _at(log: EventLog, ordinal: int) -> _Place:
+    found, data = next(log.read(ordinal), (-1, b""))
+    if found != ordinal:
+        raise StoreError(f"{log.url} has no record {ordinal} any more", store=log.url)
+    return _Place(data, decode(data, ordinal))
+
+
+def _seq_before(log: EventLog, ordinal: int) -> int:
+    return _at(log, ordinal - 1).record.seq if ordinal else 0
+
+
+def _parting(
+    one: EventLog,
+    other: EventLog,
+    ordinal: int,
+    domains: Sequence[Domain] | Maker,
+) -> Parting:
+    first, second = _at(one, ordinal), _at(other, ordinal)
+    part = difference_of_records(_without_number(first.record), _without_number(second.record))
+    deciders = [_decided(log, ordinal, domains) for log in (one, other)]
+    is_decided = all(decider.is_decided for decider in deciders)
+    chosen = next((d for d in deciders if d.matches), deciders[0])
+    return Parting(
+        record=ordinal,
+        seq=first.record.seq - seqs_of(first.record),
+        shared=False,
+        reads=0,
+        one=_shown(first.record),
+        other=_shown(second.record),
+        what=part.what,
+        values=(part.recorded, part.decided),
+        rule=_rule(part, first.record, deciders[0].past),
+        decided_as=_NAMES[deciders[0].matches, deciders[1].matches] if is_decided else None,
+        draws=tuple(draw._asdict() for draw in chosen.past.drawn),
+    )
+
+
+class _Decided(NamedTuple):
+    """What became of one record when it was decided again."""
+
+    past: Redecider
+    is_decided: bool
+    matches: bool
+
+
+def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> _Decided:
+    """Fold a log up to a record, and decide this one again, with what it shared its group with."""
+    place = _at(log, ordinal)
+    group_seq = getattr(place.record, "group_seq", place.record.seq)
+    past = Redecider(domains, past=recover(log, to_seq=group_seq - 1).past)
+    past.is_folding = True
+    for at, data in read_on(log, past.journal.count):
+        if at == ordinal or getattr(decode(data, at), "group_seq", None) == group_seq:
+            past.is_folding = False
+        try:
+            past.apply(data)
+        except OtherDecision:
+            return _Decided(past, is_decided=True, matches=False)
+        if at == ordinal:
+            break
+    is_decided = not past.undecided
+    return _Decided(past, is_decided, matches=is_decided)
+
+
+def _rule(part: Part, record: Record, past: Redecider) -> str:
+    registry = past.registry
+    if registry is None:
+        return ""
+    if isinstance(record, Admitted | Refused | Scheduled):
+        if part.index is None:  # what went into the record differs already
+            return ""
+        return name_of_rule(part, record, registry, recorded_batch(record))
+    return name_of_rule(part, record, registry, None) if isinstance(record, _MAKES_CHANGES) else ""
+
+
+def _shown(record: Record) -> Json:
+    return {"type": record_type(record), "seq": record.seq, **record_as_dict(record)}

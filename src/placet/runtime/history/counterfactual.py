@@ -1,0 +1,358 @@
+"""What if: a log's own inputs, decided again in a fork in which something is otherwise.
+
+Batches come as they came, at their times and in the order that was recorded; registrations, ticks
+and the like happen again. What an agent saw moves with the fork: a `context_seq` names the same
+moment there. What was recorded of an effect is its outcome again, where the fork asks for the very
+same effect, and so is that it was begun; where it asks for another one, nobody knows the outcome,
+and it stays open.
+
+Agents do not react: they propose here what they proposed there. What left no trace in the log -
+refusals of load and quota - is not proposed again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from placet.kernel.commit import apply_record as booking
+from placet.kernel.decide import decide_batch
+from placet.kernel.domain import Domain
+from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.gate.upcast import upcast
+from placet.kernel.ledger.ledger import Ledger, Policy
+from placet.kernel.log.verify import Maker
+from placet.kernel.registry import Registry
+from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.replay import Replayer, header_after, recorded_batch
+from placet.kernel.rules_version import Rules, rules_in, rules_of, validator_name, why_not_again
+from placet.runtime.history.decisions import Decision, decision_of, decision_of_verdict
+from placet.runtime.history.counterfactual_report import Changed, WhatIf
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.codec import Json, canonical
+from placet.schemas.config import KernelConfig
+from placet.schemas.effect import EffectKey
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import (
+    Admitted,
+    AgentChanged,
+    Amended,
+    Checkpoint,
+    Configured,
+    EffectChanged,
+    ExecutorChanged,
+    Forked,
+    Record,
+    Refused,
+    Registered,
+    RulesChanged,
+    Scheduled,
+    Settled,
+    Tick,
+    decode_record,
+)
+from placet.schemas.verdict import Verdict
+
+_DIFFERENCES_MAX: Final = 10_000
+"""So many are told one by one; all are counted."""
+
+
+class SecondLife:
+    """A fork that lives through what its parent lived through after it.
+
+    Args:
+        past: The fork's fold; it is taken over, and lives on.
+        domains: By what to decide.
+        dropped: Agents whose inputs are left out.
+        is_refusing_effects: Executors that came to the parent later do not come here.
+        validator: The host's own rule, where the parent was made with one.
+
+    Attributes:
+        report: What became of it so far.
+        records: What the fork's log goes on with.
+    """
+
+    def __init__(
+        self,
+        past: Replayer,
+        domains: Sequence[Domain] | Maker,
+        *,
+        dropped: Sequence[str] = (),
+        is_refusing_effects: bool = False,
+        validator: EffectValidator | None = None,
+    ) -> None:
+        assert past.header is not None, "a fork has a header"
+        self.report = WhatIf()
+        self.records: list[bytes] = []
+        self._past, self._domains, self._dropped = past, domains, frozenset(dropped)
+        self._kinds = past.header.kinds
+        self._is_refusing_effects, self._validator = is_refusing_effects, validator
+        self._group: tuple[int, int] | None = None
+        self._begun_seq = past.ledger.seq
+        self._seqs_there, self._seqs_here = [past.ledger.seq], [past.ledger.seq]
+        self._numbers = {number: number for number in past.ledger.scheduled}
+        self._effect_keys = {key: key for key in past.ledger.outbox}
+        self._rehearsal = self._made(rules=None)
+
+    @property
+    def seq(self) -> int:
+        """Where the fork is."""
+        return self._past.ledger.seq
+
+    @property
+    def digest(self) -> str:
+        """Its state digest, hexadecimal."""
+        return self._past.state.digest().hex()
+
+    def live(self, ordinal: int, data: bytes) -> bool:
+        """Live through one record of the parent's; False where that cannot be done any more."""
+        record = decode_record(data)
+        try:
+            self._live(ordinal, record)
+        except StoreError as error:
+            self.report.stopped = f"record {ordinal}: {error}"
+            return False
+        self._seqs_there.append(record.seq)
+        self._seqs_here.append(self._past.ledger.seq)
+        return True
+
+    def _live(self, ordinal: int, record: Record) -> None:
+        match record:
+            case Admitted() | Refused() | Scheduled():
+                self._live_batch(ordinal, record)
+            case Settled():
+                self._live_settled(record)
+            case EffectChanged():
+                self._live_mark(record)
+            case Registered() | AgentChanged():
+                if record.agent_id not in self._dropped:
+                    self._let_happen(record)
+            case Tick() | Amended():
+                self._let_happen(record)
+            case Checkpoint():
+                self._start(record.now_ns)
+                self._rehearsal.control.checkpoint()
+                self._write(record.now_ns)
+            case ExecutorChanged() if not self._is_refusing_effects:
+                self._start(record.now_ns)
+                self._rehearsal.outbox.change_executor(record.kind, record.depth_max)
+                self._write(record.now_ns)
+            case Configured():
+                self._configure(record)
+            case RulesChanged():
+                self._change_rules(record)
+            case Forked():
+                raise StoreError(
+                    "the log is of a fork itself from here on; fork it here or later instead"
+                )
+            case _:
+                pass  # executors that do not come here
+
+    # batches
+
+    def _live_batch(self, ordinal: int, record: Admitted | Refused | Scheduled) -> None:
+        was = decision_of(record)
+        if self._dropped.issuperset(was.agent_ids):
+            self.report.not_proposed += 1
+            return
+        self._open_group(record)
+        batch = self._batch(record)
+        if batch is None:  # it was scheduled there, and is not here
+            self._compare(ordinal, record, was, None, "it was refused when it was handed in")
+            return
+        verdict = self._decide(batch)
+        made = self._write(record.now_ns)
+        now = decision_of_verdict(verdict, was)
+        why = next((r.message for r in verdict.refusals), "")
+        if not why and isinstance(record, Refused):
+            why = next((message for *_, message in record.refusals), "")
+        self._compare(ordinal, record, was, now, why)
+        if isinstance(record, Scheduled) and isinstance(made, Scheduled):
+            self._numbers[record.number] = made.number
+        if isinstance(record, Admitted) and isinstance(made, Admitted):
+            self._note_effects(record, made)
+            if canonical(_puts(record)) != canonical(_puts(made)):
+                self.report.changed_otherwise += 1
+
+    def _decide(self, batch: CheckedBatch) -> Verdict:
+        rehearsal = self._rehearsal
+        if batch.due_of is None:  # one that was due passes the structure stage at the gate
+            unsound = rehearsal.context.structure.check_again(batch)
+            if unsound is not None:
+                return rehearsal.applier.refuse(batch, unsound)
+        return decide_batch(batch, rehearsal.context, rehearsal.rules, rehearsal.applier)
+
+    def _open_group(self, record: Admitted | Refused | Scheduled) -> None:
+        group = (record.group_seq, record.now_ns)
+        self._start(record.now_ns)
+        if group == self._group:
+            return
+        if self._group is None and record.group_seq < self._begun_seq:
+            self.report.notes.append(
+                f"seq {self._begun_seq} is inside a group of batches that were decided at the same "
+                "moment; what those before it claimed is free in the fork"
+            )
+        self._group = group
+        self._rehearsal.context.group_seq = self._past.ledger.seq
+        self._rehearsal.draft.open_group(max(record.now_ns, self._past.ledger.now_ns))
+
+    def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch | None:
+        """Rebuild a batch as it came, at the moment in the fork that it was made at."""
+        if record.due_of is not None:
+            entry = self._past.ledger.scheduled.get(self._numbers.get(record.due_of, -1))
+            if entry is None:
+                return None
+            batch = recorded_batch(entry)
+            batch.due_of, batch.sim_time_ns = entry.number, entry.due_ns
+            return batch
+        batch = recorded_batch(record)
+        batch.contexts = [self._seq_here(seq) for seq in batch.contexts]
+        for intent, seq in zip(batch.intents, batch.contexts, strict=True):
+            intent["context_seq"] = seq
+        batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
+        try:
+            upcast(batch, self._kinds, self._rehearsal.registry)
+        except GuestFault as fault:
+            raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
+        return batch
+
+    def _seq_here(self, seq: int) -> int:
+        """Find the moment in the fork that a seq names in the parent."""
+        place = bisect_right(self._seqs_there, seq) - 1
+        if place < 0:
+            return seq  # before the fork they are one
+        beyond = self._seqs_here[place] + seq - self._seqs_there[place]
+        following = self._seqs_here[place + 1] if place + 1 < len(self._seqs_here) else beyond
+        return min(beyond, following)
+
+    def _compare(
+        self,
+        ordinal: int,
+        record: Admitted | Refused | Scheduled,
+        was: Decision,
+        now: Decision | None,
+        why: str,
+    ) -> None:
+        report = self.report
+        report.batches += 1
+        if was == now:
+            report.same += 1
+            return
+        passes = now is not None and now.passes
+        if passes and not was.passes:
+            report.admitted_instead += 1
+        elif was.passes and not passes:
+            report.refused_instead += 1
+        else:
+            report.otherwise += 1
+        if len(report.changed) < _DIFFERENCES_MAX:
+            seq_before = record.seq - (len(record.contexts) if isinstance(record, Admitted) else 0)
+            sim_time = record.now_ns / SECOND_NS
+            report.changed.append(Changed(ordinal, seq_before, sim_time, was, now, why))
+
+    def _note_effects(self, there: Admitted, here: Admitted) -> None:
+        """Remember which effects are the same: an outcome that was recorded is theirs alone."""
+        for k, (one, other) in enumerate(zip(there.effects, here.effects, strict=False)):
+            if canonical(one[1:]) == canonical(other[1:]):
+                self._effect_keys[one[0], k] = (other[0], k)
+
+    # what is no batch
+
+    def _live_settled(self, record: Settled) -> None:
+        key = self._effect_keys.get((record.effect_seq, record.k))
+        if key is None or key not in self._past.ledger.outbox:
+            self.report.effects_unanswered += 1
+            return
+        self.report.effects_answered += 1
+        self._let_happen(msgspec.structs.replace(record, effect_seq=key[0], k=key[1]))
+
+    def _live_mark(self, record: EffectChanged) -> None:
+        """Note that an effect was begun there: it took a seq, by which rules draw."""
+        key = self._effect_keys.get((record.effect_seq, record.k))
+        if key is None:
+            return
+        self._start(record.now_ns)
+        effect = EffectKey(self._rehearsal.world, *key)
+        self._rehearsal.outbox.mark(effect, record.what, record.why)
+        self._write(record.now_ns)
+
+    def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Amended) -> None:
+        self._start(record.now_ns)
+        try:
+            self._rehearsal.live(record)
+        except PlacetError as error:  # such as of an agent that never came
+            self.report.notes.append(f"not done again, at seq {self._past.ledger.seq}: {error}")
+            return
+        self._group = None
+        self._write(record.now_ns)
+
+    def _configure(self, record: Configured) -> None:
+        scratch = Ledger(Policy.of(KernelConfig()))
+        booking.book_configured(scratch, record)
+        self._start(record.now_ns)
+        self._rehearsal.control.configure(scratch.policy)
+        self._write(record.now_ns)
+        self._rehearsal = self._made(rules=None)
+
+    def _change_rules(self, record: RulesChanged) -> None:
+        self._kinds = record.kinds
+        self._rehearsal = self._made(rules=record)
+        self._start(record.now_ns)
+        rules = rules_of(self._rehearsal.registry)._replace(validator=record.validator)
+        self._rehearsal.control.change_rules(rules)
+        made = self._write(record.now_ns)
+        assert isinstance(made, RulesChanged), "as it was told"
+        self._past.header = header_after(self._past.header, made)
+
+    # making
+
+    def _made(self, *, rules: RulesChanged | None) -> Rehearsal:
+        """Make what decides, by the rules of a record or else of the fork."""
+        past, header = self._past, self._past.header
+        assert header is not None, "a fork has a header"
+        then = rules_in(rules or header)
+        registry = registry_of(self._domains, then)
+        structure = Structure(registry, past.ledger.policy.limits)
+        host = self._validator
+        if then.validator and (host is None or validator_name(host) != then.validator):
+            self.report.notes.append(f"the host's own rule {then.validator} is not asked here")
+            host = None
+        return Rehearsal(registry, structure, past.state, past.ledger, header, host)
+
+    def _start(self, now_ns: int) -> None:
+        past = self._past
+        self._rehearsal.start(past.journal.prev, max(now_ns, past.ledger.now_ns))
+
+    def _write(self, now_ns: int) -> Record | None:
+        """Go on after the record that was made, and give it; None if none was."""
+        data = self._rehearsal.made()
+        if data is None:
+            return None
+        past = self._past
+        past.ledger.now_ns = max(now_ns, past.ledger.now_ns)
+        past.journal.append(data)
+        self.records.append(data)
+        return decode_record(data)
+
+
+def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
+    """Make what decides by given rules.
+
+    Raises:
+        StoreError: The domains are not those of the log.
+        PlacetError: The log does not hold what makes them again.
+    """
+    registry = Registry(domains(then) if callable(domains) else domains)
+    why_not = why_not_again(then, registry)
+    if why_not:
+        raise StoreError(f"the log cannot be decided by the domains given: {why_not}")
+    return registry
+
+
+def _puts(record: Admitted) -> list[tuple[str, str, Json]]:
+    """Tell what a batch did to the state, without when."""
+    return [(one.collection, one.entity, one.fields) for one in record.changes.entities]

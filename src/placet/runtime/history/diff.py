@@ -1,0 +1,259 @@
+"""Compares two worlds: what is there, what is in the books, and what was decided.
+
+States are compared as they are, whatever way led there; decisions from the first record on in
+which the two logs part, by agent and req_id. Two logs that were never one are compared whole.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from placet.actors.ports import EventLog
+from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.state.tree import State
+from placet.runtime.history.bisect import shared_records
+from placet.runtime.history.decisions import Decision, decision_of
+from placet.runtime.history.reader import fold
+from placet.runtime.snapshots.recovery import decode
+from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.errors import ValidationError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import Admitted, Refused, Scheduled
+
+_ABSENT: Final = object()
+
+
+class Difference(NamedTuple):
+    """One place at which two worlds differ.
+
+    Attributes:
+        path: `collection/entity/field`, or shorter where all of it is on one side.
+        one: The value in the first, plain JSON; None if `is_in_one` is false.
+        other: The value in the second.
+        is_in_one: It is there at all in the first.
+        is_in_other: It is there at all in the second.
+    """
+
+    path: str
+    one: Json
+    other: Json
+    is_in_one: bool
+    is_in_other: bool
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON; a side where nothing is is left out."""
+        sides = {"one": self.one} if self.is_in_one else {}
+        return {"path": self.path, **sides, **({"other": self.other} if self.is_in_other else {})}
+
+
+class OtherAnswer(NamedTuple):
+    """A request that two worlds answered otherwise; None is no answer in the log."""
+
+    agent_id: str
+    req_ids: tuple[str, ...]
+    one: Decision | None
+    other: Decision | None
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        return {
+            "agent_id": self.agent_id,
+            "req_ids": list(self.req_ids),
+            "one": None if self.one is None else str(self.one),
+            "other": None if self.other is None else str(self.other),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldDiff:
+    """How two worlds differ.
+
+    Attributes:
+        seqs: Where each was looked at.
+        digests: Its state digest there, hexadecimal.
+        shared_records: With how many records both logs begin.
+        state: What differs in the state, in order of path.
+        books: What differs in the books: agents, effects that are open, the schedule, executors.
+        decisions: What was decided otherwise, in the order of the first log, then of the second.
+    """
+
+    seqs: tuple[int, int]
+    digests: tuple[str, str]
+    shared_records: int
+    state: tuple[Difference, ...]
+    books: tuple[Difference, ...]
+    decisions: tuple[OtherAnswer, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether nothing differs."""
+        return not (self.state or self.books or self.decisions)
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        return {
+            "seqs": list(self.seqs),
+            "digests": list(self.digests),
+            "shared_records": self.shared_records,
+            "state": [one.as_dict() for one in self.state],
+            "books": [one.as_dict() for one in self.books],
+            "decisions": [one.as_dict() for one in self.decisions],
+        }
+
+
+def diff(one: EventLog, other: EventLog, *, at: int | None = None, path: str = "") -> WorldDiff:
+    """Compare two worlds. O(both states, and both logs after the place where they part).
+
+    Args:
+        one: A log; it is only read.
+        other: Another; of the same world or not.
+        at: At which seq of both; None is the end of each.
+        path: Only this part of the state, and then nothing but the state.
+
+    Raises:
+        StoreError: One cannot be read, or does not reach `at`.
+        ValidationError: There is nothing at the path in either.
+    """
+    logs = one, other
+    pasts = fold(one, at), fold(other, at)
+    states = [past.state for past in pasts]
+    trees = _tree(states[0]), _tree(states[1])
+    path = path.strip("/")
+    if path and not any(_is_there(tree, path) for tree in trees):
+        raise ValidationError(f"there is nothing at {path}, in neither of the two worlds")
+    shared = shared_records(one, other)
+    return WorldDiff(
+        seqs=(pasts[0].ledger.seq, pasts[1].ledger.seq),
+        digests=(states[0].digest().hex(), states[1].digest().hex()),
+        shared_records=shared,
+        state=tuple(_in_trees(*trees, path)),
+        books=() if path else tuple(_in_trees(_books(pasts[0].ledger), _books(pasts[1].ledger))),
+        decisions=() if path else tuple(_in_answers(*(_answers(log, shared, at) for log in logs))),
+    )
+
+
+_Tree = Mapping[str, Mapping[str, Mapping[str, Json]]]
+
+
+def _tree(state: State) -> _Tree:
+    return {
+        name: {key: row.fields for key, row in rows.entities.items()}
+        for name, rows in state.collections.items()
+    }
+
+
+def _is_there(tree: _Tree, path: str) -> bool:
+    """Tell whether a path leads to anything in a state; the id of an entity may hold a slash."""
+    return path in tree or any(
+        f"{name}/{key}/".startswith(f"{path}/")
+        or any(f"{path}/".startswith(f"{name}/{key}/{field}/") for field in fields)
+        for name, rows in tree.items()
+        for key, fields in rows.items()
+    )
+
+
+def _books(ledger: Ledger) -> _Tree:
+    """Give what of the books means the same in every world: no windows, no meters."""
+    agents = {
+        agent.agent_id: {
+            "owner": agent.owner,
+            "permissions": None if agent.permissions is None else sorted(agent.permissions),
+            "priority_max": agent.priority_max,
+            "suspended": agent.is_suspended,
+        }
+        for agent in ledger.agents.values()
+    }
+    outbox = {
+        f"{seq}.{k}": {"kind": effect.kind, "payload": effect.payload, "agent_id": effect.agent_id}
+        for (seq, k), effect in ledger.outbox.items()
+    }
+    schedule = {
+        record.batch_id: {"due": record.due_ns / SECOND_NS} for record in ledger.scheduled.values()
+    }
+    executors = {kind: {"depth_max": depth} for kind, depth in ledger.executors.items()}
+    return {"agents": agents, "outbox": outbox, "schedule": schedule, "executors": executors}
+
+
+def _in_trees(one: _Tree, other: _Tree, path: str = "") -> Iterator[Difference]:
+    """Compare entity by entity, the ones that differ field by field."""
+    for name in sorted({*one, *other}):
+        rows, others = one.get(name, {}), other.get(name, {})
+        for key in sorted({*rows, *others}):
+            entity = f"{name}/{key}"
+            if not _is_part(entity, path):
+                continue
+            fields, there = rows.get(key), others.get(key)
+            if path.startswith(f"{entity}/"):
+                yield from _in_fields(entity, fields or {}, there or {}, path)
+            elif fields is None or there is None:
+                yield _difference(
+                    entity,
+                    _ABSENT if fields is None else fields,
+                    _ABSENT if there is None else there,
+                )
+            elif not _is_same(fields, there):
+                yield from _in_fields(entity, fields, there, path)
+
+
+def _in_fields(
+    entity: str, fields: Mapping[str, Json], there: Mapping[str, Json], path: str
+) -> Iterator[Difference]:
+    for field in sorted({*fields, *there}):
+        one, other = fields.get(field, _ABSENT), there.get(field, _ABSENT)
+        if not _is_same(one, other) and _is_part(f"{entity}/{field}", path):
+            yield _difference(f"{entity}/{field}", one, other)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Tell as the digest does: to Python, 1 and 1.0 and True are equal."""
+    if one is _ABSENT or other is _ABSENT:
+        return one is other
+    return canonical(one) == canonical(other)
+
+
+def _is_part(name: str, path: str) -> bool:
+    """Tell whether a name is at a path, beneath it, or on the way to it."""
+    return not path or f"{name}/".startswith(f"{path}/") or path.startswith(f"{name}/")
+
+
+def _difference(path: str, one: Json, other: Json) -> Difference:
+    is_in_one, is_in_other = one is not _ABSENT, other is not _ABSENT
+    return Difference(
+        path,
+        thaw(one) if is_in_one else None,
+        thaw(other) if is_in_other else None,
+        is_in_one,
+        is_in_other,
+    )
+
+
+_Answers = dict[tuple[str, str], Decision]
+
+
+def _answers(log: EventLog, from_record: int, to_seq: int | None) -> _Answers:
+    """Read the latest answer to every request in the rest of a log."""
+    answers: _Answers = {}
+    for ordinal, data in log.read(from_record):
+        record = decode(data, ordinal)
+        if to_seq is not None and record.seq > to_seq:
+            break
+        if isinstance(record, Admitted | Refused | Scheduled):
+            decision = decision_of(record)
+            for agent_id, req_id in decision.requests:
+                answers[agent_id, req_id] = decision
+    return answers
+
+
+def _in_answers(one: _Answers, other: _Answers) -> Iterator[OtherAnswer]:
+    told: set[tuple[str, str]] = set()
+    for key in [*one, *(key for key in other if key not in one)]:
+        first, second = one.get(key), other.get(key)
+        if key in told or (first is not None and second is not None and first[:2] == second[:2]):
+            continue
+        batch = first or second
+        assert batch is not None, "a request is of one of them"
+        # A batch is told once, if it was the same batch in both.
+        is_one = first is None or second is None or first.requests == second.requests
+        together = batch.requests if is_one else (key,)
+        told.update(together)
+        yield OtherAnswer(key[0], tuple(req_id for _, req_id in together), first, second)

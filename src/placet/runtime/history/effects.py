@@ -1,0 +1,66 @@
+"""Where effects stand, from the log alone."""
+
+from placet.actors.effects.executor import CUT_OFF
+from placet.actors.ports import EventLog
+from placet.runtime.snapshots.recovery import decode, recover
+from placet.schemas.effect import EffectKey, EffectState, EffectStatus
+from placet.schemas.log.record import Admitted, Settled
+
+_Place = tuple[int, int]
+
+
+def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
+    """List the effects that are not settled, oldest first. O(state + the log's tail).
+
+    Args:
+        log: Which; it is only read.
+        is_running: Somebody writes the log: what is marked as started may be under way. Else it
+            was cut off, and is in doubt.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    past = recover(log).past
+    if past.header is None:
+        return []
+    world, ledger = past.header.world, past.ledger
+    statuses = []
+    for place, pending in ledger.outbox.items():
+        mark = ledger.marks.get(place)
+        state: EffectState = "open" if mark is None else mark.what
+        why = "" if mark is None else mark.why
+        if state == "started" and not is_running:
+            state, why = "in_doubt", CUT_OFF
+        key = EffectKey(world, *place)
+        statuses.append(
+            EffectStatus(key, pending.kind, state, pending.agent_id, pending.payload, why)
+        )
+    return statuses
+
+
+def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
+    """List the effects that were given up, in the order in which they were. O(log).
+
+    Of a compacted log, those whose settlement is left; what declared them may be gone.
+
+    Args:
+        log: Which; it is only read.
+        world: Its name.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    declared: dict[_Place, tuple[str, dict[str, object], str]] = {}
+    dead = []
+    for ordinal, data in log.read():
+        record = decode(data, ordinal)
+        if isinstance(record, Admitted):
+            for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
+                declared[seq, k] = (kind, payload, agent_id)
+        elif isinstance(record, Settled):
+            place = (record.effect_seq, record.k)
+            kind, payload, agent_id = declared.pop(place, ("", {}, ""))
+            if not record.succeeded:
+                key = EffectKey(world, *place)
+                dead.append(EffectStatus(key, kind, "dead", agent_id, payload, record.output))
+    return dead

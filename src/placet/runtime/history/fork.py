@@ -1,0 +1,384 @@
+"""Branches a world off at a seq of its log: a log of its own, which shares no byte that can change.
+
+The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
+and explained from its beginning on; then comes the record that says so, and what is otherwise from
+the start. The parent is only read, and may be running. A fork is made under another name and gets
+its own once it is whole: nobody opens half of one as the parent.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from errno import EEXIST, ENOTEMPTY
+from pathlib import Path
+from secrets import token_hex
+from shutil import rmtree
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel.control.operator_patch import require_branch
+from placet.kernel.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.log.verify import Maker
+from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.rules_version import rules_in
+from placet.runtime.history.patch import given_at
+from placet.runtime.history.counterfactual import SecondLife, registry_of
+from placet.runtime.history.counterfactual_report import WhatIf
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.files import files_beside, snapshots_of
+from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
+from placet.runtime.stores.file_names import quoted
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import file_of, open_event_log
+from placet.runtime.stores.files import Disk
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import Changes, Forked, LogGroup, encode_record, record_hash
+
+_GROUP_RECORDS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """A world that was branched off.
+
+    Attributes:
+        store: Where its log is.
+        world: Its name, as it must be opened.
+        parent: The name of the world that it was.
+        seq: Where it was branched off.
+        record: Ordinal number of the record that says so.
+        chain: Hash of the parent's record before it, hexadecimal.
+        digest: Its state digest as it begins, hexadecimal.
+        effects: `refuse` or `simulate`.
+        open_effects: Effects of the parent's that were not settled there; they stay open.
+        what_if: What the parent's own later inputs came to in it, where that was asked.
+    """
+
+    store: str
+    world: str
+    parent: str
+    seq: int
+    record: int
+    chain: str
+    digest: str
+    effects: str
+    open_effects: int
+    what_if: WhatIf | None = None
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return {**plain, "what_if": None if self.what_if is None else self.what_if.as_dict()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """What a fork is to be.
+
+    Attributes:
+        world: Its name; None makes one that no other has. It is part of every key of an effect,
+            so that no effect of the fork is taken for one of its parent's.
+        effects: `refuse`: no kind of effect has an executor. `simulate`: the gate goes on as if
+            those of the parent were there, and no effect is run until the host says by what.
+        put: What is otherwise from the start: `collection/entity/field`, or `collection/entity`
+            with all its fields, or with None to delete it -> the value.
+        dropped: Agents that are not there from the start.
+        is_replayed: The parent's own later inputs are decided again in it.
+    """
+
+    world: str | None = None
+    effects: str = "refuse"
+    put: Mapping[str, Json] = field(default_factory=dict)
+    dropped: Sequence[str] = ()
+    is_replayed: bool = False
+
+
+def fork(
+    log: EventLog,
+    to: str,
+    branch: Branch | None = None,
+    *,
+    at: int | None = None,
+    domains: Sequence[Domain] | Maker = remake,
+    validator: EffectValidator | None = None,
+) -> Fork:
+    """Branch a world off. O(log up to there), for it is copied.
+
+    Args:
+        log: The parent's; it is only read.
+        to: A path, or `sqlite:///` and one, at which nothing is yet.
+        branch: What is to be otherwise; None is nothing.
+        at: At which seq: the end of a batch. None is the end of the log.
+        domains: By what, where something is set, dropped or decided again. As it is, they are made
+            again from what is in the log.
+        validator: The host's own rule, where the parent was made with one.
+
+    Raises:
+        StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
+            not there, or the new log cannot be written.
+        ValidationError, AgentError: What is to be otherwise cannot be.
+        ValueError: The world's name is none.
+    """
+    branch = branch or Branch()
+    path = _new_path(to)
+    past = stand_at(log, at)
+    seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
+    parent = _world_of(past)
+    world = branch.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
+    require_branch(world, parent, branch.effects)
+    first = _first_record(log, past, world, branch, domains)
+    past.apply(first)
+    digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
+    life = _second_life(past, branch, domains, validator)
+    with _Draft(path) as draft:
+        draft.copy(log, record, chain)
+        draft.append(seq, [first])
+        if life is not None:
+            _live(life, log, record, draft)
+        draft.keep(log, record, seq)
+    return Fork(
+        store=f"sqlite:///{quoted(path)}",
+        world=world,
+        parent=parent,
+        seq=seq,
+        record=record,
+        chain=chain.hex(),
+        digest=digest,
+        effects=branch.effects,
+        open_effects=open_effects,
+        what_if=None if life is None else life.report,
+    )
+
+
+def _second_life(
+    past: Replayer,
+    branch: Branch,
+    domains: Sequence[Domain] | Maker,
+    validator: EffectValidator | None,
+) -> SecondLife | None:
+    if not branch.is_replayed:
+        return None
+    return SecondLife(
+        past,
+        domains,
+        dropped=branch.dropped,
+        is_refusing_effects=branch.effects == "refuse",
+        validator=validator,
+    )
+
+
+def _live(life: SecondLife, log: EventLog, record: int, draft: "_Draft") -> None:
+    """Let the parent's later records happen in the fork, and keep what comes of them."""
+    there = recover(log).past
+    for ordinal, data in read_on(log, record):
+        if not life.live(ordinal, data):
+            break
+        if len(life.records) >= _GROUP_RECORDS:
+            draft.append(life.seq, life.records)
+            life.records.clear()
+    if life.records:
+        draft.append(life.seq, life.records)
+    life.report.parent_seq = there.ledger.seq
+    life.report.parent_digest = there.state.digest().hex()
+    life.report.seq, life.report.digest = life.seq, life.digest
+
+
+def _new_path(to: str) -> Path:
+    """Check that a fork may be made there.
+
+    Raises:
+        StoreError: It is in no file, or something is there.
+    """
+    into = open_event_log(to if "://" in to or to.endswith(".db") else f"{to}.db")
+    path = file_of(into)
+    if path is None:
+        raise StoreError(f"a fork is a log of its own in a file: give a path, got {to!r}", store=to)
+    if path.exists() or files_beside(path).folder.exists():
+        raise StoreError(f"cannot fork into {path}: it is there already; give a new path", store=to)
+    if not path.absolute().parent.is_dir():
+        raise StoreError(f"cannot fork into {path}: there is no such directory", store=to)
+    return path
+
+
+def stand_at(log: EventLog, at: int | None) -> Replayer:
+    """Fold a log up to the end of a batch.
+
+    Raises:
+        StoreError: The seq is inside a batch, or the log does not reach it.
+    """
+    past = recover(log, to_seq=at).past
+    if past.header is None:
+        raise StoreError(f"{log.url} is empty: there is no world in it", store=log.url)
+    if at is None or past.ledger.seq == at:
+        return past
+    following = next(log.read(past.journal.count), None)
+    if following is None:
+        raise StoreError(
+            f"{log.url} has no seq {at}: it ends at seq {past.ledger.seq}", store=log.url
+        )
+    after = decode(following[1], following[0]).seq
+    raise StoreError(
+        f"{log.url} never stood at seq {at}, which is inside a batch; "
+        f"the nearest ends of batches are seq {past.ledger.seq} and {after}",
+        store=log.url,
+    )
+
+
+def _world_of(past: Replayer) -> str:
+    assert past.header is not None, "a log begins with its header"
+    return past.header.world
+
+
+def _first_record(
+    log: EventLog, past: Replayer, world: str, branch: Branch, domains: Sequence[Domain] | Maker
+) -> bytes:
+    """Make the record that begins the fork. What is otherwise is tried out on a fold of its own."""
+    record = Forked(
+        prev=past.journal.prev,
+        seq=past.ledger.seq,
+        now_ns=past.ledger.now_ns,
+        world=world,
+        parent=_world_of(past),
+        effects=branch.effects,
+        given=[given_at(past.state, name, value) for name, value in branch.put.items()],
+        dropped=list(branch.dropped),
+        changes=Changes(),
+    )
+    if not (record.given or record.dropped):
+        return encode_record(record)
+    trial = recover(log, to_seq=past.ledger.seq).past
+    assert trial.header is not None, "a log begins with its header"
+    registry = registry_of(domains, rules_in(trial.header))
+    structure = Structure(registry, trial.ledger.policy.limits)
+    rehearsal = Rehearsal(registry, structure, trial.state, trial.ledger, trial.header)
+    rehearsal.start(record.prev, record.now_ns)
+    rehearsal.live(record)
+    made = rehearsal.made()
+    assert made is not None, "a fork is a record"
+    return made
+
+
+class _Draft:
+    """A log that is being made, under a name that nobody opens."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._draft = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
+        self._log = SqliteEventLog(self._draft)
+        self._files = files_beside(self._draft)
+        self._epoch = self._count = self._seq = 0
+
+    def __enter__(self) -> "_Draft":
+        try:
+            self._epoch = self._log.open()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._log.close()
+            if kind is None:
+                self._take_name()
+        finally:
+            self._remove()
+
+    def _take_name(self) -> None:
+        """Give what was made the name that it was made for.
+
+        The snapshots first, because a compacted log is not opened without; the log decides.
+
+        Raises:
+            StoreError: Somebody else has the name by now, or the disk refused.
+        """
+        disk, drafts, folder = Disk(), self._files.folder, files_beside(self._path).folder
+        has_snapshots = drafts.exists()
+        try:
+            if has_snapshots:
+                drafts.rename(folder)
+            try:
+                disk.rename_new(self._draft, self._path)
+            except BaseException:
+                if has_snapshots:
+                    folder.rename(drafts)
+                raise
+            disk.sync_dir(self._path.absolute().parent)
+        except OSError as error:
+            is_late = error.errno in {EEXIST, ENOTEMPTY}
+            why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+            message = f"cannot fork into {self._path}: {why}"
+            raise StoreError(message, store=str(self._path)) from error
+
+    def _remove(self) -> None:
+        """Remove what has no name yet; there is nothing where it has one."""
+        rmtree(self._files.folder, ignore_errors=True)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self._draft.with_name(f"{self._draft.name}{suffix}").unlink(missing_ok=True)
+
+    def copy(self, log: EventLog, records: int, chain: bytes) -> None:
+        """Copy a log's first records; the last of them must have the given hash."""
+        start = log.start()
+        self._count, self._seq = start
+        prev: bytes | None = None
+        waiting: list[bytes] = []
+        seq = start.seq
+        for data in _first(log, start.record, records):
+            record = decode(data, self._count + len(waiting))
+            if prev is not None and record.prev != prev:
+                raise Divergence(self._count + len(waiting), seq, "the chain is broken here")
+            prev, seq = record_hash(data), record.seq
+            waiting.append(data)
+            if len(waiting) == _GROUP_RECORDS:
+                self.append(seq, waiting)
+                waiting = []
+        if waiting:
+            self.append(seq, waiting)
+        if prev != chain or self._count != records:
+            raise _compacted_meanwhile(log)
+
+    def append(self, seq: int, records: Sequence[bytes]) -> None:
+        """Append records that lead to a seq, as one group."""
+        group = LogGroup(self._count, self._seq, seq, tuple(records))
+        if self._count and not self._log.count():
+            self._log.begin(group, self._epoch)
+        else:
+            self._log.append(group, self._epoch)
+        self._count += len(records)
+        self._seq = seq
+
+    def keep(self, log: EventLog, records: int, seq: int) -> None:
+        """Copy the snapshots of the first records: a compacted log begins from the oldest.
+
+        A parent that only refuses takes snapshots at the same seq, of records that are its alone.
+        """
+        files = snapshots_of(log)
+        if files is None:
+            return
+        found = trusted_snapshots(log, files, to_seq=seq, skipped=[])
+        kept = [snapshot for place, snapshot in found if place.records <= records]
+        if not kept and self._log.start().record:  # they went since we read them
+            raise _compacted_meanwhile(log)
+        try:
+            for snapshot in kept:
+                self._files.write(snapshot)
+        except OSError as error:
+            raise StoreError(
+                f"cannot copy the snapshots of {log.url}: {error}", store=log.url
+            ) from error
+
+
+def _first(log: EventLog, start: int, end: int) -> Iterator[bytes]:
+    for expected, (ordinal, data) in enumerate(log.read(start), start):
+        if expected >= end:
+            return
+        if ordinal != expected:
+            raise _compacted_meanwhile(log)
+        yield data
+
+
+def _compacted_meanwhile(log: EventLog) -> StoreError:
+    return StoreError(f"{log.url} was compacted while it was read; fork again", store=log.url)

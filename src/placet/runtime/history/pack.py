@@ -1,0 +1,194 @@
+"""Puts a log into one file, and checks such a file: chain, digests, every decision, what it says.
+
+The checksum finds what happened to the bytes; who writes a false record and a new checksum is found
+by the chain, who writes a false chain by deciding it again, and who says of it what it is not, by
+comparing.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from placet.actors.ports import EventLog
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.domain import Domain
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.log.verify import Maker
+from placet.kernel.log.replay import Replayer, seqs_of
+from placet.runtime.history.fork import stand_at
+from placet.runtime.history.verify import Redecision, redecide
+from placet.runtime.plugins import remake
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
+from placet.runtime.stores.pack import PackEventLog
+from placet.runtime.stores.files import Disk
+from placet.schemas.codec import Json
+from placet.schemas.errors import StoreError
+from placet.schemas.log.pack import PACK_VERSION, Pack, encode_pack
+from placet.schemas.log.record import LogStart
+from placet.schemas.log.snapshot import Snapshot, encode_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What was packed.
+
+    Attributes:
+        path: Where.
+        size_bytes: Of the file.
+        about: What it says of itself.
+    """
+
+    path: Path
+    size_bytes: int
+    about: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What became of checking a pack.
+
+    Attributes:
+        redecision: Its log, decided again.
+        about: What it says of itself.
+        false: What of that is not so, by name; the pack holds only if nothing is.
+    """
+
+    redecision: Redecision
+    about: dict[str, Json]
+    false: tuple[str, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        """Tell whether the pack holds."""
+        return self.redecision.verification.is_ok and not self.false
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON."""
+        decided = {**self.redecision.as_dict(), "ok": self.is_ok}
+        return {**decided, "false": list(self.false), "about": self.about}
+
+
+def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
+    """Put a log into one file. O(log), in memory.
+
+    Args:
+        log: Which; it is only read, and may be written meanwhile: what is there now is packed.
+        path: Where nothing is yet.
+        from_seq: Leave out what came before this seq, the end of a batch; a snapshot stands in.
+
+    Raises:
+        StoreError: The log cannot be read, or not from there; or the file is there, or cannot be
+            written.
+    """
+    start, begun_at = _beginning(log, from_seq)
+    end = recover(log).past
+    records = [data for ordinal, data in log.read(start.record) if ordinal < end.journal.count]
+    if start.record + len(records) != end.journal.count:
+        raise StoreError(f"{log.url} was compacted while it was read; pack it again", store=log.url)
+    packed = Pack(
+        version=PACK_VERSION,
+        about=about(end, start),
+        first_record=start.record,
+        after_seq=start.seq,
+        snapshots=[] if begun_at is None else [encode_snapshot(begun_at)],
+        records=records,
+    )
+    data = encode_pack(packed)
+    _write(path, data)
+    return Packed(path, len(data), packed.about)
+
+
+def check(
+    log: PackEventLog,
+    domains: Sequence[Domain] | Maker = remake,
+    *,
+    validator: EffectValidator | None = None,
+) -> Check:
+    """Check a packed log, by itself: no store is asked. O(log).
+
+    Args:
+        log: The pack.
+        domains: By what to decide it again; as it is, they are made from what is in the log.
+        validator: The host's own rule, where the log was made with one.
+
+    Raises:
+        StoreError: It is damaged, or is no pack.
+    """
+    said = log.pack.about
+    decided = redecide(log, domains, validator=validator)
+    if not decided.verification.is_ok:
+        return Check(decided, said, ())
+    found = about(recover(log).past, log.start())
+    false = sorted(name for name in {*said, *found} if said.get(name) != found.get(name))
+    return Check(decided, said, tuple(false))
+
+
+def about(past: Replayer, start: LogStart) -> dict[str, Json]:
+    """Say what a log is of, from the fold of it."""
+    header = past.header
+    if header is None:
+        raise StoreError("the log is empty: there is no world in it")
+    return {
+        "world": header.world,
+        "seed": header.seed,
+        "domains": [list(domain) for domain in header.domains],
+        "fingerprint": header.fingerprint,
+        "settings": header.settings,
+        "validator": header.validator,
+        "first_record": start.record,
+        "after_seq": start.seq,
+        "records": past.journal.count - start.record,
+        "seq": past.ledger.seq,
+        "state_digest": past.state.digest().hex(),
+        "chain": past.journal.prev.hex(),
+    }
+
+
+def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot | None]:
+    """Say where a pack begins, and what led there.
+
+    The record on which a snapshot stands is packed too: by its hash they know each other.
+    """
+    start = log.start()
+    if from_seq is None:
+        return start, _oldest(log, start) if start.record else None
+    past = stand_at(log, from_seq)
+    last = past.journal.count - 1
+    if last <= start.record:
+        return start, _oldest(log, start) if start.record else None
+    record = decode(next(log.read(last))[1], last)
+    return LogStart(last, record.seq - seqs_of(record)), snapshots.take(past)
+
+
+def _oldest(log: EventLog, start: LogStart) -> Snapshot:
+    files = snapshots_of(log)
+    skipped: list[str] = []
+    found = [] if files is None else trusted_snapshots(log, files, skipped=skipped)
+    if not found:
+        raise no_beginning(log, start, skipped)
+    return found[-1][1]
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all.
+
+    Raises:
+        StoreError: Something is there, or the disk refused.
+    """
+    if path.exists():
+        raise StoreError(f"cannot pack into {path}: it is there already; give a new path")
+    disk, draft = Disk(), path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
+    try:
+        disk.write_new(draft, data)
+        disk.fsync(draft)
+        disk.rename_new(draft, path)
+        disk.sync_dir(path.absolute().parent)
+    except OSError as error:
+        with suppress(OSError):  # the first error is the one that matters
+            draft.unlink(missing_ok=True)  # on a full disk it holds what room there was
+        is_late = isinstance(error, FileExistsError)
+        why = "somebody else made it meanwhile; give a new path" if is_late else str(error)
+        raise StoreError(f"cannot pack into {path}: {why}") from error

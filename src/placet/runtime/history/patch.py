@@ -1,0 +1,68 @@
+"""From a path and a value to what an operator puts: a field, an entity, or one less."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json, canonical, thaw
+from placet.schemas.errors import ValidationError
+from placet.schemas.log.operator_records import Given
+
+
+def given_at(state: State, path: str, value: Json) -> tuple[str, str, dict[str, Json] | None, bool]:
+    """Read a path at a state. The id of an entity that is there may hold a slash.
+
+    Args:
+        state: Where it is to be put.
+        path: `collection/entity/field`; or `collection/entity`, with all its fields, or with None
+            to delete it.
+        value: Plain JSON.
+
+    Raises:
+        ValidationError: The path names neither.
+    """
+    collection, _, rest = path.strip("/").partition("/")
+    entity, _, name = rest.rpartition("/")
+    if not collection or not rest:
+        raise ValidationError(
+            f"expected collection/entity/field or collection/entity, got {path!r}"
+        )
+    if not entity or state.exists(collection, rest):
+        if value is not None and not isinstance(value, Mapping):
+            raise ValidationError(
+                f"{path} is an entity: expected an object of all its fields, or null to delete it, "
+                f"got {value!r}"
+            )
+        return collection, rest, None if value is None else dict(value), True
+    return collection, entity, {name: value}, False
+
+
+def what_restores(then: State, now: State, path: str) -> Given:
+    """List what must be put so that a part of the state is again what it was. O(that part).
+
+    Args:
+        then: As it was.
+        now: As it is.
+        path: `collection`, or `collection/entity`.
+
+    Raises:
+        ValidationError: There was nothing at the path, and there is nothing.
+    """
+    collection, _, entity = path.strip("/").partition("/")
+    names = {entity} if entity else {*then.ids(collection), *now.ids(collection)}
+    if not any(state.exists(collection, name) for state in (then, now) for name in names):
+        raise ValidationError(f"there is nothing at {path!r}, and there was nothing then")
+    return list(_differing(then, now, collection, sorted(names)))
+
+
+def _differing(
+    then: State, now: State, collection: str, names: Iterable[str]
+) -> Iterator[tuple[str, str, dict[str, Json] | None, bool]]:
+    for name in names:
+        was, is_now = then.entity(collection, name), now.entity(collection, name)
+        if _bytes(was) != _bytes(is_now):
+            yield collection, name, None if was is None else thaw(dict(was)), True
+
+
+def _bytes(fields: Mapping[str, Json] | None) -> bytes | None:
+    """Write an entity as its digest sees it: to Python, 1 and 1.0 and True are equal."""
+    return None if fields is None else canonical(dict(fields))

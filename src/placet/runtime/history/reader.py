@@ -1,0 +1,248 @@
+"""Reads a log that somebody else may be writing: folds it, checks it, and says what it is of.
+
+A reader never takes the writer's fence, and never creates or changes a file. What it costs is the
+part of the log that it reads; what it holds is the state.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.divergence import OtherDecision
+from placet.kernel.log.replay import Divergence, Replayer
+from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
+from placet.runtime.stores.append_rules import OvertakenError, overtaken
+from placet.schemas.codec import Json
+from placet.schemas.config import KernelConfig, Quota
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import Admitted, Configured, Header, LogStart, Record, record_hash
+from placet.schemas.log.snapshot import Snapshot
+
+_WHOLE: Final = LogStart()
+
+
+def _as_it_is(past: Replayer) -> Replayer:
+    return past
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether a log holds together, and how far.
+
+    Attributes:
+        is_ok: Every record follows the one before it, and every digest is the fold's.
+        records: How many records hold.
+        seq: Sequence number that they reach.
+        digest: State digest there, hexadecimal.
+        first_divergence: `{record, seq, why}` of the first that does not hold.
+        start: Where the log begins; what came before was compacted.
+        snapshots: How many snapshots are what the fold gives at their places.
+        warnings: Snapshots that cannot be used, one sentence each. The log holds without them.
+    """
+
+    is_ok: bool
+    records: int
+    seq: int
+    digest: str
+    first_divergence: dict[str, Json] | None = None
+    start: LogStart = _WHOLE
+    snapshots: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Json]:
+        """Give it as plain JSON; what there is nothing to say of is left out."""
+        report: dict[str, Json] = {
+            "ok": self.is_ok,
+            "records": self.records,
+            "seq": self.seq,
+            "digest": self.digest,
+        }
+        if self.start.record:
+            report["compacted"] = {"first_record": self.start.record, "after_seq": self.start.seq}
+        if self.snapshots:
+            report["snapshots"] = self.snapshots
+        if self.warnings:
+            report["warnings"] = list(self.warnings)
+        if self.first_divergence is not None:
+            report["first_divergence"] = self.first_divergence
+        return report
+
+
+def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_is) -> Verification:
+    """Check the chain of a log and every digest in it, by folding all of it that is left. O(log).
+
+    Of a compacted log, what lies before its oldest snapshot is checked by the chain alone.
+    Snapshots are checked too: each must be what the fold gives at its place.
+
+    Args:
+        log: Which.
+        taken_up: What goes on from the beginning; a `Redecider` checks more than a fold does.
+
+    Raises:
+        StoreError: There is no log to check, or no snapshot that a compacted one begins from; or
+            it was compacted beyond what is checked, which says nothing against it.
+    """
+    log.count()  # what is no log at all is an error, and not a log that does not hold
+    warnings: list[str] = []
+    kept = _snapshots(log, warnings)
+    start = log.start()
+    past = taken_up(_oldest(log, start, kept, warnings))
+    expected = {place.records: snapshot.world_digest for place, snapshot in kept}
+    divergence: dict[str, Json] | None = None
+    matched, prev = 0, None
+    try:
+        for ordinal, data in log.read():
+            if ordinal < past.journal.count:
+                prev = _follow(ordinal, data, prev)
+                continue
+            if ordinal > past.journal.count:
+                raise overtaken(log.url, past.journal.count, log.start())
+            past.apply(data)
+            if past.journal.count in expected:
+                _check_snapshot(past, expected[past.journal.count])
+                matched += 1
+    except OvertakenError:
+        raise
+    except StoreError as error:
+        record = error.record if isinstance(error, Divergence) else past.journal.count
+        divergence = {"record": record, "seq": past.ledger.seq, "why": str(error)}
+        if isinstance(error, OtherDecision):
+            divergence = {**error.difference.as_dict(), "why": str(error)}
+    return Verification(
+        divergence is None,
+        past.journal.count - start.record,
+        past.ledger.seq,
+        past.state.digest().hex(),
+        divergence,
+        start,
+        matched + (start.record > 0),
+        tuple(warnings),
+    )
+
+
+def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
+    """Fold a log up to a seq, from the nearest snapshot before it on.
+
+    Args:
+        log: Which.
+        to_seq: None is all of it. In the middle of a batch, the batch is left out: the world
+            never was there.
+
+    Raises:
+        StoreError: The log cannot be read, does not hold together, was compacted beyond `to_seq`,
+            or ends before it.
+    """
+    past = recover(log, to_seq=to_seq).past
+    is_at_end = past.journal.count >= log.count()
+    if to_seq is not None and past.ledger.seq < to_seq and is_at_end:
+        raise StoreError(
+            f"cannot replay {log.url} to seq {to_seq}: it ends at seq {past.ledger.seq}; "
+            "give a seq up to that one",
+            store=log.url,
+        )
+    return past
+
+
+def records_between(
+    log: EventLog, from_seq: int = 0, to_seq: int | None = None
+) -> Iterator[tuple[int, Record]]:
+    """Give `(ordinal, record)` of what happened from a seq to a seq, both included.
+
+    A record without a seq of its own, such as a refusal, belongs to the seq that it was made at.
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    for ordinal, data in log.read(log.find_seq(from_seq)):
+        record = decode(data, ordinal)
+        if to_seq is not None and _first_seq(record) > to_seq:
+            return
+        if record.seq >= from_seq:
+            yield ordinal, record
+
+
+def config_of(log: EventLog) -> KernelConfig | None:
+    """Read by what configuration a log goes on; None if it is empty. O(state + the log's tail).
+
+    Raises:
+        StoreError: The log cannot be read.
+    """
+    return config_from(recover(log).past)
+
+
+def config_from(past: Replayer) -> KernelConfig | None:
+    """Read by what configuration a world goes on; None if it has not begun.
+
+    Raises:
+        StoreError: What the log holds is no configuration.
+    """
+    header = past.header
+    if header is None:
+        return None
+    configured = None if past.configured_data is None else decode(past.configured_data, 1)
+    if not isinstance(configured, Configured):
+        return KernelConfig(world=header.world, seed=header.seed)
+    try:
+        return _config(header, configured)
+    except (TypeError, ValueError) as error:
+        raise StoreError(
+            f"the log's own configuration is none: {error}; `placet verify` says how far the log "
+            "can be trusted"
+        ) from error
+
+
+def _config(header: Header, configured: Configured) -> KernelConfig:
+    quota, permissions = configured.world_quota, configured.default_permissions
+    return KernelConfig(
+        world=header.world,
+        seed=header.seed,
+        staleness_threshold=configured.staleness_threshold,
+        quotas={kind: Quota(*pair).spec() for kind, pair in configured.quotas.items()},
+        world_quota=None if quota is None else Quota(*quota).spec(),
+        default_permissions=None if permissions is None else frozenset(permissions),
+        limits=Limits(**configured.limits),
+    )
+
+
+def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[Place, Snapshot]]:
+    """Read the snapshots that can be trusted, newest first."""
+    files = snapshots_of(log)
+    return [] if files is None else trusted_snapshots(log, files, skipped=warnings)
+
+
+def _oldest(
+    log: EventLog, start: LogStart, kept: list[tuple[Place, Snapshot]], warnings: list[str]
+) -> Replayer:
+    """Begin where the log does, or else where the oldest snapshot of it does."""
+    if start.record == 0:
+        return Replayer()
+    for place, snapshot in reversed(kept):
+        try:
+            return snapshots.resume(snapshot)
+        except ValueError as error:
+            warnings.append(f"snapshot {place.name} is not used: {error}")
+    raise no_beginning(log, start, warnings)
+
+
+def _follow(ordinal: int, data: bytes, prev: bytes | None) -> bytes:
+    """Check that a record follows another, and give its hash; None is one that is gone."""
+    record = decode(data, ordinal)
+    if prev is not None and record.prev != prev:
+        raise Divergence(ordinal, record.seq, "the chain is broken: it names another record")
+    return record_hash(data)
+
+
+def _check_snapshot(past: Replayer, world_digest: bytes) -> None:
+    if snapshots.world_digest(past.state, past.ledger) != world_digest:
+        raise Divergence(
+            past.journal.count - 1, past.ledger.seq, "the snapshot taken here is of another world"
+        )
+
+
+def _first_seq(record: Record) -> int:
+    """Say at which seq a record begins: a batch has one for each intent."""
+    return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq

@@ -1,0 +1,138 @@
+"""Takes a snapshot of a log, by reading it: no writer is asked, and none is held up.
+
+It begins from the newest snapshot that can be trusted and folds what came since, so the work is
+that of the news, and every digest on the way is checked once more. Older snapshots go when the new
+one is safe.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from placet.actors.ports import EventLog
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Replayer
+from placet.runtime.snapshots.files import Place, SnapshotStore
+from placet.runtime.snapshots.recovery import listed, recover, trusted_places
+from placet.schemas.errors import StoreError
+
+EVERY_SEQS: Final = 200_000
+"""Where nobody says otherwise: about a second of folding at the next opening."""
+
+KEPT_MIN: Final = 2
+"""A world that is compacted to a single snapshot is lost with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What became of taking a snapshot.
+
+    Attributes:
+        records: Where the newest snapshot stands now, in records;
+        seq: and in seqs.
+        size_bytes: Of its file; 0 where there was nothing new to take.
+        folded: How many records were folded for it.
+        compact_before: Records before this one are in all snapshots that are kept, two at least: a
+            compaction may remove them, and each of those still stands on a record.
+    """
+
+    records: int
+    seq: int
+    size_bytes: int
+    folded: int
+    compact_before: int
+
+
+def take_snapshot(
+    log: EventLog,
+    files: SnapshotStore,
+    *,
+    kept: int | None = KEPT_MIN,
+    to_seq: int | None = None,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Taken:
+    """Take a snapshot at the end of a log, and keep so many of the newest.
+
+    Args:
+        log: Which; it is only read, and may grow meanwhile.
+        files: Where the snapshots are.
+        kept: How many to keep, `KEPT_MIN` at least; None is all of them.
+        to_seq: Take it at this seq instead, or where the last batch before it ended.
+        is_wanted: Asked before anything is written or removed.
+
+    Raises:
+        StoreError: The log cannot be read or does not hold together, the disk refused, or nobody
+            wants it any more.
+        ValueError: `kept` is too small.
+    """
+    if kept is not None and kept < KEPT_MIN:
+        raise ValueError(f"at least {KEPT_MIN} snapshots are kept, got {kept}")
+    recovery = recover(log, to_seq=to_seq, files=files)
+    past = recovery.past
+    if past.header is None:
+        raise StoreError(f"{log.url} is empty: there is no world to take a snapshot of")
+    if not is_wanted():
+        raise StoreError("nobody wants the snapshot any more", store=log.url)
+    here = Place(past.journal.count, past.ledger.seq)
+    size_bytes = 0
+    if recovery.snapshot != here:
+        size_bytes = _write(past, here, files, log.url)
+    places = [] if kept is None else _prune(log, files, kept)
+    return Taken(
+        records=here.records,
+        seq=here.seq,
+        size_bytes=size_bytes,
+        folded=recovery.folded,
+        # The record on which a snapshot stands is kept: by its hash they know each other.
+        compact_before=places[-1].records - 1 if len(places) >= KEPT_MIN else 0,
+    )
+
+
+def keep_only(
+    log: EventLog, files: SnapshotStore, places: Collection[Place], *, of: Iterable[Place]
+) -> None:
+    """Remove snapshots of a log, all but some.
+
+    Args:
+        log: Which.
+        files: Where they are.
+        places: Which stay; one at least.
+        of: What was there before it was judged which stay. What came later is another's, who may
+            have cut the log behind it.
+
+    Raises:
+        StoreError: The disk refused.
+    """
+    assert places, "a log without a snapshot is not made by removing the last one"
+    try:
+        files.remove(place for place in of if place not in places)
+    except OSError as error:
+        raise StoreError(
+            f"cannot remove old snapshots from {files.where}: {error}; make the folder writable, "
+            "and try again",
+            store=log.url,
+        ) from error
+
+
+def _write(past: Replayer, here: Place, files: SnapshotStore, store: str) -> int:
+    """Write a snapshot, and read back what was written before anybody relies on it."""
+    snapshot = snapshots.take(past)
+    try:
+        size_bytes = files.write(snapshot)
+        written = files.read(here)
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"cannot write a snapshot into {files.where}: {error}; see that there is room and "
+            "that the folder is writable, and try again",
+            store=store,
+        ) from error
+    assert written == snapshot, "what was written is read back"
+    return size_bytes
+
+
+def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[Place]:
+    """Keep the newest that can be trusted; what cannot be serves nobody."""
+    there = listed(log, files)
+    places = trusted_places(log, files, kept)
+    keep_only(log, files, places, of=there)
+    return places

@@ -1,0 +1,81 @@
+"""What every store asks before it appends: one wording, and one order of precedence.
+
+A fenced, a failed and a misplaced append each have a message of their own, the same in every
+store, so that a runbook written for one serves for all.
+"""
+
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+
+
+class NoWorldError(StoreError):
+    """The store can be reached, and nobody has begun a world of this name in it."""
+
+
+class OvertakenError(StoreError):
+    """A log was compacted beyond the record that its reader wants next. The log is sound."""
+
+
+def require_writer(epoch: int, *, held: int | None, failure: str | None, store: str) -> None:
+    """Check that a handle may still append.
+
+    Args:
+        epoch: What the caller holds.
+        held: The epoch that the handle took last; None if it is not open.
+        failure: Why an append of that epoch failed, if one did.
+        store: For the message.
+
+    Raises:
+        StoreError: The handle is not open, is fenced, or has failed.
+    """
+    if held is None:
+        message = f"cannot append to {store}: it is not open for writing; call open() first"
+        raise StoreError(message, store=store)
+    require_epoch(epoch, latest=held, store=store)
+    if failure is not None:
+        raise StoreError(
+            f"cannot append to {store}: an earlier append failed and nothing follows a failure; "
+            f"open the log again and recover from it. The failure: {failure}",
+            store=store,
+        )
+
+
+def require_epoch(epoch: int, *, latest: int, store: str) -> None:
+    """Check that nobody has taken the fence since.
+
+    Raises:
+        StoreError: Somebody has.
+    """
+    if epoch != latest:
+        raise StoreError(
+            f"cannot append to {store}: this writer is fenced, it holds epoch {epoch} and the "
+            f"latest is {latest}; another writer has opened the log, so stop this one",
+            store=store,
+        )
+
+
+def require_follows(group: LogGroup, *, count: int, seq: int, store: str) -> None:
+    """Check that a group begins where the log ends.
+
+    Raises:
+        StoreError: It does not, or it is empty, or its seqs run backwards.
+    """
+    if not group.records:
+        raise StoreError(f"cannot append to {store}: the group holds no record", store=store)
+    if (group.first_record, group.seq_before) != (count, seq) or group.seq < group.seq_before:
+        raise StoreError(
+            f"cannot append to {store}: expected a group from record {count} and seq {seq} on, "
+            f"got one from record {group.first_record} and seq {group.seq_before} to {group.seq}; "
+            "the writer and the log have parted, so open the log again and recover from it",
+            store=store,
+            seq=seq,
+        )
+
+
+def overtaken(store: str, record: int, start: LogStart) -> OvertakenError:
+    """Make the error for a reader whose next record was compacted away under it."""
+    return OvertakenError(
+        f"cannot read on from record {record} of {store}: it was compacted meanwhile and begins "
+        f"at record {start.record} now, after seq {start.seq}; read again from there",
+        store=store,
+    )

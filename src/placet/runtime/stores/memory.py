@@ -1,0 +1,136 @@
+"""A log in memory: the same bytes as on a disk, as long as the process lives.
+
+It keeps encoded records, not objects: a tuple of bytes per group, which the garbage collector
+soon stops tracking, so that a long log does not slow the world down.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from placet.runtime.stores.append_rules import overtaken, require_follows, require_writer
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
+from placet.schemas.log.record import LogGroup, LogStart
+
+_URL: Final = "memory://"
+
+
+class MemoryEventLog:
+    """An `EventLog` that forgets everything when the process ends.
+
+    Attributes:
+        durability: `memory`.
+        is_blocking: False: an append costs no more than a copy of the references.
+        url: `memory://`.
+    """
+
+    def __init__(self, *, log_bytes_max: int = Limits().log_bytes_max) -> None:
+        self.durability = "memory"
+        self.is_blocking = False
+        self.url = _URL
+        self._log_bytes_max = log_bytes_max
+        self._groups: list[tuple[bytes, ...]] = []
+        self._firsts = array("q")
+        self._seqs = array("q")
+        self._start = LogStart()
+        self._count = 0
+        self._size_bytes = 0
+        self._removed_bytes = 0
+        self._epoch = 0
+        self._is_open = False
+        self._failure: str | None = None
+
+    def open(self) -> int:
+        """Take the fence and give the new epoch; whoever held the last one is shut out."""
+        self._epoch += 1
+        self._is_open = True
+        self._failure = None
+        return self._epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Keep a group, all of it or nothing.
+
+        Raises:
+            StoreError: The log is full or closed, an append has failed before, the group does
+                not follow the last one, or `epoch` is no longer the latest.
+        """
+        held = self._epoch if self._is_open else None
+        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        try:
+            self._keep(group)
+        except StoreError as error:
+            self._failure = str(error)
+            raise
+
+    def _keep(self, group: LogGroup) -> None:
+        seq = self._seqs[-1] if self._seqs else 0
+        require_follows(group, count=self._count, seq=seq, store=_URL)
+        size_bytes = self._size_bytes + sum(map(len, group.records))
+        kept_bytes = size_bytes - self._removed_bytes
+        if kept_bytes > self._log_bytes_max:
+            raise StoreError(
+                f"the log in memory is full: limit 'log_bytes_max' allows {self._log_bytes_max} "
+                f"bytes, with this group it would be {kept_bytes}; raise the limit, or keep the "
+                "log in a file: store='sqlite:///world.db'",
+                store=_URL,
+                seq=group.seq_before,
+            )
+        self._firsts.append(group.first_record)
+        self._seqs.append(group.seq)
+        self._groups.append(tuple(group.records))
+        self._count += len(group.records)
+        self._size_bytes = size_bytes
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile."""
+        record = max(from_record, self._start.record)
+        while record < self._count:
+            place = max(0, bisect_right(self._firsts, record) - 1)
+            first, group = self._firsts[place], self._groups[place]
+            if record < first:
+                raise overtaken(_URL, record, LogStart(first, self._start.seq))
+            for data in group[record - first :]:
+                yield record, data
+                record += 1
+
+    def find_seq(self, seq: int) -> int:
+        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n)."""
+        place = bisect_left(self._seqs, seq)
+        return self._firsts[place] if place < len(self._firsts) else self._count
+
+    def start(self) -> LogStart:
+        """Say where the log begins."""
+        return self._start
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+        Returns:
+            Whether there is more to remove.
+
+        Raises:
+            StoreError: The log is closed, an append has failed, or `epoch` is not the latest.
+        """
+        held = self._epoch if self._is_open else None
+        require_writer(epoch, held=held, failure=self._failure, store=_URL)
+        place = max(0, bisect_right(self._firsts, before_record) - 1)
+        cut = min(place, groups_max)
+        if cut:
+            self._removed_bytes += sum(len(data) for one in self._groups[:cut] for data in one)
+            self._start = LogStart(self._firsts[cut], self._seqs[cut - 1])
+            del self._groups[:cut], self._firsts[:cut], self._seqs[:cut]
+        return cut < place
+
+    def count(self) -> int:
+        """Count the records that were ever appended."""
+        return self._count
+
+    def size_bytes(self) -> int:
+        """Give the bytes of all records ever appended."""
+        return self._size_bytes
+
+    def close(self) -> None:
+        """Accept no more appends. What is kept can still be read."""
+        self._is_open = False

@@ -1,0 +1,1 @@
+"""The log in PostgreSQL (extra `postgres`)."""

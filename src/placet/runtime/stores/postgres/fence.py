@@ -1,0 +1,219 @@
+"""One writer at a time: an advisory lock for the living, and a lease that the dead do not renew.
+
+The lock belongs to the writer's session: it ends with it, and a session ends when the process does.
+A process that was stopped, or cut off by its network, keeps its session, as far as the server can
+see: so the session promises never to be idle for longer than its lease (`idle_session_timeout`),
+and says something at least three times in that time. A silent one is ended by the server, and takes
+the lock with it. No clock is compared, and no row is written to stay alive.
+
+The epoch in the log stands behind both (`postgres/layout.py`): should a pooler or an operator
+let go of the lock, what the old writer appends is refused all the same.
+"""
+
+from contextlib import suppress
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
+
+from placet.runtime.stores.postgres.address import PostgresAddress
+from placet.runtime.stores.postgres.errors import ConnectionRefused, postgres_faults
+from placet.schemas.errors import StoreError
+
+SERVER_VERSION_MIN: Final = 14
+"""The first with `idle_session_timeout`."""
+
+CONNECT_SECONDS_MAX: Final = 10
+_NAME_BYTES_MAX: Final = 63
+"""Of any name that the server takes."""
+
+_LOOK_SECONDS: Final = 0.05
+_GRACE_SECONDS: Final = 1.0
+"""How much longer than a lease to wait for the lock: by then only a living writer has it."""
+
+_SIGNS_PER_LEASE: Final = 3
+_LOCK_ROW: Final = """\
+    locktype = 'advisory' AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND ((classid::bigint << 32) | objid::bigint) = %s"""
+_HOLDER: Final = f"""\
+    SELECT pid, application_name, coalesce(client_addr::text, 'this host'), backend_start::text
+    FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE granted AND {_LOCK_ROW})"""
+_IS_FOLLOWED: Final = f"SELECT EXISTS (SELECT FROM pg_locks WHERE {_LOCK_ROW})"
+
+
+def connect(address: PostgresAddress, role: str, **options: int) -> Connection[TupleRow]:
+    """Open a session in which every statement is its own transaction.
+
+    Raises:
+        StoreError: The server cannot be reached, or lets nobody in.
+    """
+    with postgres_faults("open", address.url):
+        try:
+            defaults = {"connect_timeout": CONNECT_SECONDS_MAX, **options}
+            named: dict[str, Any] = {**defaults, **conninfo_to_dict(address.conninfo)}
+            named["password"] = address.password
+            named["sslpassword"] = address.key_password
+            named["application_name"] = f"placet {role} {address.world}"[:_NAME_BYTES_MAX]
+            return psycopg.connect(make_conninfo(**named), autocommit=True)
+        except psycopg.OperationalError as error:
+            if error.sqlstate is not None:
+                raise
+            raise ConnectionRefused(str(error)) from error
+
+
+class Fence:
+    """The right to write one world's log.
+
+    Args:
+        address: Of the log.
+
+    Attributes:
+        connection: The writer's session, while the fence is held.
+        is_followed: Somebody wants to be told of news; looked up with each sign of life.
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+        self._key = address.key("writer")
+        self._waiting: Connection[TupleRow] | None = None
+        self._ended = Event()
+        self._signs: Thread | None = None
+        self.connection: Connection[TupleRow] | None = None
+        self.is_followed = False
+
+    def take(self) -> Connection[TupleRow]:
+        """Take the fence, waiting as long as a dead writer may hold it, and give the session.
+
+        Raises:
+            StoreError: A living writer holds it; the server cannot be written.
+        """
+        until = monotonic() + self._address.lease_s + _GRACE_SECONDS
+        while not self.try_take():
+            if monotonic() >= until:
+                error = self._refused()
+                self.release()
+                raise error
+            Event().wait(_LOOK_SECONDS)
+        assert self.connection is not None, "a fence that is taken has a session"
+        return self.connection
+
+    def try_take(self) -> bool:
+        """Take the fence if nobody has it.
+
+        Raises:
+            StoreError: The server cannot be reached, or cannot be written.
+        """
+        if self.connection is not None:
+            return True
+        url = self._address.url
+        if self._waiting is None:
+            self._waiting = self._writable()
+        try:
+            with postgres_faults("take the fence of", url):
+                row = self._waiting.execute(
+                    "SELECT pg_try_advisory_lock(%s::bigint)", (self._key,)
+                ).fetchone()
+                if row is None or not row[0]:
+                    return False
+                self._promise(self._waiting)
+        except BaseException:
+            self.release()
+            raise
+        self.connection, self._waiting = self._waiting, None
+        self._ended.clear()
+        self._signs = Thread(
+            target=self._give_signs, args=(self.connection,), name="placet lease", daemon=True
+        )
+        self._signs.start()
+        return True
+
+    def release(self) -> None:
+        """Let go of the fence, and of the session; harmless if done twice."""
+        self._ended.set()
+        if self._signs is not None:
+            # Before the session is closed under it: a thread that waits for an answer on what is no
+            # connection any more would wait for ever. Where the server is gone, so is its wait.
+            self._signs.join(self._address.lease_s + _GRACE_SECONDS)
+            self._signs = None
+        for connection in (self.connection, self._waiting):
+            if connection is not None:
+                with suppress(psycopg.Error):
+                    connection.close()
+        self.connection = self._waiting = None
+
+    def _writable(self) -> Connection[TupleRow]:
+        """Open a session of a server that can be written, and is new enough."""
+        connection = connect(self._address, "writer", **self._cut_off_by_then())
+        try:
+            with postgres_faults("open", self._address.url):
+                _require_version(connection, self._address.url)
+                # Nobody is let in to write a standby, and this says so before anything is tried.
+                (is_standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone() or (0,)
+                if is_standby:
+                    raise psycopg.errors.ReadOnlySqlTransaction("the server is in recovery")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _cut_off_by_then(self) -> dict[str, int]:
+        """Have a dead network noticed within about a lease, unless the URL says otherwise."""
+        seconds = max(1, round(self._address.lease_s / 3))
+        return {
+            "keepalives_idle": seconds,
+            "keepalives_interval": seconds,
+            "keepalives_count": 3,
+            "tcp_user_timeout": round(self._address.lease_s * 1_000),
+        }
+
+    def _promise(self, connection: Connection[TupleRow]) -> None:
+        lease_ms = round(self._address.lease_s * 1_000)
+        connection.execute(f"SET idle_session_timeout = {lease_ms}".encode())
+        connection.execute(f"SET synchronous_commit = {self._address.synchronous_commit}".encode())
+
+    def _give_signs(self, connection: Connection[TupleRow]) -> None:
+        """Keep the lease, in a thread of its own, until released or until the session is gone."""
+        followed = (self._address.key("follower"),)
+        while not self._ended.wait(self._address.lease_s / _SIGNS_PER_LEASE):
+            try:
+                row = connection.execute(_IS_FOLLOWED, followed).fetchone()
+            except psycopg.Error:
+                if connection.closed:
+                    return  # the next append says what became of the session
+                continue  # it was canceled, which is no silence
+            self.is_followed = bool(row and row[0])
+
+    def _refused(self) -> StoreError:
+        url = self._address.url
+        assert self._waiting is not None, "who was refused has a session to ask with"
+        with postgres_faults("open", url):
+            row = self._waiting.execute(_HOLDER, (self._key,)).fetchone()
+        who = "it has just gone, so try again"
+        if row is not None:
+            pid, name, host, since = row
+            who = f"it is {name!r} at {host}, server process {pid}, since {since}"
+        return StoreError(
+            f"cannot open {url}: another writer is alive and holds its fence; {who}. Stop that "
+            "one, or wait for it as a standby",
+            store=url,
+        )
+
+
+def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:
+    """Say that this session wants to be told of news, as long as it lasts."""
+    connection.execute("SELECT pg_advisory_lock_shared(%s::bigint)", (address.key("follower"),))
+
+
+def _require_version(connection: Connection[TupleRow], store: str) -> None:
+    version = connection.info.server_version // 10_000
+    if version < SERVER_VERSION_MIN:
+        raise StoreError(
+            f"cannot use {store}: expected PostgreSQL {SERVER_VERSION_MIN} or later, got "
+            f"{version}; upgrade the server",
+            store=store,
+        )

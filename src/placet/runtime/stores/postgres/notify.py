@@ -1,0 +1,58 @@
+"""News of a log in PostgreSQL: a session that is told, so that nobody has to ask all the time.
+
+Who listens says so with a shared lock (`fence_postgres.announce_follower`). The writer looks for it
+once in a while, and lets its appends tell only where somebody is there to hear: on a server,
+commits that tell wait for each other, those of all worlds.
+"""
+
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from placet.runtime.stores.postgres.address import PostgresAddress
+from placet.runtime.stores.postgres.errors import postgres_faults
+from placet.runtime.stores.postgres.fence import announce_follower, connect
+
+LOOK_MS: Final = 1_000
+"""How long a follower that listens waits before it looks all the same: the writer may not have
+noticed it yet."""
+
+
+class PostgresNews:
+    """Tells that a log went on. Something that can be polled.
+
+    Args:
+        address: Of the log.
+
+    Attributes:
+        look_ms: How long to wait at most.
+
+    Raises:
+        StoreError: The server cannot be reached.
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self.look_ms = LOOK_MS
+        self._connection = connect(address, "follower")
+        with postgres_faults("follow", address.url):
+            listen = sql.SQL("LISTEN {}").format(sql.Identifier(address.schema))
+            self._connection.execute(listen)
+            announce_follower(self._connection, address)
+
+    def fileno(self) -> int:
+        """Give the descriptor that can be read once there is news."""
+        return self._connection.fileno()
+
+    def drain(self) -> bool:
+        """Take in what was told; False where the session is over."""
+        try:
+            for _ in self._connection.notifies(timeout=0):
+                pass
+        except psycopg.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._connection.close()

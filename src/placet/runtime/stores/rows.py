@@ -1,0 +1,108 @@
+"""One group as one row, the same in every database: its head, a checksum over all of it, a blob.
+
+Nothing read from a row is trusted. The chain of hashes (`schemas/log/record.py`) binds every record but
+the last; the checksum binds that one too, and tells a damaged row from a missing one.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from placet.runtime.stores.append_rules import overtaken
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+
+_HEAD: Final = struct.Struct(">5q")
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(list[bytes]).decode
+
+Row: TypeAlias = tuple[int, int, int, int, int, int, bytes]
+"""first_record, count, seq_before, seq, log_bytes, crc32, blob: an array of the records."""
+
+
+class Tail(NamedTuple):
+    """Where a log ends."""
+
+    record_count: int = 0
+    seq: int = 0
+    size_bytes: int = 0
+
+
+def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
+    """Give the row of a group that follows a tail, and the tail after it."""
+    blob = _ENCODE(group.records)
+    count = len(group.records)
+    size_bytes = tail.size_bytes + sum(map(len, group.records))
+    head = (group.first_record, count, group.seq_before, group.seq, size_bytes)
+    row = (*head, _checksum(head, blob), blob)
+    return row, Tail(group.first_record + count, group.seq, size_bytes)
+
+
+def records_of(row: Row, place: int, store: str) -> Sequence[bytes]:
+    """Take the records out of a row that should begin at a place.
+
+    Raises:
+        StoreError: The row is damaged, or the group that belongs here is missing.
+    """
+    *head, checksum, blob = row
+    try:
+        is_sound = _checksum(head, blob) == checksum
+        records = _DECODE(blob) if is_sound else []
+    except (TypeError, struct.error, msgspec.MsgspecError):
+        is_sound, records = False, []
+    if not is_sound:
+        raise damaged(store, place, "fails its checksum")
+    if head[0] != place or head[1] != len(records):
+        raise damaged(store, place, f"is missing; the next one begins at record {head[0]}")
+    return records
+
+
+def read_rows(
+    page: Callable[[int], Sequence[Row]],
+    place: int,
+    start: Callable[[], LogStart],
+    from_record: int,
+    store: str,
+) -> Iterator[tuple[int, bytes]]:
+    """Give `(ordinal, record)` page by page, also what is appended meanwhile.
+
+    Args:
+        page: Gives the rows from a record on, as many as are held at once.
+        place: First record of the row that holds `from_record`.
+        start: Says where the log begins by now: another may compact it while it is read.
+        from_record: The first to give.
+        store: For messages.
+
+    Raises:
+        StoreError: A row is damaged, or what comes next was compacted away under the reader.
+    """
+    is_begun = False
+    while rows := page(place):
+        if rows[0][0] > place and (begins := start()).record > place:
+            if is_begun:
+                raise overtaken(store, place, begins)
+            place = begins.record
+            continue
+        is_begun = True
+        for row in rows:
+            records = records_of(row, place, store)
+            for ordinal, record in enumerate(records, place):
+                if ordinal >= from_record:
+                    yield ordinal, record
+            place += len(records)
+
+
+def damaged(store: str, place: int, how: str) -> StoreError:
+    """Make the error for a group that cannot be trusted."""
+    return StoreError(
+        f"{store} is damaged: the group at record {place} {how}. What comes before it is sound; "
+        "restore the file from a copy",
+        store=store,
+    )
+
+
+def _checksum(head: Sequence[int], blob: bytes) -> int:
+    return crc32(blob, crc32(_HEAD.pack(*head)))

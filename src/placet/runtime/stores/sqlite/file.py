@@ -1,0 +1,91 @@
+"""What a log's file is as a file: left whole, in use or not, and as large as it must be.
+
+None of it looks at what is in the file, and none of it needs the fence.
+"""
+
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from placet.runtime.stores.sqlite.errors import primary_code, sqlite_faults
+
+_IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def leave_wal(connection: sqlite3.Connection) -> bool:
+    """Fold the `-wal` file in, so that the log is one file that can be read from anywhere.
+
+    A database left in WAL mode makes its readers create files beside it, which a read-only
+    medium refuses. While somebody else has it open, it stays in WAL mode; that is no harm.
+
+    Returns:
+        Whether nobody else has it open.
+    """
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.OperationalError as error:
+        if primary_code(error) not in _IN_USE:
+            raise
+        return False
+    return True
+
+
+def is_in_use(path: Path, store: str) -> bool:
+    """Tell whether somebody has a log's file open: a live writer, or a reader beside one.
+
+    What a killed writer has left stays as it is: it may lie where nothing can be written.
+
+    Raises:
+        StoreError: The file cannot be read.
+    """
+    with sqlite_faults("ask who uses", store):
+        if sys.platform == "win32":  # which has other locks: taking the log out of WAL asks them
+            with closing(_connect(path)) as connection:
+                return not leave_wal(connection)
+        from placet.runtime.stores.sqlite.locks import is_locked  # noqa: PLC0415  # as its name says
+
+        return is_locked(path)
+
+
+def connect_bare(path: Path) -> sqlite3.Connection:
+    """Connect to a log that `is_bare`, past all locks: what SQLite keeps in a `-shm` is in memory.
+
+    Raises:
+        sqlite3.Error: The file cannot be opened.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro&vfs=unix-none"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def is_bare(path: Path) -> bool:
+    """Tell whether a log has a `-wal` and no `-shm`, in a folder where none can be made.
+
+    A copy on a read-only medium is so. SQLite makes a `-shm` even to read, and gives up without.
+    """
+    wal, shm = (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-shm"))
+    if not wal.exists() or shm.exists():
+        return False
+    is_effective = os.access in os.supports_effective_ids
+    return not os.access(path.parent, os.W_OK, effective_ids=is_effective)
+
+
+def vacuum(path: Path, store: str) -> None:
+    """Give the system back the space of what was removed, whenever it was; if any, O(file).
+
+    It needs as much again, and may have found no room for it before.
+
+    Raises:
+        StoreError: The disk refused, or somebody is writing.
+    """
+    with sqlite_faults("shrink", store), closing(_connect(path)) as connection:
+        if connection.execute("PRAGMA freelist_count").fetchone()[0]:
+            connection.execute("VACUUM")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)

@@ -1,0 +1,280 @@
+"""How a log lies in a SQLite file: the tables, one row for a group, and whose file it is.
+
+Nothing read from the file is trusted. The chain of hashes (`schemas/log/record.py`) binds every record
+but the last, so each row carries a checksum over all of itself, the end of the log is asked of the
+table and of the index, and the tables must be declared as they were made: a flipped bit in a
+declaration would otherwise turn a long log into an empty one. Where a compacted log begins is
+written down too, so that a group lost at the front is told from one that was removed.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Final
+
+from placet.runtime.stores.rows import Row, Tail, damaged, records_of, row_of
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+
+LAYOUT_VERSION: Final = 2
+APPLICATION_ID: Final = int.from_bytes(b"plac", "big")
+"""In the file's header, so that we never write into somebody else's database."""
+
+INTEGER_MAX: Final = 2**63 - 1
+"""The largest number that a column holds: what is asked for beyond it is beyond every log."""
+
+PAGE_BYTES: Final = 1 << 20
+PAGE_GROUPS: Final = 256
+
+_META: Final = """\
+CREATE TABLE meta (
+    layout_version INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    first_record INTEGER NOT NULL  -- of the oldest group; what came before it was compacted
+)"""
+_GROUPS: Final = """\
+CREATE TABLE groups (
+    first_record INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    seq_before INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    log_bytes INTEGER NOT NULL,  -- up to and with this group: never summed over a long log
+    crc32 INTEGER NOT NULL,
+    blob BLOB NOT NULL  -- a msgpack array of the records, each a byte string
+)"""
+_GROUPS_BY_SEQ: Final = "CREATE INDEX groups_by_seq ON groups (seq)"
+_SCHEMA: Final = (
+    _META,
+    _GROUPS,
+    _GROUPS_BY_SEQ,
+    f"INSERT INTO meta VALUES ({LAYOUT_VERSION}, 0, 0)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+_INSERT: Final = "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?)"
+_TAIL: Final = (
+    "SELECT first_record + count, seq, log_bytes FROM groups ORDER BY first_record DESC LIMIT 1"
+)
+_PAGE: Final = (
+    "SELECT first_record, count, seq_before, seq, log_bytes, crc32, blob FROM groups"
+    " WHERE first_record >= ? ORDER BY first_record LIMIT ?"
+)
+_HOLDS_RECORD: Final = "SELECT max(first_record) FROM groups WHERE first_record <= ?"
+_REACHED_SEQ: Final = (
+    "SELECT first_record FROM groups WHERE seq >= ? ORDER BY seq, first_record LIMIT 1"
+)
+# One statement, so that both halves see the same moment.
+_TWO_ENDS: Final = """\
+    SELECT
+        (SELECT max(first_record) FROM groups NOT INDEXED),
+        (SELECT first_record FROM groups INDEXED BY groups_by_seq
+         ORDER BY seq DESC, first_record DESC LIMIT 1)"""
+_START: Final = """\
+    SELECT (SELECT first_record FROM meta), groups.first_record, groups.seq_before
+    FROM meta LEFT JOIN groups ON groups.first_record = (SELECT min(first_record) FROM groups)"""
+_CUT: Final = """\
+    SELECT max(first_record) FROM (
+        SELECT first_record FROM groups WHERE first_record <= ? ORDER BY first_record LIMIT ?)"""
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the one write lock of the file for the block; commit, or roll back if it raises."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite rolls back by itself after some errors; the first error is the one that matters.
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def is_placet_log(connection: sqlite3.Connection, store: str) -> bool:
+    """Tell a placet log from a database with nothing in it; refuse any other.
+
+    Raises:
+        StoreError: The file is another program's.
+    """
+    mark = connection.execute("PRAGMA application_id").fetchone()[0]
+    table_count = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if mark == APPLICATION_ID and table_count:
+        return True
+    if mark or table_count:
+        raise foreign(store, "a SQLite database of another program")
+    return False
+
+
+def foreign(store: str, came: str) -> StoreError:
+    """Make the error for a file that is not a placet log."""
+    message = f"cannot use {store}: expected a placet log, got {came}; give another path"
+    return StoreError(message, store=store)
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make an empty log; call it inside a transaction."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+
+
+def require_layout(connection: sqlite3.Connection, store: str) -> None:
+    """Check that this release can read the file.
+
+    Raises:
+        StoreError: It cannot.
+    """
+    declared = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if not any(isinstance(sql, str) and sql.startswith("CREATE TABLE meta (") for sql in declared):
+        raise foreign(store, "a file without the table that names its version")
+    row = connection.execute("SELECT * FROM meta").fetchone()
+    version = row[0] if row else None
+    if version != LAYOUT_VERSION:
+        raise StoreError(
+            f"cannot use {store}: expected layout version {LAYOUT_VERSION}, got {version!r}; "
+            "another release of placet has written it, so use that one",
+            store=store,
+        )
+    if declared != {_META, _GROUPS, _GROUPS_BY_SEQ}:
+        raise StoreError(
+            f"{store} is damaged: its tables are not declared as they were made; "
+            "restore the file from a copy",
+            store=store,
+        )
+
+
+def take_epoch(connection: sqlite3.Connection) -> int:
+    """Raise the epoch by one and give it; call it inside a transaction."""
+    connection.execute("UPDATE meta SET epoch = epoch + 1")
+    return epoch_of(connection)
+
+
+def epoch_of(connection: sqlite3.Connection) -> int:
+    """Give the latest epoch that anyone has taken."""
+    epoch: int = connection.execute("SELECT epoch FROM meta").fetchone()[0]
+    return epoch
+
+
+def tail_of(connection: sqlite3.Connection) -> Tail:
+    """Say where the log ends. O(log n)."""
+    row = connection.execute(_TAIL).fetchone()
+    return Tail(*row) if row else Tail()
+
+
+def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
+    """Say where the log begins. O(log n).
+
+    Raises:
+        StoreError: What is written down and what is there contradict each other.
+    """
+    recorded, found, seq_before = connection.execute(_START).fetchone()
+    if (found or 0) != recorded:
+        raise StoreError(
+            f"{store} is damaged: it should begin at record {recorded}, and its first group begins "
+            f"at {found}; restore the file from a copy",
+            store=store,
+        )
+    return LogStart(recorded, seq_before or 0)
+
+
+def remove_groups(connection: sqlite3.Connection, before_record: int, groups_max: int) -> bool:
+    """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+    Call it inside a transaction.
+
+    Returns:
+        Whether there is more to remove.
+    """
+    (cut,) = connection.execute(_CUT, (before_record, groups_max + 1)).fetchone()
+    if cut is not None:
+        connection.execute("DELETE FROM groups WHERE first_record < ?", (cut,))
+        connection.execute("UPDATE meta SET first_record = ?", (cut,))
+    return cut is not None and cut != holder_of_record(connection, before_record)
+
+
+def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) -> Tail:
+    """Put a group after the tail and give the new tail; call it inside a transaction."""
+    row, tail = row_of(group, tail)
+    connection.execute(_INSERT, row)
+    return tail
+
+
+def begin_at(connection: sqlite3.Connection, record: int) -> None:
+    """Let an empty log begin later than at its front; call it inside a transaction."""
+    connection.execute("UPDATE meta SET first_record = ?", (record,))
+
+
+def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
+    """Give the first record of the group that holds a record, or of the nearest before it.
+
+    Of a record that was compacted away, and of an empty log, it is 0.
+    """
+    found: int | None = connection.execute(_HOLDS_RECORD, (min(record, INTEGER_MAX),)).fetchone()[0]
+    return found or 0
+
+
+def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int | None:
+    """Give the first record of the first group that reached a seq; None if none has. O(log n).
+
+    Raises:
+        StoreError: The index and the table contradict each other.
+    """
+    row: tuple[int] | None = connection.execute(_REACHED_SEQ, (min(seq, INTEGER_MAX),)).fetchone()
+    if row is None:
+        require_end(connection, store)
+        return None
+    (place,) = row
+    for group in _rows(connection, place, groups_max=1):
+        records_of(group, place, store)
+        _, _, seq_before, reached_seq, *_ = group
+        if reached_seq >= seq and (seq_before < seq or place == start_of(connection, store).record):
+            return place
+    raise damaged(store, place, "is not where the index has it")
+
+
+def read_page(connection: sqlite3.Connection, place: int, store: str) -> list[Row]:
+    """Read groups from a place on, until there are `PAGE_GROUPS` of them or `PAGE_BYTES`.
+
+    Returns:
+        Rows in order; none at the end of the log.
+
+    Raises:
+        StoreError: The index knows of a later end.
+    """
+    rows = _rows(connection, place)
+    if rows or require_end(connection, store) < place:
+        return rows
+    rows = _rows(connection, place)  # the writer has appended in between
+    if not rows:
+        raise damaged(store, place, "cannot be found")
+    return rows
+
+
+def require_end(connection: sqlite3.Connection, store: str) -> int:
+    """Give the first record of the last group, -1 in an empty log. O(log n).
+
+    Raises:
+        StoreError: The table and the index contradict each other: a group is lost.
+    """
+    by_table, by_index = connection.execute(_TWO_ENDS).fetchone()
+    if by_table != by_index:
+        raise StoreError(
+            f"{store} is damaged: the last group begins at record {by_table} by its table and at "
+            f"{by_index} by its index; restore the file from a copy",
+            store=store,
+        )
+    return -1 if by_table is None else by_table
+
+
+def _rows(
+    connection: sqlite3.Connection, place: int, *, groups_max: int = PAGE_GROUPS
+) -> list[Row]:
+    rows: list[Row] = []
+    size_bytes = 0
+    # Closing the cursor ends the read transaction: a slow caller holds nothing.
+    with closing(connection.execute(_PAGE, (place, groups_max))) as cursor:
+        for row in cursor:
+            rows.append(row)
+            size_bytes += len(row[-1]) if isinstance(row[-1], bytes) else 0
+            if size_bytes >= PAGE_BYTES:
+                break
+    return rows

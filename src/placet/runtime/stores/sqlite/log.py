@@ -1,0 +1,327 @@
+"""A log in one SQLite file: the embedded default.
+
+One row is one group, because a durable commit costs the same whatever its size. The fence and the
+end of the log are checked inside the transaction that appends, so a writer that was paused for an
+hour cannot slip a group in. Readers have connections of their own, and hold no lock while their
+caller looks at what they gave. They never create or change a file, but for what SQLite must take
+back before anybody reads: who is killed while opening, closing or shrinking one leaves it so.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from placet.runtime.stores.sqlite import layout
+from placet.runtime.stores.file_names import behind_link, quoted
+from placet.runtime.stores.append_rules import (
+    require_epoch,
+    require_follows,
+    require_writer,
+)
+from placet.runtime.stores.sqlite.errors import sqlite_faults
+from placet.runtime.stores.sqlite.file import connect_bare, is_bare, leave_wal
+from placet.runtime.stores.rows import Row, Tail, read_rows
+from placet.runtime.stores.sqlite.wal import damage_of
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, LogStart
+
+SYNCHRONOUS_LEVELS: Final = ("full", "normal", "off")
+LOCK_SECONDS_MAX: Final = 5.0
+
+
+class SqliteEventLog:
+    """An `EventLog` in a file. A handle on which `open` was not called is a reader.
+
+    `append` and `close` may be called from different threads; they wait for each other.
+
+    Attributes:
+        durability: `full` survives a power loss; `normal` survives a crash of the process, and may
+            lose the last groups with the power; `off` leaves even their order to the system.
+        is_blocking: True.
+        url: Where the log is, as it was named.
+        file: Likewise, wherever its process works and whatever a link leads to by now.
+    """
+
+    def __init__(self, path: str | Path, *, synchronous: str = "full") -> None:
+        level = synchronous.lower()
+        self.durability = level
+        self.is_blocking = True
+        self.url = f"sqlite:///{quoted(path)}"
+        if level not in SYNCHRONOUS_LEVELS:
+            raise StoreError(
+                f"cannot use {self.url}: synchronous must be one of "
+                f"{', '.join(SYNCHRONOUS_LEVELS)}, got {synchronous!r}",
+                store=self.url,
+            )
+        if level != SYNCHRONOUS_LEVELS[0]:
+            self.url += f"?synchronous={level}"
+        self.file = behind_link(Path(path)).absolute()
+        self._lock = Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._epoch: int | None = None
+        self._failure: str | None = None
+        self._tail = Tail()
+        self._is_wal_sound = False
+
+    def open(self) -> int:
+        """Make the file if there is none, take the fence, and give the new epoch.
+
+        Raises:
+            StoreError: The file cannot be made or written, or is not a placet log of a version
+                that this release knows.
+        """
+        with self._lock:
+            self._release()
+            with sqlite_faults("open", self.url):
+                self._require_place()
+                connection = self._connect("rwc")
+                try:
+                    self._epoch, self._tail = self._take_fence(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+            self._connection = connection
+            self._failure = None
+            return self._epoch
+
+    def append(self, group: LogGroup, epoch: int) -> None:
+        """Make a group durable at this log's level, all of it or nothing.
+
+        Raises:
+            StoreError: The disk refused, the group does not follow the last one, `epoch` is no
+                longer the latest, or an append has failed before: nothing follows a failure.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            # Failed until proven durable: so is what an interrupt leaves half done.
+            self._failure = "an append was interrupted"
+            try:
+                with sqlite_faults(f"append record {group.first_record} to", self.url):
+                    self._tail = self._write(connection, group, epoch)
+            except StoreError as error:
+                self._failure = str(error)
+                raise
+            self._failure = None
+
+    def begin(self, group: LogGroup, epoch: int) -> None:
+        """Append the first group of a log that begins later: what came before is in a snapshot.
+
+        Raises:
+            StoreError: As for `append`, or the log is not empty.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"begin at record {group.first_record}", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                empty = layout.tail_of(connection)
+                require_follows(
+                    group._replace(first_record=0, seq_before=0),
+                    count=empty.record_count,
+                    seq=empty.seq,
+                    store=self.url,
+                )
+                layout.begin_at(connection, group.first_record)
+                start = Tail(group.first_record, group.seq_before, 0)
+                self._tail = layout.insert_group(connection, group, start)
+
+    def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+
+        A compacted log gives what is left of it, and tells a reader who is still before the cut.
+        Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
+
+        Raises:
+            StoreError: The file is missing, cannot be read, or is damaged; the message names the
+                record from which on nothing can be trusted.
+        """
+        with closing(self._connect_reader()) as connection:
+            place = self._place_of(connection, from_record)
+            page = partial(self._page, connection)
+            yield from read_rows(page, place, self.start, from_record, self.url)
+
+    def find_seq(self, seq: int) -> int:
+        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            found = layout.holder_of_seq(connection, seq, self.url)
+            return layout.tail_of(connection).record_count if found is None else found
+
+    def start(self) -> LogStart:
+        """Say where the log begins. O(log n).
+
+        Raises:
+            StoreError: The file cannot be read, or a group is lost at its front.
+        """
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.start_of(connection, self.url)
+
+    def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
+        """Remove the oldest groups that lie wholly before a record, and never the last one.
+
+        The file does not shrink, what comes next takes the place; `log_file_sqlite.vacuum` shrinks.
+
+        Returns:
+            Whether there is more to remove.
+
+        Raises:
+            StoreError: The disk refused, `epoch` is no longer the latest, or an append has failed.
+        """
+        with self._lock:
+            connection = self._writer(epoch)
+            with (
+                sqlite_faults(f"compact before record {before_record} of", self.url),
+                layout.transaction(connection),
+            ):
+                require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+                return layout.remove_groups(connection, before_record, groups_max)
+
+    def count(self) -> int:
+        """Count the records that were ever appended.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().record_count
+
+    def size_bytes(self) -> int:
+        """Give the bytes of all records ever appended, without SQLite's own.
+
+        Raises:
+            StoreError: The file cannot be read.
+        """
+        return self._known_tail().size_bytes
+
+    def close(self) -> None:
+        """Let go of the file, leaving one file where nobody else reads it.
+
+        Raises:
+            StoreError: The disk refused; what was acknowledged is in the file or its `-wal`.
+        """
+        with self._lock:
+            self._release()
+
+    def _writer(self, epoch: int) -> sqlite3.Connection:
+        held = self._epoch if self._connection else None
+        require_writer(epoch, held=held, failure=self._failure, store=self.url)
+        assert self._connection is not None, "require_writer lets no closed log pass"
+        return self._connection
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with closing(connection), sqlite_faults("close", self.url):
+            if self._failure is None:
+                leave_wal(connection)
+
+    def _require_place(self) -> None:
+        """Say what SQLite would only call "unable to open database file"."""
+        what = None
+        if self.file.is_dir():
+            what = f"{self.file} is a directory; give the path of a file in it"
+        elif not self.file.parent.is_dir():
+            what = f"there is no directory {self.file.parent}; make it first"
+        elif self.file.exists() and not self.file.is_file():
+            what = self._no_file()
+        if what:
+            raise StoreError(f"cannot open {self.url}: {what}", store=self.url)
+
+    def _no_file(self) -> str:
+        if self.file.exists():
+            return f"{self.file} is no regular file; give the path of a log"
+        return (
+            f"there is no file {self.file}; check the path, or make a log with `placet run --store`"
+        )
+
+    def _beside(self, suffix: str) -> Path:
+        return self.file.with_name(f"{self.file.name}{suffix}")
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        if mode != "ro" or not self._is_wal_sound:
+            self._require_sound_wal()
+        if mode == "ro" and is_bare(self.file):
+            return connect_bare(self.file)
+        if mode == "ro" and self._beside("-journal").exists():
+            mode = "rw"  # what a killed process left half done is taken back before it is read
+        return sqlite3.connect(
+            f"{self.file.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=LOCK_SECONDS_MAX,
+            isolation_level=None,  # transactions are spelled out
+            check_same_thread=False,  # the committer's thread is not the one that opened; we lock
+        )
+
+    def _require_sound_wal(self) -> None:
+        """Stop before SQLite forgets what is beyond a damage; see `wal.py`."""
+        is_full = self.durability == SYNCHRONOUS_LEVELS[0]
+        damage = damage_of(self._beside("-wal")) if is_full else None
+        if damage is not None:
+            raise StoreError(
+                f"{self.url} is damaged: byte {damage.offset} of its -wal file: {damage.what}. "
+                "The groups from there on cannot be read; restore both files from a copy, or give "
+                "those groups up by opening it with ?synchronous=normal",
+                store=self.url,
+            )
+        self._is_wal_sound = True
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        with sqlite_faults("read", self.url):
+            if not self.file.is_file():
+                raise StoreError(f"cannot read {self.url}: {self._no_file()}", store=self.url)
+            connection = self._connect("ro")
+            try:
+                if not layout.is_placet_log(connection, self.url):
+                    raise layout.foreign(self.url, "an empty file")
+                layout.require_layout(connection, self.url)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _take_fence(self, connection: sqlite3.Connection) -> tuple[int, Tail]:
+        # Before the first write, because the file may be somebody else's.
+        layout.is_placet_log(connection, self.url)
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            message = f"cannot open {self.url}: expected a file system that supports SQLite's WAL"
+            message += f", got journal mode {mode!r}; use a local disk"
+            raise StoreError(message, store=self.url)
+        connection.execute(f"PRAGMA synchronous = {self.durability}")
+        with layout.transaction(connection):
+            if not layout.is_placet_log(connection, self.url):
+                layout.create_tables(connection)
+            layout.require_layout(connection, self.url)
+            return layout.take_epoch(connection), layout.tail_of(connection)
+
+    def _write(self, connection: sqlite3.Connection, group: LogGroup, epoch: int) -> Tail:
+        with layout.transaction(connection):
+            require_epoch(epoch, latest=layout.epoch_of(connection), store=self.url)
+            tail = layout.tail_of(connection)
+            require_follows(group, count=tail.record_count, seq=tail.seq, store=self.url)
+            return layout.insert_group(connection, group, tail)
+
+    def _known_tail(self) -> Tail:
+        if self._connection is not None:
+            return self._tail
+        with closing(self._connect_reader()) as connection, sqlite_faults("read", self.url):
+            return layout.tail_of(connection)
+
+    def _place_of(self, connection: sqlite3.Connection, record: int) -> int:
+        """Give the first record of the group in which a reading begins."""
+        with sqlite_faults("read", self.url):
+            start = layout.start_of(connection, self.url)
+            return max(start.record, layout.holder_of_record(connection, record))
+
+    def _page(self, connection: sqlite3.Connection, place: int) -> list[Row]:
+        with sqlite_faults(f"read on from record {place} of", self.url):
+            return layout.read_page(connection, place, self.url)

@@ -1,0 +1,201 @@
+"""From the name of a store to the store: `memory://`, `sqlite:///town.db`, or a path.
+
+A name is all that a user gives; nothing is opened here, so a reader may ask for a log without
+taking its fence.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+from urllib.parse import parse_qsl
+
+from placet.actors.ports import EventLog
+from placet.runtime.stores.file_names import quoted, unquoted
+from placet.runtime.stores.postgres.address import SCHEMES, PostgresAddress, address_of, shown_url
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.schemas.errors import StoreError
+from placet.schemas.limits import Limits
+
+if TYPE_CHECKING:
+    from placet.runtime.stores.postgres.log import PostgresEventLog
+    from placet.runtime.stores.sqlite.log import SqliteEventLog
+
+
+class Fence(Protocol):
+    """The right to write, which one holds as long as it lives."""
+
+    def try_take(self) -> bool:
+        """Take it if nobody has it.
+
+        Raises:
+            StoreError: The store cannot be reached, or cannot be written.
+        """
+
+    def release(self) -> None:
+        """Let go of it; harmless if done twice."""
+
+
+class News(Protocol):
+    """Tells that a log went on. Something that can be polled.
+
+    Attributes:
+        look_ms: How long to wait at most before one looks all the same.
+    """
+
+    look_ms: int
+
+    def fileno(self) -> int:
+        """Give the descriptor that can be read once there is news."""
+
+    def drain(self) -> bool:
+        """Take in what was told; False where nothing will be told any more."""
+
+    def close(self) -> None:
+        """Listen no more."""
+
+
+_FILE_URL: Final = "sqlite:///"
+KNOWN_STORES: Final = (
+    "memory://, sqlite:///relative.db, sqlite:////absolute.db, a path ending in .db, or "
+    "postgresql://user@host/database?world=town"
+)
+
+
+def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
+    """Give the log that a URL or a path names. Its `open` makes a writer of it.
+
+    Args:
+        url: `memory://`; `sqlite:///` and a percent-encoded path, relative with three slashes and
+            absolute with four, with `?synchronous=full|normal|off`; `postgresql://` as libpq reads
+            it, with `?world=`, `synchronous_commit=` and `lease_s=`; or a plain path that ends in
+            `.db` or names a file.
+        limits: For `log_bytes_max`, which bounds the log in memory.
+
+    Raises:
+        StoreError: It names no store that this release knows.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return _open_path(url)
+    if scheme == "memory":
+        return _open_memory(url, rest, limits or Limits())
+    if scheme == "sqlite":
+        return _open_sqlite(url, rest)
+    if scheme in SCHEMES:
+        return _open_postgres(url)
+    raise _unknown(url, f"there is no store {scheme!r}")
+
+
+def _open_path(path: str) -> "SqliteEventLog":
+    if not path.endswith(".db") and not ("\0" not in path and Path(path).is_file()):
+        raise _unknown(path, "it is no URL, and no path of a log")
+    return _sqlite_at(path, path, "full")
+
+
+def _open_memory(url: str, rest: str, limits: Limits) -> MemoryEventLog:
+    if rest:
+        raise _unknown(url, f"memory:// takes nothing more, got {rest!r}")
+    return MemoryEventLog(log_bytes_max=limits.log_bytes_max)
+
+
+def _open_sqlite(url: str, rest: str) -> "SqliteEventLog":
+    path, _, query = rest.partition("?")
+    if not path.startswith("/"):
+        raise _unknown(url, f"did you mean sqlite:///{rest}?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    synchronous = options.pop("synchronous", "full")
+    if options:
+        raise _unknown(url, f"the only option is synchronous, got {', '.join(sorted(options))}")
+    return _sqlite_at(url, unquoted(path[1:]), synchronous)
+
+
+def _open_postgres(url: str) -> EventLog:
+    address = address_of(url)
+    try:
+        from placet.runtime.stores.postgres.log import PostgresEventLog  # noqa: PLC0415  # extra
+    except ImportError as error:
+        raise StoreError(
+            f"cannot use store {address.url!r}: the driver of PostgreSQL is not there "
+            f"({error}); install it with `pip install 'placet[postgres]'`",
+            store=address.url,
+        ) from error
+    return PostgresEventLog(address)
+
+
+def _sqlite_at(url: str, path: str, synchronous: str) -> "SqliteEventLog":
+    if not path or "\0" in path:
+        raise _unknown(url, "the path is empty or holds a NUL")
+    if path == ":memory:":
+        raise _unknown(url, "a log in memory is memory://")
+    from placet.runtime.stores.sqlite.log import SqliteEventLog  # noqa: PLC0415  # 4 ms
+
+    return SqliteEventLog(path, synchronous=synchronous)
+
+
+def _unknown(url: str, came: str) -> StoreError:
+    shown = shown_url(url)
+    return StoreError(f"cannot use store {shown!r}: expected {KNOWN_STORES}; {came}", store=shown)
+
+
+def file_of(log: EventLog) -> Path | None:
+    """Say in which file a log is, as it was named; None if it is in none."""
+    if not log.url.startswith(_FILE_URL):
+        return None
+    return Path(unquoted(log.url.removeprefix(_FILE_URL).partition("?")[0]))
+
+
+def whereabouts_of(log: EventLog) -> Path | None:
+    """Say in which file a log is since it was named; None if it is in none.
+
+    Its process may work elsewhere by now, and a link lead elsewhere: what has the log's name then
+    is another log.
+    """
+    return log.file if _is_sqlite(log) else None
+
+
+def lasting_url_of(log: EventLog) -> str:
+    """Give the URL of that file, or else the log's own: by it another process opens the same."""
+    if not _is_sqlite(log):
+        return log.url
+    _, mark, options = log.url.partition("?")
+    return f"{_FILE_URL}{quoted(log.file)}{mark}{options}"
+
+
+def is_lasting(log: EventLog) -> bool:
+    """Tell whether a log is there when its process has ended."""
+    return not log.url.startswith("memory:")
+
+
+def postgres_address_of(log: EventLog) -> PostgresAddress | None:
+    """Say where in PostgreSQL a log is; None if it is elsewhere."""
+    return log.address if _is_postgres(log) else None
+
+
+def environment_of(log: EventLog) -> dict[str, str]:
+    """Give what another process needs in its environment, beside the URL, to open the same log."""
+    return log.address.environment if _is_postgres(log) else {}
+
+
+def fence_of(log: EventLog) -> Fence | None:
+    """Give the fence of a log that only the living hold; None where whoever opens has it."""
+    return log.fence if _is_postgres(log) else None
+
+
+def news_of(log: EventLog) -> News | None:
+    """Begin to listen for what is appended to a log; None where one has to look.
+
+    Raises:
+        StoreError: The store cannot be reached.
+    """
+    if not _is_postgres(log):
+        return None
+    from placet.runtime.stores.postgres.notify import PostgresNews  # noqa: PLC0415  # an extra
+
+    return PostgresNews(log.address)
+
+
+def _is_sqlite(log: EventLog) -> "TypeGuard[SqliteEventLog]":
+    return log.url.startswith(_FILE_URL)
+
+
+def _is_postgres(log: EventLog) -> "TypeGuard[PostgresEventLog]":
+    return log.url.startswith(f"{SCHEMES[0]}:")

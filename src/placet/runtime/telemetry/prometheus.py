@@ -1,0 +1,221 @@
+"""The world's numbers as Prometheus reads them: collected when asked, in the asker's thread.
+
+Every world has a registry of its own, so two worlds in one process do not mix, and the global
+registry of the host program is left alone.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from placet.actors.metrics.counters import Counters, EffectCount, Gauge
+from placet.actors.metrics.histogram import BATCH_BOUNDS, Histogram
+from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from threading import Thread
+    from wsgiref.simple_server import WSGIServer
+
+SHOWN_SECONDS: Final = (
+    *(float(f"{mantissa}e{exponent}") for exponent in range(-5, 1) for mantissa in (1, 2.5, 5)),
+    10.0,
+    100.0,
+)
+"""Buckets of times as exported, 10 µs to 100 s: each is a bound of `LATENCY_BOUNDS`."""
+
+
+class _GaugeText(NamedTuple):
+    """How a gauge is exported: its label's name, or none, and what it means."""
+
+    label: str
+    text: str
+
+
+_GAUGES: Final[dict[Gauge, _GaugeText]] = {
+    "time_dilation": _GaugeText("", "Simulated seconds in a second of the machine; 1 is no load."),
+    "mailbox_depth": _GaugeText("actor", "Messages that wait in an actor's mailbox."),
+    "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest batch that waits."),
+    "outbox_depth": _GaugeText("executor", "Effects that are not settled."),
+    "observers": _GaugeText("", "Subscribers, and observing agents."),
+    "observation_lag_seqs": _GaugeText("", "How far the slowest subscriber is behind."),
+    "seq": _GaugeText("", "Sequence number of the world."),
+    "agents": _GaugeText("", "Registered agents."),
+    "snapshot_seq": _GaugeText("", "Sequence number of the newest snapshot."),
+    "log_first_record": _GaugeText("", "Where the log begins: what came before was compacted."),
+}
+
+
+_EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
+    "attempts": "Attempts at effects.",
+    "retries": "Attempts that failed and are followed by another.",
+    "dead_letters": "Effects that were given up.",
+    "in_doubt": "Effects of which nobody knows whether they were done.",
+}
+
+
+class CountersCollector(Collector):
+    """Turns `Counters` into metric families. O(series), and nothing until somebody asks."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every metric of the world, those without samples too."""
+        counters = self._counters
+        yield self._intents()
+        yield self._refusals()
+        yield _histogram(
+            "placet_batch_intents", "Intents per batch.", counters.batch_intents, BATCH_BOUNDS
+        )
+        for name, text, histogram in (
+            ("decide", "Time to decide a group.", counters.decide_seconds),
+            ("commit", "Time to make a group durable.", counters.commit_seconds),
+            ("submit_to_verdict", "Time from submit to verdict.", counters.verdict_seconds),
+            ("snapshot", "Time of another process to take a snapshot.", counters.snapshot_seconds),
+        ):
+            yield _histogram(f"placet_{name}_seconds", text, histogram, SHOWN_SECONDS)
+        yield self._effects()
+        yield from self._effect_counts()
+        yield self._snapshots()
+        for gauge, (label, text) in _GAUGES.items():
+            yield self._gauge(gauge, label, text)
+        overflows = sum(reading() for reading in self._readings("observation_overflows").values())
+        yield CounterMetricFamily(
+            "placet_observation_overflows",
+            "Inboxes of observers that overflowed into a snapshot.",
+            value=overflows,
+        )
+        late = sum(reading() for reading in self._readings("barrier_late").values())
+        yield CounterMetricFamily(
+            "placet_barrier_late", "Agents who were late for a step.", value=late
+        )
+        log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
+        yield CounterMetricFamily(
+            "placet_log_bytes", "Bytes of the records in the log.", value=log_bytes
+        )
+
+    def _intents(self) -> Metric:
+        family = CounterMetricFamily(
+            "placet_intents", "Intents answered.", labels=["kind", "outcome"]
+        )
+        for outcome, tally in self._counters.intents.items():
+            for kind, count in list(tally.items()):
+                family.add_metric([kind, outcome], count)
+        return family
+
+    def _refusals(self) -> Metric:
+        family = CounterMetricFamily("placet_refusals", "Refusals.", labels=["stage", "code"])
+        for key, count in list(self._counters.refusals.items()):
+            family.add_metric(key, count)
+        return family
+
+    def _effects(self) -> Metric:
+        family = HistogramMetricFamily(
+            "placet_effect_seconds",
+            "Time of an attempt at an effect.",
+            labels=["executor", "outcome"],
+        )
+        for key, histogram in list(self._counters.effect_seconds.items()):
+            family.add_metric(key, _buckets(histogram, SHOWN_SECONDS), histogram.total)
+        return family
+
+    def _effect_counts(self) -> Iterator[Metric]:
+        counts = dict(self._counters.effect_counts)
+        for what, text in _EFFECT_COUNTS.items():
+            family = CounterMetricFamily(f"placet_effect_{what}", text, labels=["executor"])
+            for (executor, counted), count in counts.items():
+                if counted == what:
+                    family.add_metric([executor], count)
+            yield family
+
+    def _snapshots(self) -> Metric:
+        family = CounterMetricFamily("placet_snapshots", "Snapshots.", labels=["outcome"])
+        for outcome, count in self._counters.snapshots.items():
+            family.add_metric([outcome], count)
+        return family
+
+    def _gauge(self, gauge: Gauge, label: str, text: str) -> Metric:
+        family = GaugeMetricFamily(f"placet_{gauge}", text, labels=[label] if label else [])
+        readings = self._readings(gauge)
+        for name, reading in readings.items():
+            family.add_metric([name] if label else [], reading())
+        if not readings and not label:
+            family.add_metric([], 0)
+        return family
+
+    def _readings(self, gauge: Gauge) -> dict[str, Callable[[], float]]:
+        return dict(self._counters.gauges.get(gauge, {}))
+
+
+def create_registry(counters: Counters) -> CollectorRegistry:
+    """Make a registry that shows one world's numbers and nothing else."""
+    registry = CollectorRegistry()
+    registry.register(CountersCollector(counters))
+    return registry
+
+
+class MetricsServer:
+    """An HTTP server of one registry, in a thread of its own.
+
+    Attributes:
+        host: Address that it listens on.
+        port: Port that it listens on, chosen by the system if 0 was asked for.
+        url: Where the metrics are.
+    """
+
+    def __init__(self, server: "WSGIServer", thread: "Thread", host: str) -> None:
+        self._server = server
+        self._thread = thread
+        self.host = host
+        self.port: int = server.server_port
+        shown_host = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown_host}:{self.port}/metrics"
+
+    def close(self) -> None:
+        """Free the port and end the thread; harmless if done twice. Waits up to 0.5 s."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+def serve_metrics(registry: CollectorRegistry, port: int, host: str = "127.0.0.1") -> MetricsServer:
+    """Serve a registry over HTTP until `close`.
+
+    Args:
+        registry: What to serve.
+        port: 0 lets the system choose a free one.
+        host: Address to listen on; the default is reached from this machine only.
+
+    Raises:
+        PlacetError: The address cannot be listened on.
+    """
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except (OSError, OverflowError) as error:
+        message = (
+            f"cannot serve metrics at {host}:{port}: {error}; choose another port, or 0 for any"
+        )
+        raise PlacetError(message) from error
+    return MetricsServer(server, thread, host)
+
+
+def _histogram(name: str, text: str, histogram: Histogram, shown: Iterable[float]) -> Metric:
+    buckets = _buckets(histogram, shown)
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.total)
+
+
+def _buckets(histogram: Histogram, shown: Iterable[float]) -> Sequence[tuple[str, float]]:
+    cumulative = histogram.cumulative()
+    bounds = histogram.bounds
+    buckets = [(str(float(le)), float(cumulative[bisect_left(bounds, le)])) for le in shown]
+    return [*buckets, ("+Inf", float(cumulative[-1]))]

@@ -1,0 +1,354 @@
+"""An open world: its parts, put together, watched over, and taken down in order.
+
+    orchestrator > committer > publisher and executors, all under one supervisor
+
+Down it goes from the front: no more effects are started, what waits is decided, what is decided
+becomes durable, then the tasks end and the log is let go.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from placet.actors.committer import Commit, Committer
+from placet.actors.metrics.counters import Counters
+from placet.actors.admission.time_scale import Dilation
+from placet.actors.effects.dispatcher import Executors
+from placet.actors.observation.delayed_observer import Time
+from placet.actors.observation.hub import Observing
+from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.ports import Clock, EventLog
+from placet.actors.publisher import Publisher
+from placet.actors.policies.runner import Roster
+from placet.actors.supervisor import Fault, Supervisor
+from placet.actors.observation.viewer import Viewer
+from placet.actors.policies.subscriptions import Watches
+from placet.kernel.kernel import Kernel
+from placet.kernel.log.replay import Replayer
+from placet.kernel.state.tree import State
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.scheduler import SnapshotKeeper
+from placet.runtime.snapshots.writer_process import SnapshotProcess
+from placet.runtime.snapshots.recovery import Recovery
+from placet.runtime.stores.url import environment_of, lasting_url_of
+from placet.runtime.world_time import WorldTime
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError, StoreError
+from placet.schemas.limits import SECOND_NS
+from placet.schemas.log.record import Branched
+from placet.schemas.verdict import Verdict
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from placet.runtime.telemetry.prometheus import MetricsServer
+    from placet.runtime.telemetry.world_logger import Reports
+
+T = TypeVar("T")
+
+
+class OpenWorld:
+    """The parts of an open world, and their life.
+
+    Args:
+        config: What the user set.
+        log: Opened for writing.
+        epoch: What its `open` gave.
+        kernel: Loaded with the log's history.
+        records: Where the kernel's journal puts new records.
+        clock: None is the one that the configuration names.
+        recovery: How the history was read; None where there was none to read.
+
+    Attributes:
+        handle_numbers: So that no two handles of one epoch make the same req_ids.
+    """
+
+    def __init__(
+        self,
+        config: OrchestratorConfig,
+        log: EventLog,
+        epoch: int,
+        kernel: Kernel,
+        records: list[bytes],
+        clock: Clock | None = None,
+        *,
+        recovery: Recovery | None = None,
+    ) -> None:
+        limits = kernel.config.limits
+        self.config = config
+        self.log = log
+        self.epoch = epoch
+        self.kernel = kernel
+        self.limits = limits
+        self.handle_numbers = count(1)
+        start_ns = kernel.ledger.now_ns
+        self.time = WorldTime(config, start_ns, clock, self._on_dilated, self._on_stall)
+        self.clock, self.sleepers = self.time.clock, self.time.sleepers
+        self.counters = Counters(kernel.registry.kinds)
+        self.publisher = Publisher(log, limits.subscriber_events_max)
+        self.committer = Committer(
+            log, epoch, self.clock, self.counters, limits.groups_in_flight_max, self._on_durable
+        )
+        self.actor = OrchestratorActor(
+            kernel,
+            records,
+            self.committer,
+            self.clock,
+            self.counters,
+            backpressure=config.backpressure,
+            on_group=self._on_group if config.log_level in {"debug", "info"} else None,
+        )
+        self.viewer = Viewer(kernel)
+        self.observing = self._make_observing(kernel)
+        self.supervisor = Supervisor(limits, self.clock, self._on_fault)
+        self.roster = Roster(
+            self.supervisor, kernel.ledger.agents, self._suspend, self._on_given_up
+        )
+        self.watches = Watches(kernel.registry, self._state_to_judge_by)
+        self.executors = Executors(
+            kernel,
+            self.actor,
+            self.supervisor,
+            self.clock,
+            self.counters,
+            on_fault=self._on_error,
+        )
+        self.metrics_server: MetricsServer | None = None
+        self._recovery = recovery or Recovery(Replayer())
+        self._keeper = self._make_keeper()
+        self._drained = anyio.Event()
+        self._root: asyncio.Task[None] | None = None
+        self._is_ending = False
+        kernel.rules.on_fault = self._on_error
+        self._watch()
+
+    async def start(self) -> None:
+        """Start the actors; what the kernel wrote as it opened becomes durable."""
+        self.committer.begin(*self.kernel.history_end)
+        self.publisher.begin(*self.kernel.history_end)
+        started = anyio.Event()
+        for sentence in self._recovery.skipped:
+            self._reports.warning(sentence)
+        self._root = asyncio.create_task(self.supervisor.run(started), name="placet")
+        await started.wait()
+        for name, run in (("committer", self.committer.run), ("orchestrator", self._orchestrate)):
+            self.supervisor.start(name, run, self._on_escalation, restarts=False)
+        if self._keeper is not None:
+            seq, records = self.kernel.history_end
+            self._keeper.note(records, seq)
+            self.supervisor.start("snapshots", self._keeper.run, _let_be)
+        await self.actor.command(_nothing)
+        if self.time.company is not None:
+            run = self.time.next_event(self.kernel, self.actor, self.executors).run
+            self.supervisor.start("time", run, self._on_escalation, restarts=False)
+        if self.config.metrics_port is not None:
+            from placet.runtime.telemetry.prometheus import serve_metrics  # noqa: PLC0415  # 69 ms
+
+            self.metrics_server = serve_metrics(self.metrics_registry, self.config.metrics_port)
+
+    async def stop(self) -> None:
+        """Take everything down in order, within `shutdown_seconds_max`."""
+        if self._root is None:
+            return
+        root, self._root = self._root, None
+        with anyio.move_on_after(self.limits.shutdown_seconds_max):
+            if self.committer.failure is None:
+                await self.executors.finish()
+            self.actor.close()
+            await self._drained.wait()
+            await self.committer.flush()
+        self.actor.close()
+        self.actor.shed("the world was closed")
+        if self._keeper is not None:
+            self._keeper.close()
+        self.supervisor.stop()
+        await root
+        self.committer.close()
+        self._end()
+        if self.metrics_server is not None:
+            await to_thread.run_sync(self.metrics_server.close)
+        await in_thread_if(self.log.is_blocking, self.log.close)
+
+    async def change_agent(self, agent_id: str, what: str) -> None:
+        """Change an agent's standing, durably; a policy that is run for it follows.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        try:
+            await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, what))
+        finally:  # it may be done though nobody waits for that any more
+            self.roster.look(agent_id)
+
+    @cached_property
+    def metrics_registry(self) -> "CollectorRegistry":
+        """Made when first asked for."""
+        from placet.runtime.telemetry.prometheus import create_registry  # noqa: PLC0415  # 69 ms
+
+        return create_registry(self.counters)
+
+    @property
+    def branch(self) -> tuple[str, int] | None:
+        """World and seq that this one was forked from; None where it was not."""
+        header = self._recovery.past.header
+        return header.branch if isinstance(header, Branched) else None
+
+    def statistics(self) -> dict[str, Json]:
+        """Sum up."""
+        return {
+            **self.counters.statistics(),
+            "seq": self.committer.durable_seq,
+            "records": self.committer.durable_records,
+            "agents": len(self.kernel.ledger.agents),
+            "waiting": len(self.actor),
+            "time": {**self.time.statistics(), "late": self.actor.barrier.lates},
+            "outbox": len(self.kernel.ledger.outbox),
+            "effects": self.executors.statistics(),
+            "observers": self._count_observers(),
+            "restarts": self.supervisor.restarts,
+            "policies": self.roster.counts(),
+            "store": self.log.url,
+            "durability": self.log.durability,
+        }
+
+    async def _orchestrate(self) -> None:
+        try:
+            await self.actor.run()
+        finally:
+            self._drained.set()
+
+    def _on_durable(self, commit: Commit) -> None:
+        if commit.group is not None:
+            self.publisher.publish(commit.group)
+            if self.observing.is_watched:
+                self.observing.publish(commit.group)
+            if self.watches:
+                self.watches.publish(commit.group)
+            if self._keeper is not None:
+                self._keeper.note(self.committer.durable_records, commit.group.seq)
+        if commit.effects:
+            self.executors.take(commit.effects)
+        if self.executors.is_awaited:
+            self.executors.tell()
+        if self.time.company is not None:
+            self.time.company.nudge()
+
+    def _make_observing(self, kernel: Kernel) -> Observing:
+        sleepers = self.sleepers
+        time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.rest, kernel.config.seed)
+        return Observing(kernel.registry, self._on_error, time)
+
+    def _make_keeper(self) -> SnapshotKeeper | None:
+        """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
+        config, log = self.config, self.log
+        if config.snapshot_every_seqs is None or snapshots_of(log) is None:
+            return None
+        seconds_max = self.limits.snapshot_seconds_max
+        return SnapshotKeeper(
+            log,
+            self.epoch,
+            SnapshotProcess(
+                lasting_url_of(log), config.snapshots_kept, seconds_max, environment_of(log)
+            ),
+            self.counters,
+            every=config.snapshot_every_seqs,
+            recovery=self._recovery,
+            is_compacting=config.compact_log,
+            on_fault=self._on_error,
+        )
+
+    def _end(self) -> None:
+        self._is_ending = True
+        self.publisher.close()
+        self.observing.close()
+        self.executors.end(self.committer.failure)
+        self.sleepers.end(self.committer.failure)
+        self.actor.barrier.end()
+
+    def _watch(self) -> None:
+        counters, kernel = self.counters, self.kernel
+        counters.watch("time_dilation", self.time.factor)
+        counters.watch("barrier_late", lambda: self.actor.barrier.lates)
+        counters.watch("seq", lambda: self.committer.durable_seq)
+        counters.watch("agents", lambda: len(kernel.ledger.agents))
+        counters.watch("log_bytes", self.log.size_bytes)
+        counters.watch("observers", self._count_observers)
+        counters.watch("observation_lag_seqs", self._observation_lag)
+        counters.watch("observation_overflows", lambda: self.observing.overflows)
+
+    def _count_observers(self) -> int:
+        return self.publisher.observers + self.observing.count
+
+    def _observation_lag(self) -> int:
+        return max(self.publisher.lag_seqs, self.observing.lag_seqs)
+
+    # faults
+
+    @cached_property
+    def _reports(self) -> "Reports":
+        from placet.runtime.telemetry.world_logger import Reports  # noqa: PLC0415  # 209 ms
+
+        return Reports(self.config.log_format, self.config.log_level, self.config.world)
+
+    def _on_group(self, verdicts: Sequence[Verdict]) -> None:
+        self._reports.group(verdicts)
+
+    def _on_dilated(self, dilation: Dilation, wait_ns: int) -> None:
+        self._reports.dilated(dilation.factor, wait_ns / SECOND_NS)
+
+    def _on_stall(self, stalled: PlacetError) -> None:
+        self._reports.warning(str(stalled))
+
+    def _state_to_judge_by(self) -> State:
+        """Give what is published, where there is a copy of it, else the state as it is now."""
+        return self.observing.state or self.kernel.tree
+
+    async def _suspend(self, agent_id: str, incarnation: int) -> None:
+        def suspend(kernel: Kernel) -> None:
+            agent = kernel.ledger.agents.get(agent_id)
+            if agent is not None and agent.incarnation == incarnation:
+                kernel.change_agent(agent_id, "suspended")
+
+        await self.actor.command(suspend)
+
+    def _on_given_up(self, agent_id: str, error: str | None) -> None:
+        self._reports.warning(
+            f"agent {agent_id!r} is suspended: its policy keeps failing, at last with {error}; "
+            "resume it to try again"
+        )
+
+    def _on_error(self, where: str, error: BaseException) -> None:
+        self._reports.fault(where, error)
+
+    def _on_fault(self, fault: Fault) -> None:
+        if self._is_ending and fault.error is self.committer.failure:
+            return  # the committer repeats what stopped the world, which was reported
+        self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)
+
+    def _on_escalation(self, name: str, error: BaseException) -> None:
+        """Stop the world: nobody is told anything that may not be true after a restart."""
+        failure = error
+        if not isinstance(failure, StoreError):
+            failure = StoreError(f"the {name} failed: {error!r}; the log ends before it")
+        self.committer.fail(failure)
+        self.actor.shed("the world has failed")
+        self._end()
+
+
+def _nothing(kernel: Kernel) -> None:
+    """Command nothing: its answer says that everything before it is durable."""
+
+
+def _let_be(name: str, error: BaseException) -> None:
+    """Escalate no further: the supervisor has reported it, and the world goes on without."""
+
+
+async def in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:
+    """Call something in a thread where it may wait for a disk or a network."""
+    return await to_thread.run_sync(act) if is_blocking else act()

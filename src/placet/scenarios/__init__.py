@@ -1,0 +1,38 @@
+"""Scenarios: worlds to run, written down in TOML; and the scripted policies of their agents.
+
+    loading (TOML, overrides) > scenario (what it says) > policies (who does what)
+
+A runner opens the domain, registers the agents, and once per tick hands every policy a view:
+
+    scenario = load("town", overrides=["ticks=50"])
+    domain = open_domain(scenario, World)
+    for member in scenario.members():
+        handle = await orchestrator.register_agent(member.agent_id, **member.placing)
+        policy = make_policy(member, scenario, handle.intent)
+    ...
+    intents = list(policy.propose(view))  # handle.intent fills in view.view_seq as context_seq
+"""
+
+from placet.scenarios.loader import bundled, load, open_domain
+from placet.scenarios.policies import IntentFactory, ScriptedPolicy, make_policy
+from placet.scenarios.scenario import (
+    AgentGroup,
+    Member,
+    ObjectGroup,
+    Scenario,
+    ScenarioError,
+)
+
+__all__ = [
+    "AgentGroup",
+    "IntentFactory",
+    "Member",
+    "ObjectGroup",
+    "Scenario",
+    "ScenarioError",
+    "ScriptedPolicy",
+    "bundled",
+    "load",
+    "make_policy",
+    "open_domain",
+]

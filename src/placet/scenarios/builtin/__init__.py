@@ -1,0 +1,1 @@
+"""The scenarios that come with placet, and the policies of their agents."""

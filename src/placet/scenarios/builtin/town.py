@@ -1,0 +1,270 @@
+"""The people of a town: they walk, meet, talk, fetch things and trade them.
+
+They are as people are: several want the same apple, children run into the wall, criers talk more
+than they may, and merchants are impatient. So a run has refusals of many kinds, and earns them.
+
+Positions are computed with + - * / and square root alone, which are the same on every machine.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import sqrt
+from typing import ClassVar, Final, TypeAlias
+
+from placet.kernel.prng import draw_below, draw_unit
+from placet.scenarios.policies import IntentFactory
+from placet.scenarios.scenario import Member, Scenario, ScenarioError
+from placet.schemas.codec import Json
+from placet.schemas.intent import Intent
+from placet.schemas.view import View
+
+Entity: TypeAlias = Mapping[str, Json]
+Point: TypeAlias = tuple[float, float, float]
+
+TRADE_PRIORITY: Final = 20
+"""Trades go before walks, so that nobody walks away from one in the same moment."""
+
+ERRAND_TICKS: Final = 25
+HEARING: Final = 12.0
+CANDIDATES: Final = 4
+"""How many of the others an agent looks at in one tick."""
+
+
+class _Resident:
+    """What all people of the town can do."""
+
+    OPTIONS: ClassVar[Mapping[str, Json]] = {}
+    """What a group of them may be told in the scenario, and what holds where it is not."""
+
+    def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
+        self._intent = intent
+        self._agent_id = member.agent_id
+        self._seed = scenario.seed
+        self._tick_s = scenario.tick_s
+        self._step = float(scenario.settings.get("max_step") or 1.0)
+        self._reach = float(scenario.settings.get("interaction_range") or 1.0)
+        self._home = _point(member.placing.get("position", (0.0, 0.0)))
+        self._groups = [(name, group.count) for name, group in scenario.agents.items()]
+        self._sorts = [(name, group.count) for name, group in scenario.objects.items()]
+        self._options = self._read_options(member, scenario)
+
+    def _read_options(self, member: Member, scenario: Scenario) -> Mapping[str, Json]:
+        given = scenario.agents[member.group].options
+        for name, value in given.items():
+            key = f"agents.{member.group}.options.{name}"
+            if name not in self.OPTIONS:
+                there_are = ", ".join(self.OPTIONS) or "none"
+                raise ScenarioError(scenario.name, key, f"no such option; there are {there_are}")
+            expected = type(self.OPTIONS[name])
+            if type(value) not in ({int, float} if expected is float else {expected}):
+                problem = f"must be of type {expected.__name__}, got {value!r}"
+                raise ScenarioError(scenario.name, key, problem)
+        return {**self.OPTIONS, **given}
+
+    def _tick(self, view: View) -> int:
+        return round(view.sim_time / self._tick_s)
+
+    def _chance(self, tick: int, purpose: str) -> float:
+        return draw_unit(self._seed, tick, self._agent_id, purpose)
+
+    def _below(self, bound: int, tick: int, purpose: str) -> int:
+        return draw_below(bound, self._seed, tick, self._agent_id, purpose)
+
+    def _look(self, view: View, collection: str, entity: str) -> Entity | None:
+        entities = view.state.get(collection)
+        return None if entities is None else entities.get(entity)
+
+    def _walk(self, here: Point, goal: Point) -> Iterator[Intent]:
+        if here != goal:
+            yield self._intent("Move", to=list(_towards(here, goal, self._step)))
+
+    def _neighbor(self, view: View, tick: int, here: Point) -> str | None:
+        """Find somebody within hearing, among a few drawn from all."""
+        for number in range(CANDIDATES):
+            count = sum(size for _, size in self._groups)
+            other = _member(self._groups, self._below(count, tick, f"other {number}"))
+            found = None if other == self._agent_id else self._look(view, "world.agents", other)
+            if found is not None and _distance(here, found["position"]) <= HEARING:
+                return other
+        return None
+
+
+class Townsfolk(_Resident):
+    """Fetches what is wanted, sells it to a merchant or takes it home, and talks on the way.
+
+    Options: `merchants` is the name of the group that buys, `popular` how many things are wanted
+    on a day, `talkative` the share of ticks in which one looks for somebody to talk to.
+    """
+
+    OPTIONS: ClassVar[Mapping[str, Json]] = {"merchants": "", "popular": 24, "talkative": 0.25}
+
+    def propose(self, view: View) -> Iterable[Intent]:
+        """Propose the next step of the present errand, and perhaps a word to a neighbor."""
+        me = self._look(view, "world.agents", self._agent_id)
+        if me is None:
+            return []
+        tick, here = self._tick(view), me["position"]
+        steps = self._trade(view, tick, me) if me["inventory"] else self._fetch(view, tick, here)
+        return [*steps, *self._talk(view, tick, here)]
+
+    def _errand(self, tick: int) -> int:
+        """Number the errand; everybody begins the next one at a moment of their own."""
+        return (tick + self._below(ERRAND_TICKS, 0, "begins")) // ERRAND_TICKS
+
+    def _fetch(self, view: View, tick: int, here: Point) -> Iterable[Intent]:
+        for object_id in self._wanted(tick):
+            wanted = self._look(view, "world.objects", object_id)
+            if wanted is None or wanted["holder"] is not None or not wanted["portable"]:
+                continue
+            if _distance(here, wanted["position"]) > self._reach:
+                return self._walk(here, wanted["position"])
+            return [
+                _urgent(self._intent("Interact", target_id=object_id, interaction_type="pickup"))
+            ]
+        return self._walk(here, self._home)
+
+    def _wanted(self, tick: int) -> Iterator[str]:
+        """Name what this agent wants, best first: a few things of the day that all hear of."""
+        day, count = tick // (2 * ERRAND_TICKS), sum(size for _, size in self._sorts)
+        popular, first = max(1, self._options["popular"]), self._errand(tick)
+        for number in range(CANDIDATES if count else 0):
+            taste = (self._below(popular, first, "taste") + number) % popular
+            yield _member(
+                self._sorts, draw_below(count, self._seed, day, "town", f"popular {taste}")
+            )
+
+    def _trade(self, view: View, tick: int, me: Entity) -> Iterable[Intent]:
+        here, object_id = me["position"], me["inventory"][0]
+        buyer_id = self._buyer(tick)
+        buyer = None if buyer_id is None else self._look(view, "world.agents", buyer_id)
+        if buyer is None:
+            if here != self._home:
+                return self._walk(here, self._home)
+            return [_urgent(self._intent("Interact", target_id=object_id, interaction_type="drop"))]
+        if _distance(here, buyer["position"]) > self._reach:
+            return self._walk(here, buyer["position"])
+        return [
+            _urgent(
+                self._intent(
+                    "Interact",
+                    target_id=buyer_id,
+                    interaction_type="give",
+                    data={"object_id": object_id},
+                )
+            ),
+            self._intent(
+                "Speak", text=f"here is {object_id}", channel="private", target_id=buyer_id
+            ),
+        ]
+
+    def _buyer(self, tick: int) -> str | None:
+        """Choose a merchant for this errand, or nobody: then it is taken home."""
+        errand, merchants = self._errand(tick), self._options["merchants"]
+        count = dict(self._groups).get(merchants, 0)
+        if not count or self._chance(errand, "keeps it") < 0.4:  # noqa: PLR2004  # two in five
+            return None
+        return f"{merchants}_{1 + self._below(count, errand, 'buyer')}"
+
+    def _talk(self, view: View, tick: int, here: Point) -> Iterator[Intent]:
+        if self._chance(tick, "talks") < self._options["talkative"]:
+            neighbor = self._neighbor(view, tick, here)
+            if neighbor is not None:
+                yield self._intent("Speak", text=f"good day, {neighbor}", target_id=neighbor)
+
+
+class Merchant(_Resident):
+    """Stands at a stall, puts out what was bought as soon as it can, and praises it.
+
+    Options: `talkative` is the share of idle ticks in which it does.
+    """
+
+    OPTIONS: ClassVar[Mapping[str, Json]] = {"talkative": 0.1}
+
+    def propose(self, view: View) -> Iterable[Intent]:
+        """Propose to put out the oldest ware, or to praise the wares now and then."""
+        me = self._look(view, "world.agents", self._agent_id)
+        if me is None:
+            return []
+        if me["inventory"]:
+            ware = me["inventory"][0]
+            return [_urgent(self._intent("Interact", target_id=ware, interaction_type="drop"))]
+        if self._chance(self._tick(view), "praises") < self._options["talkative"]:
+            return [self._intent("Speak", text="fresh wares, come and look")]
+        return []
+
+
+class Child(_Resident):
+    """Runs about without looking, and pokes at things."""
+
+    def propose(self, view: View) -> Iterable[Intent]:
+        """Propose to run anywhere, or to use what lies around."""
+        me = self._look(view, "world.agents", self._agent_id)
+        if me is None:
+            return []
+        tick, here = self._tick(view), me["position"]
+        toy = self._toy(view, tick, here)
+        if toy is not None:
+            return [self._intent("Interact", target_id=toy, interaction_type="use")]
+        dx, dy = (self._step * (1.4 * self._chance(tick, axis) - 0.7) for axis in ("x", "y"))
+        return [self._intent("Move", to=[here[0] + dx, here[1] + dy, here[2]])]
+
+    def _toy(self, view: View, tick: int, here: Point) -> str | None:
+        """Find a thing nearby, among a few drawn from all; it may be just too far to reach."""
+        count = sum(size for _, size in self._sorts)
+        for number in range(CANDIDATES if count else 0):
+            toy = _member(self._sorts, self._below(count, tick, f"toy {number}"))
+            found = self._look(view, "world.objects", toy)
+            place = None if found is None else found["position"]
+            if place is not None and _distance(here, place) <= self._reach * 1.25:
+                return toy
+        return None
+
+
+class Crier(_Resident):
+    """Walks round the town and cries the news at every step, whether it is allowed or not."""
+
+    def propose(self, view: View) -> Iterable[Intent]:
+        """Propose a cry and a step on the round."""
+        me = self._look(view, "world.agents", self._agent_id)
+        if me is None:
+            return []
+        tick = self._tick(view)
+        count = sum(size for _, size in self._groups)
+        host = _member(self._groups, self._below(count, tick // ERRAND_TICKS, "round"))
+        found = self._look(view, "world.agents", host)
+        goal = self._home if found is None else found["position"]
+        cry = self._intent("Speak", text=f"hear the news of moment {tick}")
+        return [cry, *self._walk(me["position"], goal)]
+
+
+def _urgent(intent: Intent) -> Intent:
+    intent["priority"] = TRADE_PRIORITY
+    return intent
+
+
+def _member(groups: Iterable[tuple[str, int]], index: int) -> str:
+    """Name the member with an index, counted through all groups."""
+    for name, size in groups:
+        if index < size:
+            return f"{name}_{1 + index}"
+        index -= size
+    raise IndexError("the index is not below the count of members")
+
+
+def _point(position: Json) -> Point:
+    x, y, *rest = position
+    return float(x), float(y), float(rest[0]) if rest else 0.0
+
+
+def _distance(here: Point, there: Point) -> float:
+    dx, dy, dz = there[0] - here[0], there[1] - here[1], there[2] - here[2]
+    return sqrt(dx * dx + dy * dy + dz * dz)
+
+
+def _towards(here: Point, goal: Point, step: float) -> Point:
+    """Go at most one step on the straight way to the goal."""
+    way = _distance(here, goal)
+    if way <= step:
+        return goal
+    share = step / way
+    x, y, z = (a + (b - a) * share for a, b in zip(here, goal, strict=True))
+    return x, y, z

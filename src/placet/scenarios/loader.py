@@ -1,0 +1,261 @@
+"""From a TOML file, and what the command line changes in it, to a checked scenario.
+
+Every error names the file, the key, what was expected, what came, and what to do.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from inspect import signature
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from placet.scenarios.policies import find_policy
+from placet.scenarios.scenario import AgentGroup, ObjectGroup, Scenario, ScenarioError
+from placet.schemas.codec import Json
+
+_KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_ENDING: Final = ".toml"
+_TICK_S_MIN: Final = 1e-9
+_LASTS_S_MAX: Final = 4.6e9
+"""A kernel takes no later time: 2**62 nanoseconds, 146 years."""
+
+_Domain = TypeVar("_Domain")
+
+
+def bundled() -> tuple[str, ...]:
+    """Name the scenarios that come with the package."""
+    names = (entry.name for entry in files(__package__).iterdir())
+    return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
+
+
+def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
+    """Load a bundled scenario by name, or one's own by the path of its TOML file.
+
+    Args:
+        scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
+        overrides: `key=value` with a dotted key and a TOML value, as in `agents.folk.count=20`.
+
+    Raises:
+        ScenarioError: There is no such scenario, or something in it is not as it must be.
+    """
+    source, text = _read(scenario)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(source, "", f"this is not TOML: {error}") from None
+    for override in overrides:
+        _override(raw, override)
+    raw.setdefault("name", Path(source).stem)
+    try:
+        loaded = _scenario().validate_python(raw)
+    except ValidationError as error:
+        raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
+    require_policies(source, loaded)
+    _require_once(source, loaded)
+    return _checked(source, loaded)
+
+
+def as_text(scenario: Scenario) -> str:
+    """Write a scenario down whole, every default with it, so that it can be gone on with.
+
+    As text, because the order of its groups is part of it.
+    """
+    return _scenario().dump_json(scenario).decode()
+
+
+def from_text(source: str, text: str) -> Scenario:
+    """Read what `as_text` wrote, and import nothing of what it names.
+
+    Raises:
+        ScenarioError: It is no scenario of this release.
+    """
+    try:
+        scenario = _scenario().validate_json(text)
+    except ValidationError as error:
+        raise _explained(source, error.errors()[0]) from None
+    return _checked(source, scenario)
+
+
+@cache
+def _scenario() -> TypeAdapter[Scenario]:
+    """Compile it when first asked: it takes 8 ms, and every command imports this file."""
+    return TypeAdapter(Scenario)
+
+
+def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
+    """Make the domain of a scenario with the scenario's settings.
+
+    Raises:
+        ScenarioError: The domain has no such setting, or does not take its value.
+    """
+    settings = scenario.domain_settings()
+    known = [name for name in signature(make).parameters if name != "self"]
+    for name in settings:
+        if name not in known:
+            problem = f"domain {scenario.domain!r} has no such setting{_hint(name, known)}"
+            raise ScenarioError(scenario.name, f"settings.{name}", problem)
+    try:
+        return make(**settings)
+    except ValueError as error:
+        raise ScenarioError(scenario.name, "settings", str(error)) from error
+
+
+def _read(scenario: str | Path) -> tuple[str, str]:
+    if isinstance(scenario, str) and scenario in bundled():
+        entry = files(__package__).joinpath(scenario + _ENDING)
+        return scenario, entry.read_text(encoding="utf-8")
+    path = Path(scenario)
+    try:
+        return str(path), path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(str(path), "", f"the file is not UTF-8: {error}") from None
+    except OSError as error:
+        problem = f"no such scenario ({error.strerror}); bundled are {', '.join(bundled())}"
+        hint = _near(str(scenario), bundled())
+        if hint:
+            problem += f"; did you mean {hint!r}?"
+        raise ScenarioError(str(path), "", problem) from None
+
+
+def split_override(override: str) -> tuple[list[str], str]:
+    """Take an override apart: its path, and its value as text.
+
+    Raises:
+        ScenarioError: It is none.
+    """
+    key, equals, text = override.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        problem = "expected key=value, such as agents.folk.count=20"
+        raise ScenarioError(f"--set {override}", "", problem)
+    return path, text
+
+
+def _override(raw: dict[str, Json], override: str) -> None:
+    path, text = split_override(override)
+    source = f"--set {override}"
+    _check_path(raw, path, source)
+    table = raw
+    for step in path[:-1]:
+        table = table.setdefault(step, {})
+        if not isinstance(table, dict):
+            raise ScenarioError(source, "", f"{step!r} is a value and holds no keys; set it whole")
+    table[path[-1]] = _value(text.strip(), table.get(path[-1]))
+
+
+def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
+    """Refuse keys that no scenario has, and groups that this one has not."""
+    known = [name.name for name in fields(Scenario)]
+    if path[0] not in known:
+        raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
+    table = raw.get(path[0], {})
+    groups = list(table) if isinstance(table, dict) else []
+    if path[0] in _KNOWN and (len(path) == 1 or path[1] not in groups):
+        name = path[1] if len(path) > 1 else ""
+        problem = f"there is no group {name!r} of {path[0]}{_hint(name, groups)}"
+        raise ScenarioError(source, "", problem)
+
+
+def _value(text: str, before: Json) -> Json:
+    """Read a TOML value; what is no TOML is text, and text stays text where text was."""
+    if isinstance(before, str) and not text.startswith(('"', "'")):
+        return text
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def _is_no_typo(detail: ErrorDetails) -> bool:
+    """Order errors: a key that is unknown may be why another is missing."""
+    return detail["type"] not in _UNKNOWN
+
+
+def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
+    place = detail["loc"]
+    key = ".".join(str(step) for step in place)
+    if detail["type"] in _UNKNOWN:
+        known = [name.name for name in fields(_KNOWN.get(place[0], Scenario))]
+        return ScenarioError(source, key, f"there is no such key{_hint(str(place[-1]), known)}")
+    if detail["type"] in {"missing", "missing_argument"}:
+        return ScenarioError(source, key, "is missing; add it to the file")
+    message = detail["msg"][:1].lower() + detail["msg"][1:]
+    return ScenarioError(source, key, f"{message}, got {detail['input']!r}")
+
+
+def require_policies(source: str, scenario: Scenario) -> None:
+    """See that the policies of a scenario are here. One's own are imported.
+
+    Raises:
+        ScenarioError: One is not.
+    """
+    for name, group in scenario.agents.items():
+        try:
+            find_policy(group.policy)
+        except LookupError as error:
+            raise ScenarioError(source, f"agents.{name}.policy", str(error.args[0])) from None
+
+
+def _require_once(source: str, scenario: Scenario) -> None:
+    """Refuse what a file gives twice: one of the two would be left out, and nobody told."""
+    twice = []
+    if scenario.objects and "objects" in scenario.settings:
+        twice.append(("settings.objects", "objects"))
+    for name, group in scenario.agents.items():
+        if group.area is not None and "position" in group.placing:
+            twice.append((f"agents.{name}.placing.position", f"agents.{name}.area"))
+    for name, things in scenario.objects.items():
+        if "position" in things.fields:
+            twice.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
+    for key, other in twice:
+        raise ScenarioError(source, key, f"{other!r} says the same; give one of the two")
+
+
+def _checked(source: str, scenario: Scenario) -> Scenario:
+    _check_time(source, scenario)
+    for name, group in scenario.agents.items():
+        _check_area(source, f"agents.{name}.area", group.area)
+    for name, things in scenario.objects.items():
+        _check_area(source, f"objects.{name}.area", things.area)
+    return scenario
+
+
+def _check_time(source: str, scenario: Scenario) -> None:
+    """Simulated time is counted in nanoseconds, up to a bound: a run must neither stand nor end."""
+    lasts_s = max(scenario.ticks, 1) * scenario.tick_s
+    if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
+        raise ScenarioError(
+            source,
+            "tick_s",
+            f"must be {_TICK_S_MIN:g} s at least, and all {scenario.ticks} ticks {_LASTS_S_MAX:g} "
+            f"s at most, got {scenario.tick_s!r}",
+        )
+
+
+def _check_area(source: str, key: str, area: Sequence[Sequence[float]] | None) -> None:
+    if area is None:
+        return
+    low, high = area
+    if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
+        problem = f"must be two corners, the lowest first, got {[list(low), list(high)]}"
+        raise ScenarioError(source, key, problem)
+
+
+def _hint(name: str, names: Sequence[str]) -> str:
+    near = _near(name, names)
+    if near:
+        return f"; did you mean {near!r}?"
+    return f"; there are {', '.join(names)}" if names else ""
+
+
+def _near(name: str, names: Sequence[str]) -> str | None:
+    return next(iter(get_close_matches(name, names, 1)), None)

@@ -1,0 +1,1 @@
+"""The durable form of a world: records, their chain, snapshots and packs."""

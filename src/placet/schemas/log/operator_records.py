@@ -1,0 +1,47 @@
+"""The records of an operator's own hand: a world branched off, values put otherwise."""
+
+from placet.schemas.log.changes import Changes, Entry
+from placet.schemas.codec import Json
+
+Given = list[tuple[str, str, dict[str, Json] | None, bool]]
+"""`(collection, entity, fields, is_whole)`: what an operator puts. Fields None delete the entity;
+whole, they are all that it has after, and it need not be there before."""
+
+
+class Forked(Entry, array_like=True, frozen=True, tag=21):
+    """From here on it is another world, which begins where the one before it stood.
+
+    `prev` is the parent's own hash at this place, and `seq` its seq: what comes before is the
+    parent's. Like a header, it stands at the seq at which the world begins and takes none, so that
+    the fork counts, and draws, as its parent did.
+
+    Attributes:
+        world: Name of the new world, part of every key of an effect that it declares.
+        parent: Name of the world it was.
+        effects: `refuse`: no kind of effect has an executor any more. `simulate`: the gate goes on
+            as if they had.
+        given: What is otherwise from the start.
+        dropped: Agents that are not there from the start.
+        changes: What that did.
+    """
+
+    world: str
+    parent: str
+    effects: str
+    given: Given
+    dropped: list[str]
+    changes: Changes
+
+
+class Amended(Entry, array_like=True, frozen=True, tag=22):
+    """The operator put values otherwise, past all kinds and within all invariants.
+
+    Attributes:
+        cause: Why, in words that a program can find again: `restore world.agents to 41`.
+        given: What was put.
+        changes: What that did.
+    """
+
+    cause: str
+    given: Given
+    changes: Changes

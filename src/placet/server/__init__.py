@@ -1,0 +1,58 @@
+"""The HTTP door: any world over HTTP and WebSocket, in the gate's own words (extra `serve`).
+
+A request is authenticated, its body decoded once by the strict codec, and handed to the world as a
+batch; the verdict's JSON is that of `placet gate`, and its status comes from one table
+(`verdict_status.py`). What is no verdict is a problem document of RFC 9457 (`problems.py`).
+
+    app.py       the application           door.py      who asks, of which world
+    batches.py   propose, dry-run          agents.py    register, suspend, permit
+    state.py   state, events, kinds      stream.py    events over a WebSocket
+    health.py    liveness, metrics         openapi.py   what all of that looks like
+    dashboard/   the page for people, which asks all of that
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.server.credentials import Credentials
+from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from placet.server.config import ServeConfig
+
+
+class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # what it says
+    """What the HTTP door is built with is not installed."""
+
+
+def create_app(
+    domain: Domain | Sequence[Domain] | str | None = None,
+    config: OrchestratorConfig | None = None,
+    *,
+    credentials: Credentials | None = None,
+    serve: "ServeConfig | None" = None,
+) -> "FastAPI":
+    """Make the application of one world; opening and closing it belongs to the app's lifespan.
+
+    Args:
+        domain: As `Orchestrator` takes it, or the name of one as `--domain` takes it.
+        config: Of the world.
+        credentials: The tokens that are known. None makes one of the operator, which is
+            `app.state.operator_token` and nowhere else.
+        serve: Origins, limits and the like.
+
+    Raises:
+        ExtraMissing: `fastapi` is not installed.
+        DomainNotFound, ValueError: The domain or the configuration is unsound.
+    """
+    try:
+        from placet.server.app import build_app  # noqa: PLC0415  # the extra
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(
+            f"the HTTP door needs {error.name}, which is not installed: pip install 'placet[serve]'"
+        ) from error
+    return build_app(domain, config or OrchestratorConfig(), credentials, serve)

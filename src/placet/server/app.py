@@ -1,0 +1,166 @@
+"""The application: its routes, its lifespan, and what every request is wrapped in."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.runtime.registry_json import describe
+from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.entry_points import ROUTES, Guest, GuestBroken, guests
+from placet.server.routes import agents
+from placet.server.routes import batches
+from placet.server import dashboard
+from placet.server.routes import health
+from placet.server.http import problems
+from placet.server.routes import state as reading
+from placet.server.routes import stream
+from placet.server.http.lean_route import AnswerDirectly
+from placet.server.auth import HttpDoor
+from placet.server.http.head_requests import HeadAsGet
+from placet.server.openapi import build_document
+from placet.server.http.request_id import HEADER, RequestId
+from placet.server.worlds import Worlds
+from placet.runtime.plugins import default_domain, find_domain
+from placet.server.config import ServeConfig
+from placet.runtime.telemetry.world_logger import Reports
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.identity import OPERATOR
+
+_PREFIX = "/api/v1"
+_DESIGN = "design"
+_SESSION = "session"
+_DESCRIPTION = (
+    "Agents propose batches of intents, one gate decides, and every decision has a reason."
+)
+
+
+def build_app(
+    domain: Domain | Sequence[Domain] | str | None,
+    config: OrchestratorConfig,
+    credentials: Credentials | None,
+    serve: ServeConfig | None,
+) -> FastAPI:
+    """Make the application; `create_app` says what of."""
+    serve = serve or ServeConfig()
+    domains = _domains(domain)
+    operator_token = None
+    if credentials is None:
+        operator_token = new_token()
+        credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
+    door = HttpDoor(Worlds(Orchestrator(domains, config), serve.limits), serve, credentials)
+    app = FastAPI(
+        title="placet",
+        version=_version(),
+        description=_DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.door = door
+    app.state.operator_token = operator_token
+    app.state.schemas = {}
+    app.state.kinds = cache(
+        lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
+    )
+    hot = [batches.direct]
+    parts = [batches.router, agents.router, reading.router, stream.router]
+    names = [one.name for one in domains]
+    if names in ([_DESIGN], [_DESIGN, _SESSION]):
+        from placet.extensions.design import routes as designs  # noqa: PLC0415  # who serves none needs none
+
+        app.state.schemas = designs.set_up(door.worlds, domains)
+        hot.append(designs.direct)
+        parts.append(designs.router)
+    app.add_middleware(AnswerDirectly, routers=hot, prefix=_PREFIX)  # within all others
+    _wrap(app, serve)
+    for part in (*hot, *parts):
+        app.include_router(part, prefix=_PREFIX)
+    for guest in guests(ROUTES).values():
+        _add_guest(app, guest)
+    app.include_router(health.router)
+    if serve.dashboard:
+        app.include_router(dashboard.router)
+    _describe_by(app, domains)
+    return app
+
+
+def _add_guest(app: FastAPI, guest: Guest) -> None:
+    """Serve what a guest brings; one that is broken is told of, and the others are served."""
+    try:
+        routes = guest.load()
+        if not callable(routes):
+            raise GuestBroken(f"{guest} is no function of an application, got {routes!r:.80}")
+    except GuestBroken as error:
+        config = app.state.door.worlds.first.config
+        Reports(config.log_format, config.log_level, config.world).warning(str(error))
+        return
+    router = routes(app)
+    if router is not None:
+        app.include_router(router, prefix=_PREFIX)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    door: HttpDoor = app.state.door
+    await door.worlds.open()
+    try:
+        yield
+    finally:
+        door.is_draining = True
+        await door.worlds.close()
+
+
+def _wrap(app: FastAPI, serve: ServeConfig) -> None:
+    app.add_exception_handler(problems.Problem, problems.on_problem)
+    app.add_exception_handler(PlacetError, problems.on_placet_error)
+    app.add_exception_handler(HTTPException, problems.on_http_error)
+    app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(WebSocketRequestValidationError, problems.on_invalid_handshake)
+    app.add_exception_handler(Exception, problems.on_fault)
+    if serve.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(serve.cors_origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["authorization", "content-type", HEADER],
+            expose_headers=["retry-after", HEADER],
+        )
+    app.add_middleware(HeadAsGet)
+    app.add_middleware(RequestId)
+
+
+def _describe_by(app: FastAPI, domains: Sequence[Domain]) -> None:
+    """Let the framework's own `/openapi.json` show our document, made when first asked for."""
+
+    def document() -> dict[str, Json]:
+        if app.openapi_schema is None:
+            app.openapi_schema = build_document(app, domains, app.state.schemas)
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # the framework's documented way
+
+
+def _domains(domain: Domain | Sequence[Domain] | str | None) -> list[Domain]:
+    if domain is None:
+        return [default_domain()]
+    if isinstance(domain, str):
+        return [find_domain(domain)()]
+    return [domain] if isinstance(domain, Domain) else list(domain)
+
+
+def _version() -> str:
+    try:
+        return version("placet")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,78 @@
+"""What a user sets of a server, besides its world."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from placet.server.credentials import Credentials, KnownToken, read_tokens
+from placet.schemas.identity import OPERATOR
+from placet.schemas.limits import HttpLimits
+
+PORT_MAX: Final = 65_535
+DRAIN_SECONDS_MAX: Final = 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """The configuration of one server. Everything has a default.
+
+    Attributes:
+        host: Address to listen on. Any but a loopback one needs tokens.
+        port: 0 is any free one.
+        tokens: File of tokens; `placet token new` writes its entries.
+        operator_sha256: Hash of a token of the operator, where a file is too much.
+        cors_origins: Web pages of these origins may call; none by default.
+        metrics_open: Whoever reaches the server may read its metrics; else the operator alone.
+        dashboard: Serve the page for people at `/`; it holds no data.
+        sessions: Keep conversations with agents in the log beside the domain, and serve them.
+        drain_seconds: After SIGTERM, how long to go on while `/readyz` says no.
+        limits: All bounds of the HTTP door.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    tokens: str | None = None
+    operator_sha256: str | None = None
+    cors_origins: Sequence[str] = ()
+    metrics_open: bool = False
+    dashboard: bool = True
+    sessions: bool = False
+    drain_seconds: float = 0.0
+    limits: HttpLimits = field(default_factory=HttpLimits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= PORT_MAX:
+            raise ValueError(f"port must be 0 to {PORT_MAX}, got {self.port!r}")
+        if not 0 <= self.drain_seconds <= DRAIN_SECONDS_MAX:
+            raise ValueError(
+                f"drain_seconds must be 0 to {DRAIN_SECONDS_MAX}, got {self.drain_seconds!r}"
+            )
+        for origin in self.cors_origins:
+            if origin != "*" and ("://" not in origin or origin.endswith("/")):
+                raise ValueError(
+                    f"an origin is a scheme, a host and perhaps a port, such as "
+                    f"https://example.org, got {origin!r}"
+                )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:  # a name: it may lead anywhere
+            return False
+
+    def credentials(self) -> Credentials:
+        """Read the tokens that are configured; there may be none.
+
+        Raises:
+            CredentialsError: They cannot be read.
+        """
+        known = [] if self.tokens is None else read_tokens(Path(self.tokens))
+        if self.operator_sha256 is not None:
+            known.append(KnownToken(OPERATOR, self.operator_sha256))
+        return Credentials(known)

@@ -1,0 +1,76 @@
+"""The dashboard: one page that looks at a world through this API, with its reader's own token.
+
+The page holds no data, so whoever reaches the server may have it; what it shows, it asks for as any
+client does. It loads nothing from elsewhere and what agents wrote never becomes markup: it is shown
+as text, and the policy below forbids scripts in the page and what would parse one out of a text.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from placet.server.http.problems import Problem
+
+router = APIRouter(include_in_schema=False)
+
+PAGE: Final = "page.html"
+PARTS: Final = {
+    "style.css": "text/css; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+    "main.js": "text/javascript; charset=utf-8",
+    "api.js": "text/javascript; charset=utf-8",
+    "chart.js": "text/javascript; charset=utf-8",
+    "events.js": "text/javascript; charset=utf-8",
+    "map.js": "text/javascript; charset=utf-8",
+    "metrics.js": "text/javascript; charset=utf-8",
+    "panels.js": "text/javascript; charset=utf-8",
+    "format.js": "text/javascript; charset=utf-8",
+}
+"""What the page loads, by name, and its media type. Nothing else in this folder is served."""
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",  # for what is older than frame-ancestors
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",  # the page and its script are of one release
+}
+
+
+@router.get("/")
+async def page() -> Response:
+    """Give the page, to whoever asks."""
+    return Response(_read(PAGE), headers=HEADERS, media_type="text/html; charset=utf-8")
+
+
+@router.get("/dashboard/{name}")
+async def part(name: str) -> Response:
+    """Give what the page loads."""
+    media_type = PARTS.get(name)
+    if media_type is None:
+        raise Problem("not_found", f"the dashboard has no {name!r:.80}")
+    return Response(_read(name), headers=HEADERS, media_type=media_type)
+
+
+@cache
+def _read(name: str) -> bytes:
+    return files(__package__).joinpath(name).read_bytes()

@@ -1,0 +1,1 @@
+"""HTTP below the routes: problems, status codes, middleware, connections, the listener."""

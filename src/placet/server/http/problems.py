@@ -1,0 +1,186 @@
+"""What is no verdict: problem documents (RFC 9457), one table of them."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPMethod, HTTPStatus
+from typing import Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.websockets import WebSocket
+
+from placet.server.http.request_id import HEADER, KEY
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import (
+    AgentError,
+    ClosedError,
+    IntentError,
+    PlacetError,
+    StoreError,
+    TimeStalledError,
+    ValidationError,
+)
+
+MEDIA_TYPE: Final = "application/problem+json"
+_POLICY_VIOLATION: Final = 1008
+"""Code with which a WebSocket is closed."""
+
+STATUS_OF_PROBLEM: Final[Mapping[str, HTTPStatus]] = {
+    "unauthenticated": HTTPStatus.UNAUTHORIZED,
+    "forbidden": HTTPStatus.FORBIDDEN,
+    "not_found": HTTPStatus.NOT_FOUND,
+    "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "body_late": HTTPStatus.REQUEST_TIMEOUT,
+    "conflict": HTTPStatus.CONFLICT,
+    "gone": HTTPStatus.GONE,
+    "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "media_type_unsupported": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "request_invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "version_required": HTTPStatus.PRECONDITION_REQUIRED,
+    "internal": HTTPStatus.INTERNAL_SERVER_ERROR,
+    "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+_CODE_OF_STATUS: Final = {int(status): code for code, status in STATUS_OF_PROBLEM.items()}
+
+_PROBLEM_OF: Final[Mapping[type[PlacetError], str]] = {
+    AgentError: "request_invalid",
+    IntentError: "request_invalid",
+    ValidationError: "request_invalid",
+    ClosedError: "unavailable",
+    StoreError: "unavailable",
+    TimeStalledError: "unavailable",
+}
+
+
+class Problem(Exception):  # noqa: N818  # RFC 9457's word
+    """A request that is not answered by a verdict.
+
+    Args:
+        code: One of `STATUS_OF_PROBLEM`.
+        detail: What failed, what was expected, what came, what to do.
+        headers: More of them.
+        more: More members of the document.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **more: Json,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+        self.more = more
+
+    def response(self) -> Response:
+        """Write the document."""
+        return _document(
+            STATUS_OF_PROBLEM[self.code], self.code, self.detail, self.headers, self.more
+        )
+
+
+def _document(
+    status: int,
+    code: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    more: Mapping[str, Json] | None = None,
+) -> Response:
+    body = {
+        "type": f"urn:placet:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": int(status),
+        "detail": detail,
+        "code": code,
+        **(more or {}),
+    }
+    return Response(to_json(body), int(status), dict(headers or {}), MEDIA_TYPE)
+
+
+def problem_of(error: PlacetError) -> Problem:
+    """Say as a problem what a control call raised."""
+    for kind in type(error).__mro__:
+        code = _PROBLEM_OF.get(kind)
+        if code is not None:
+            headers = {"retry-after": "1"} if code == "unavailable" else None
+            codes: dict[str, Json] = {} if error.code is None else {"refusal": error.code}
+            return Problem(code, str(error), headers=headers, **codes)
+    return Problem("internal", "the request could not be carried out; the server's log says why")
+
+
+async def on_problem(_request: Request, error: Exception) -> Response:
+    """Answer a problem."""
+    assert isinstance(error, Problem), "registered for problems"
+    return error.response()
+
+
+async def on_placet_error(_request: Request, error: Exception) -> Response:
+    """Answer what a world raised."""
+    assert isinstance(error, PlacetError), "registered for errors of placet"
+    return problem_of(error).response()
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Answer what the framework raised: no such route, no such method."""
+    assert isinstance(error, HTTPException), "registered for errors of the framework"
+    code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(request))
+    return _document(error.status_code, code, str(error.detail), headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    """Name every method that the path of a request has; the framework knows those of one route."""
+    place = {key: request.scope[key] for key in ("type", "path") if key in request.scope}
+    place |= {"root_path": request.scope.get("root_path", ""), "headers": []}
+    routes = request.app.routes
+    found = {
+        method
+        for method in HTTPMethod
+        for route in routes
+        if route.matches({**place, "method": method.value})[0] is Match.FULL
+    }
+    if HTTPMethod.GET in found:
+        found.add(HTTPMethod.HEAD)
+    return sorted(found)
+
+
+async def on_invalid(_request: Request, error: Exception) -> Response:
+    """Answer parameters that are not as they must be."""
+    assert isinstance(error, RequestValidationError), "registered for unsound parameters"
+    return Problem("request_invalid", _of_parameters(error.errors())).response()
+
+
+async def on_invalid_handshake(socket: WebSocket, error: Exception) -> None:
+    """Answer parameters of a WebSocket that are not as they must be."""
+    assert isinstance(error, WebSocketRequestValidationError), "registered for unsound parameters"
+    await deny(socket, Problem("request_invalid", _of_parameters(error.errors())))
+
+
+async def deny(socket: WebSocket, problem: Problem) -> None:
+    """Answer a handshake by a problem document, where the server can."""
+    if "websocket.http.response" in socket.scope.get("extensions", {}):
+        await socket.send_denial_response(problem.response())
+    else:
+        await socket.close(_POLICY_VIOLATION, problem.code)
+
+
+def _of_parameters(errors: Sequence[Json]) -> str:
+    found = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in errors]
+    return "; ".join(found)
+
+
+async def on_fault(request: Request, _error: Exception) -> Response:
+    """Answer a bug; the framework hands it on to the server, which logs it."""
+    request_id: bytes | None = request.scope.get(KEY)
+    headers = None if request_id is None else {HEADER: request_id.decode()}
+    detail = "the server failed on this request; its log says why"
+    return _document(500, "internal", detail, headers)

@@ -1,0 +1,237 @@
+"""The process around the application: a socket, a server, and an orderly end.
+
+On SIGTERM or SIGINT a world's `/readyz` says no; after `drain_seconds` nothing more is accepted,
+what is in flight is answered, the world is closed, and the process ends. A second signal does not
+wait. What takes longer than the server waits for it is told that it is unavailable.
+"""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from placet.server.http.connection import BoundedConnection
+from placet.server.http.problems import Problem
+from placet.server.http.request_id import HEADER, KEY
+from placet.server.config import ServeConfig
+from placet.schemas.errors import PlacetError
+
+if TYPE_CHECKING:
+    from placet.server.auth import HttpDoor
+
+_KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 2_048
+_MESSAGE_BYTES_MAX = 64 * 1024
+"""Of what a stream's client may say: it has nothing to say."""
+
+
+class _DeniedHandshakes(logging.Filter):
+    """Leaves out an error that the server logs of every handshake that is refused by a response.
+
+    It takes such an answer for none (uvicorn 0.54), though the client has it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.msg != "ASGI callable returned without completing handshake."
+
+
+class _GivenUp:
+    """Answers the requests that the server gives up at its end, where none has begun to.
+
+    It cancels them, and nobody else does. Of itself it would log each as a bug, and answer 500.
+
+    Args:
+        app: What answers the others.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        is_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except asyncio.CancelledError:
+            if scope["type"] != "http" or is_begun:
+                return
+            headers = {"retry-after": "1"}
+            if KEY in scope:
+                headers[HEADER] = scope[KEY].decode()
+            detail = "the server ended before this was answered; ask again what became of it"
+            await Problem("unavailable", detail, headers=headers).response()(scope, receive, send)
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that says that it is going before it goes.
+
+    Attributes:
+        signal_number: What ended it; None while nothing has.
+
+    Args:
+        config: Of the server.
+        drain: Called when the first signal comes.
+        drain_seconds: How long to go on after it.
+        on_started: Called when requests are taken.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: Callable[[], None],
+        drain_seconds: float,
+        on_started: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self.signal_number: int | None = None
+        self._drain = drain
+        self._drain_seconds = drain_seconds
+        self._on_started = on_started
+        self._loop = asyncio.get_running_loop()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        self._on_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal. The server's own way would raise it again at the end."""
+        if self.signal_number is not None:
+            self.should_exit = self.force_exit = True
+            return
+        self.signal_number = int(signal.Signals(sig))
+        self._drain()
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._drain_seconds, self._stop)
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+def listen(serve: ServeConfig, *, at_once: bool = True) -> socket.socket:
+    """Take the address.
+
+    Args:
+        serve: Says which.
+        at_once: Let clients connect, and wait until they are served; else they are turned away
+            until then, so that they find another server.
+
+    Raises:
+        PlacetError: It is taken, or none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+    # The protocol by its name: asyncio sets TCP_NODELAY only where it is said, and without it each
+    # answer, which is written in two parts, waits 40 ms for the client's acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((serve.host, serve.port))
+        if at_once:
+            listening.listen(_BACKLOG)
+        return listening
+    except OSError as error:
+        listening.close()
+        raise PlacetError(
+            f"cannot listen on {serve.host} port {serve.port}: {error.strerror or error}; "
+            "choose another --port, or 0 for any"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    """Say where a socket is reached."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Give what makes the faster event loop; None, which is asyncio's own, where there is none.
+
+    It writes an answer's head and body in one call, and takes 5 % less of the processor for a plan.
+    """
+    try:
+        import uvloop  # noqa: PLC0415  # there is none for Windows
+    except ModuleNotFoundError:
+        return None
+    return uvloop.new_event_loop
+
+
+async def run_server(
+    app: FastAPI, serve: ServeConfig, listening: socket.socket, on_started: Callable[[], None]
+) -> int | None:
+    """Serve a world until a signal comes, and give its number.
+
+    Raises:
+        StoreError: The world cannot be opened.
+    """
+    door: HttpDoor = app.state.door
+    world = door.worlds.first
+
+    def drain() -> None:
+        door.is_draining = True
+
+    # Around the server and not in its lifespan: a store that does not open is our error to tell.
+    async with app.router.lifespan_context(app):
+        return await serve_until_signal(
+            app,
+            serve,
+            listening,
+            shutdown_seconds_max=world.config.limits.shutdown_seconds_max,
+            drain=drain,
+            on_started=on_started,
+        )
+
+
+async def serve_until_signal(
+    app: ASGIApp,
+    serve: ServeConfig,
+    listening: socket.socket,
+    *,
+    shutdown_seconds_max: int,
+    drain: Callable[[], None],
+    on_started: Callable[[], None],
+) -> int | None:
+    """Serve an application whose lifespan has begun, within the bounds of `serve.limits`.
+
+    Args:
+        app: Any door over HTTP.
+        serve: Its bounds, and how long it drains.
+        listening: Where it is reached.
+        shutdown_seconds_max: How long what is in flight may take to be answered.
+        drain: Called when the first signal comes.
+        on_started: Called when requests are taken.
+
+    Returns:
+        The number of the signal that ended it.
+    """
+    config = uvicorn.Config(
+        _GivenUp(app),
+        lifespan="off",
+        http=partial(BoundedConnection, limits=serve.limits),  # type: ignore[arg-type]  # is called
+        ws="websockets-sansio",
+        ws_max_size=_MESSAGE_BYTES_MAX,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=serve.limits.connections_max,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=shutdown_seconds_max,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_DeniedHandshakes())
+    server = DrainingServer(config, drain, serve.drain_seconds, on_started)
+    await server.serve(sockets=[listening])
+    return server.signal_number

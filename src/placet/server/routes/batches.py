@@ -1,0 +1,104 @@
+"""Propose, and ask what became of it.
+
+The answer is a verdict, as `placet gate` gives it. A client that goes away does not take its batch
+with it: what was handed in is decided, and its answer is had again by the same batch, or asked for.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.http.lean_route import Direct
+from placet.server.auth import door_of
+from placet.server.openapi import BATCH_BODY, VERDICT_ANSWERS, answers
+from placet.server.http.problems import Problem
+from placet.server.http.verdict_status import retry_after, status_of
+from placet.runtime.verdict_json import verdict_line
+from placet.schemas.codec import from_json
+from placet.schemas.refusal import Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
+
+router = APIRouter(tags=["batches"])
+direct = APIRouter(tags=["batches"], route_class=Direct)
+
+
+@direct.post(
+    "/worlds/{world}/batches",
+    summary="Submit a batch",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=BATCH_BODY,
+)
+async def submit(world: str, request: Request) -> Response:
+    """Decide a batch: all of it, or none of it.
+
+    Safe to repeat: the same req_ids with the same content have the same answer (`replayed`).
+    """
+    return await _decide(world, request, dry_run=False)
+
+
+@direct.post(
+    "/worlds/{world}/dry-run",
+    summary="Try a batch",
+    responses=VERDICT_ANSWERS,
+    openapi_extra=BATCH_BODY,
+)
+async def dry_run(world: str, request: Request) -> Response:
+    """Decide a batch as it would be decided now, and change nothing."""
+    return await _decide(world, request, dry_run=True)
+
+
+@router.get(
+    "/worlds/{world}/verdicts",
+    summary="Ask for an answer",
+    responses=answers(200, "Verdict", 401, 403, 404, 503),
+)
+async def verdict_of(
+    world: str,
+    request: Request,
+    agent_id: Annotated[str, Query(min_length=1, max_length=128)],
+    req_id: Annotated[str, Query(min_length=1, max_length=128)],
+) -> Response:
+    """Give the answer to a request again, whatever became of who asked first."""
+    door = door_of(request)
+    who, asked = door.principal(request), door.world(world)
+    await door.check_speaks_for(asked, who, agent_id)
+    verdict = await asked.verdict_of(agent_id, req_id)
+    if verdict is None:
+        raise Problem(
+            "not_found",
+            f"no answer to {req_id!r} of agent {agent_id!r} is remembered: it was not decided, "
+            "left no trace, or is too old",
+        )
+    return verdict_answer(verdict, 200)
+
+
+async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
+    door = door_of(request)
+    who, asked = door.principal(request), door.world(world)
+    body = await door.body(request)
+    try:
+        raw = from_json(body)
+    except ValueError as error:
+        return verdict_answer(_no_json(asked, str(error) if body else "the body is empty"))
+    verdict = await asked.post(raw, dry_run=dry_run, submitter=who.submitter)
+    return verdict_answer(verdict)
+
+
+def _no_json(world: Orchestrator, error: str) -> Verdict:
+    """Refuse what is no JSON, as the gate's command line does."""
+    message = f"the body must be an intent, an array of intents or a batch object, as JSON; {error}"
+    refusal = Refusal(RefusalCode.FIELD_INVALID.value, message, Stage.STRUCTURE)
+    return Verdict("", False, None, world.seq, world.sim_time, (refusal,))
+
+
+def verdict_answer(verdict: Verdict, status: int | None = None) -> Response:
+    """Answer with a verdict, by its own status or another."""
+    headers = {}
+    seconds = retry_after(verdict)
+    if seconds is not None:
+        headers["retry-after"] = seconds
+    return Response(
+        verdict_line(verdict), status or status_of(verdict), headers, "application/json"
+    )

@@ -1,0 +1,62 @@
+"""Is it alive, does it take work, and how is it doing."""
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import PlainTextResponse, Response
+
+from placet.kernel.kernel import Kernel
+from placet.server.auth import door_of
+from placet.server.openapi import answers
+from placet.server.http.problems import Problem
+from placet.schemas.codec import to_json
+
+router = APIRouter(tags=["health"])
+
+_ANSWER_SECONDS_MAX: Final = 2.0
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@router.get("/healthz", summary="Is it alive?", responses=answers(200, "Health"))
+async def healthz(_request: Request) -> Response:
+    """Say that the server answers. Restart it if it does not."""
+    return Response(b'{"status":"ok"}', media_type="application/json")
+
+
+@router.get("/readyz", summary="Does it take work?", responses=answers(200, "Health", 503))
+async def readyz(request: Request) -> Response:
+    """Say whether to send it work: not as it opens or drains, nor once a store has failed."""
+    door = door_of(request)
+    if door.is_draining:
+        raise Problem("unavailable", "the server is shutting down", headers={"retry-after": "1"})
+    if not door.worlds.is_open:
+        raise Problem("unavailable", "no world is open yet", headers={"retry-after": "1"})
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS_MAX):
+            for _, world in door.worlds.all():
+                await world.read(_nothing)
+    except TimeoutError:
+        raise Problem("unavailable", "a world does not answer in time") from None
+    return Response(to_json({"status": "ok"}), media_type="application/json")
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=PlainTextResponse,
+    responses=answers(200, "", 401, 403, 404, 422),
+)
+async def metrics(
+    request: Request, world: Annotated[str | None, Query(max_length=128)] = None
+) -> Response:
+    """Give the metrics of a world, at most a second old; the operator's, unless opened."""
+    door = door_of(request)
+    if not door.config.metrics_open:
+        door.operator(request)
+    asked = door.world(world) if world else door.worlds.first
+    return Response(await door.metrics.text(asked), media_type=_METRICS_TYPE)
+
+
+def _nothing(_kernel: Kernel) -> None:
+    """Look at nothing: that it comes back says that the world decides and its store writes."""

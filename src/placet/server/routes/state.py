@@ -1,0 +1,194 @@
+"""Look: worlds, state, events, kinds. Every answer carries the seq at which it is true."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from placet.schemas.json_value import shown
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.auth import HttpDoor, PageLimit, door_of
+from placet.server.openapi import answers, body_of
+from placet.server.http.problems import Problem
+from placet.server.visibility import Sight
+from placet.schemas.codec import Json, to_json
+from placet.schemas.event import Event
+from placet.schemas.limits import SECOND_NS
+
+router = APIRouter(tags=["reading"])
+
+AgentEyes = Annotated[
+    str | None,
+    Query(min_length=1, max_length=128, description="See what this agent sees."),
+]
+
+
+@router.get("/kinds", summary="What may be proposed", responses=answers(200, "Kinds", 401))
+async def kinds(request: Request) -> Response:
+    """Give every kind with the JSON Schema of its payload, and the limits."""
+    door = door_of(request)
+    door.principal(request)
+    return _json(request.app.state.kinds())
+
+
+@router.get("/worlds", summary="List worlds", responses=answers(200, "Worlds", 401))
+async def worlds(request: Request) -> Response:
+    """List the worlds of this server, and say for whom the token speaks."""
+    door = door_of(request)
+    who = door.principal(request)
+    described = [_described(name, world) for name, world in door.worlds.all()]
+    return _json({"worlds": described, "submitter": who.submitter})
+
+
+@router.get("/worlds/{world}", summary="Look at a world", responses=answers(200, "World", 401, 404))
+async def world(world: str, request: Request) -> Response:
+    """Give a world's seq and time, its domains and how its store keeps it."""
+    door = door_of(request)
+    door.principal(request)
+    return _json(_described(world, door.world(world)))
+
+
+@router.get(
+    "/worlds/{world}/state",
+    summary="Read the state",
+    responses=answers(200, "State", 401, 403, 404, 422, 503),
+)
+async def state(world: str, request: Request, path: str = "", agent: AgentEyes = None) -> Response:
+    """Give the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
+
+    An agent's token is shown what its agent may see.
+    """
+    door = door_of(request)
+    asked = door.world_for(request, world)
+    eyes = await sight_of(door, request, asked, agent)
+
+    def look(kernel: Kernel) -> dict[str, Json]:
+        value = eyes.state(kernel, path)
+        now = kernel.ledger.now_ns / SECOND_NS
+        return {"seq": kernel.seq, "sim_time": now, "path": path, "value": value}
+
+    try:
+        return _json(await asked.read(look))
+    except KeyError:
+        raise Problem("not_found", f"there is nothing at {path!r} that you may see") from None
+
+
+@router.get(
+    "/worlds/{world}/events",
+    summary="Read events",
+    responses=answers(200, "Events", 401, 403, 404, 410, 422, 503),
+)
+async def events(
+    world: str,
+    request: Request,
+    since: Annotated[int, Query(ge=0, le=2**62, description="Those with a greater seq.")] = 0,
+    from_record: Annotated[
+        int | None, Query(ge=0, le=2**62, description="Instead of since: from this record on.")
+    ] = None,
+    limit: PageLimit = 100,
+    agent: AgentEyes = None,
+) -> Response:
+    """Give events that are durable, oldest first, and where to go on: `next_record`.
+
+    Refusals have the seq of what came before them, so to miss none go on by `from_record`.
+    """
+    door = door_of(request)
+    asked = door.world_for(request, world)
+    eyes = await sight_of(door, request, asked, agent)
+    end = asked.records
+    if from_record is None and since >= asked.seq:
+        found, place = list[Event](), end
+    else:
+        count_max = min(limit, door.limits.page_items_max)
+        found, place = await durable_events(asked, since, from_record, end, count_max)
+    told = await asked.read(lambda kernel: eyes.events(kernel, found))
+    return _json({"events": told, "next_record": place, "is_end": place >= end})
+
+
+@router.post(
+    "/worlds/{world}/step",
+    summary="Step a stepped world",
+    responses=answers(200, "World", 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    openapi_extra=body_of("Step"),
+)
+async def step(world: str, request: Request) -> Response:
+    """Advance simulated time, and decide all that is due; the operator's."""
+    door = door_of(request)
+    door.operator(request)
+    asked = door.world(world)
+    dt = (await door.document(request, fields=frozenset({"dt"}))).get("dt")
+    if isinstance(dt, bool) or not isinstance(dt, int | float):
+        raise Problem("request_invalid", f"dt must be a number of seconds, got {shown(dt)}")
+    if asked.config.clock != "stepped":
+        raise Problem("conflict", "this world is not stepped: its time goes by itself")
+    try:
+        await asked.step(dt)
+    except ValueError as error:
+        raise Problem("request_invalid", str(error)) from error
+    return _json(_described(world, asked))
+
+
+async def sight_of(
+    door: HttpDoor, request: Request, world: Orchestrator, agent: str | None
+) -> Sight:
+    """Say with whose eyes a request looks.
+
+    Raises:
+        Problem: It would look with another's.
+    """
+    who = door.principal(request)
+    if agent is not None:
+        await door.check_speaks_for(world, who, agent)
+        return Sight(who.submitter, agent)
+    return Sight(who.submitter, None if who.is_operator else who.submitter)
+
+
+async def durable_events(
+    world: Orchestrator, since: int, from_record: int | None, end: int, limit: int
+) -> tuple[list[Event], int]:
+    """Collect events up to what was durable when it was asked for: this does not wait for more.
+
+    Raises:
+        Problem: The log was compacted, and what is asked for is no longer in it.
+    """
+    found: list[Event] = []
+    start = await world.log_start()
+    if since < start.seq if from_record is None else from_record < start.record:
+        raise Problem(
+            "gone",
+            f"the log was compacted up to seq {start.seq}; read the state, and go on by "
+            f"from_record={start.record}",
+            next_record=start.record,
+            seq=start.seq,
+        )
+    if from_record is not None and from_record >= end:
+        return found, from_record
+    pages = world.event_pages(since, from_record=from_record)
+    try:
+        async for page in pages:
+            found += [event for event in page if event.record < end]
+            if len(found) >= limit or page[-1].record + 1 >= end:
+                break
+    finally:
+        await pages.aclose()
+    del found[limit:]
+    return found, found[-1].record + 1
+
+
+def _described(name: str, world: Orchestrator) -> dict[str, Json]:
+    return {
+        "world": name,
+        "seq": world.seq,
+        "records": world.records,
+        "sim_time": world.sim_time,
+        "clock": world.config.clock,
+        "paused": world.is_paused,
+        "domains": [one.name for one in world.domains],
+        "store": world.store_scheme,
+        "durability": world.durability,
+    }
+
+
+def _json(value: Json) -> Response:
+    return Response(to_json(value), media_type="application/json")

@@ -1,0 +1,195 @@
+"""Events as they happen, over a WebSocket. A client holds a place in the log, and no buffer here.
+
+The log is read at the client's pace, so a slow client costs the others nothing. Who falls behind by
+more than `stream_lag_seqs_max` is not told everything that it missed: it gets one `snapshot`, what
+it may see and the seq, and goes on from there. Who takes nothing at all is let go.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, WebSocket
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from placet.kernel.kernel import Kernel
+from placet.server.credentials import Principal
+from placet.runtime.orchestrator import Orchestrator
+from placet.server.auth import SUBPROTOCOL, HttpDoor, door_of
+from placet.server.routes.latency_params import Lateness, lateness_of
+from placet.server.http.problems import Problem, deny
+from placet.server.visibility import Sight
+from placet.schemas.codec import Json, to_json
+from placet.schemas.errors import AgentError, ClosedError, StoreError
+from placet.schemas.event import Event
+from placet.schemas.latency import Latency
+from placet.schemas.limits import SECOND_NS
+
+router = APIRouter(tags=["reading"])
+
+GOING_AWAY: Final = 1001
+TOO_SLOW: Final = 1008
+"""Policy violation."""
+_SEQ_MAX: Final = 2**62
+SeqQuery = Annotated[int | None, Query(ge=0, le=_SEQ_MAX)]
+
+
+@router.websocket("/worlds/{world}/stream")
+async def stream(
+    world: str,
+    socket: WebSocket,
+    *,
+    late: Annotated[Lateness, Depends(lateness_of)],
+    since: SeqQuery = None,
+    from_record: SeqQuery = None,
+    agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
+    observe: bool = False,
+) -> None:
+    """Send events after `since`, or from a record on; without either, a snapshot and what follows.
+
+    A message is one JSON object: an event as `GET events` has it, or `{"type": "snapshot", ...}`.
+    With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world,
+    or with a latency, as it saw it so long ago.
+    """
+    door = door_of(socket)
+    try:
+        who, asked = door.principal(socket), door.world(world)
+        if agent is not None:
+            await door.check_speaks_for(asked, who, agent)
+        sight, latency = _sight(who, agent), late.model()
+        await asked.read(sight.check)
+        if latency is not None and not observe:
+            raise Problem("request_invalid", "a latency is of observations; say observe=true")
+        if observe and sight.agent_id is None:
+            raise Problem("request_invalid", "observations are an agent's; name it with `agent`")
+        if observe and sight.agent_id is not None:
+            await door.check_speaks_for(asked, who, sight.agent_id)
+        if door.is_draining or door.streams >= door.limits.streams_max:
+            raise Problem("unavailable", "the server takes no more streams; come back later")
+    except Problem as problem:
+        await deny(socket, problem)
+        return
+    offered = socket.scope.get("subprotocols", [])
+    await socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    door.streams += 1
+    try:
+        one = _Stream(door, asked, socket, sight)
+        await one.run(one.observe(latency) if observe else one.follow(since, from_record))
+    finally:
+        door.streams -= 1
+
+
+def _sight(who: Principal, agent: str | None) -> Sight:
+    return Sight(who.submitter, agent or (None if who.is_operator else who.submitter))
+
+
+class _Stream:
+    """One client's stream."""
+
+    def __init__(
+        self, door: HttpDoor, world: Orchestrator, socket: WebSocket, sight: Sight
+    ) -> None:
+        self._limits = door.limits
+        self._world = world
+        self._socket = socket
+        self._sight = sight
+
+    async def run(self, sending: Coroutine[None, None, None]) -> None:
+        """Send until the client goes, the world closes, or the client takes nothing."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                listening = tasks.create_task(self._listen())
+                await sending
+                listening.cancel()
+        except* (ClosedError, StoreError):
+            await self._close(GOING_AWAY, "the world is closed")
+        except* TimeoutError:
+            await self._close(TOO_SLOW, "the client takes nothing")
+        except* (AgentError, Problem):
+            await self._close(GOING_AWAY, "the agent is gone")
+        except* WebSocketDisconnect:
+            pass
+        else:
+            await self._close(GOING_AWAY, "the world is closed")
+
+    async def _listen(self) -> None:
+        """Wait for the client to go. What it says is taken and means nothing."""
+        while (await self._socket.receive())["type"] != "websocket.disconnect":
+            pass
+        raise WebSocketDisconnect
+
+    async def observe(self, latency: Latency | None) -> None:
+        """Send what the agent sees; a client that is slow is sent what is new when it takes it."""
+        assert self._sight.agent_id is not None, "observations are an agent's"
+        observations = self._world.observe(self._sight.agent_id, latency=latency)
+        async with aclosing(observations):
+            async for observation in observations:
+                await self._within(self._socket.send_text(observation.encoded.decode()))
+        await self._world.is_registered(self._sight.agent_id)  # raises where the world has ended
+        raise AgentError(f"there is no agent {self._sight.agent_id!r} any more")
+
+    async def follow(self, since: int | None, from_record: int | None) -> None:
+        """Send what happens, each event of it; to a client that is lost, a snapshot instead."""
+        record = from_record
+        if await self._is_lost(since, from_record):
+            record = await self._send_snapshot()
+        while True:
+            pages = self._world.event_pages(since or 0, from_record=record)
+            async with aclosing(pages):
+                async for page in pages:
+                    if self._is_behind(page[0].seq):
+                        break
+                    await self._send_page(page)
+                else:
+                    return
+            record = await self._send_snapshot()
+
+    async def _is_lost(self, since: int | None, from_record: int | None) -> bool:
+        """Tell whether a client cannot go on where it says it was: nowhere, too far, or gone.
+
+        A place that the log has not reached is of another log, such as that of a world in memory
+        before the server was started again: its client would be told nothing, perhaps for ever.
+        """
+        start = await self._world.log_start()
+        seq, records = await self._world.read(lambda kernel: (kernel.seq, kernel.record_count))
+        if from_record is not None:
+            return not start.record <= from_record <= records
+        return since is None or not start.seq <= since <= seq or self._is_behind(since)
+
+    async def _send_page(self, page: Sequence[Event]) -> None:
+        for one in await self._world.read(lambda kernel: self._sight.events(kernel, page)):
+            await self._send(one)
+
+    def _is_behind(self, seq: int) -> bool:
+        return self._world.seq - seq > self._limits.stream_lag_seqs_max
+
+    async def _send_snapshot(self) -> int:
+        """Send what may be seen now, and give the record at which to go on."""
+
+        def look(kernel: Kernel) -> dict[str, Json]:
+            return {
+                "type": "snapshot",
+                "seq": kernel.seq,
+                "record": kernel.record_count - 1,
+                "sim_time": kernel.ledger.now_ns / SECOND_NS,
+                "state": self._sight.state(kernel, ""),
+            }
+
+        snapshot = await self._world.read(look)
+        await self._send(snapshot)
+        return int(snapshot["record"]) + 1
+
+    async def _send(self, message: dict[str, Json]) -> None:
+        await self._within(self._socket.send_text(to_json(message).decode()))
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            try:
+                await self._within(self._socket.close(code, reason))
+            except (TimeoutError, WebSocketDisconnect, RuntimeError):
+                return  # it is gone already
+
+    async def _within(self, sending: Awaitable[None]) -> None:
+        async with asyncio.timeout(self._limits.stream_send_seconds_max):
+            await sending

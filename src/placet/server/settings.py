@@ -1,0 +1,283 @@
+"""The configuration of a server: defaults, then a TOML file, then the environment, then arguments.
+
+Each later one wins. Every key has one name: `store`, `limits.batch_intents_max`, `serve.port`; in
+the environment it is `PLACET_` and the key in capitals, with `_` for the dot. Nothing is taken that
+is not known, and every value says where it comes from.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from placet.kernel.domain import Domain
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.plugins import find_domain
+from placet.server.config import ServeConfig
+from placet.schemas.codec import Json
+from placet.schemas.errors import PlacetError
+from placet.schemas.limits import HttpLimits, Limits
+
+VARIABLE_PREFIX: Final = "PLACET_"
+FILE_NAME: Final = "placet.toml"
+_NOTHING: Final = "none"
+"""TOML has no null: this word stands for it where nothing is a value."""
+
+
+class SettingsError(PlacetError):
+    """A setting is not as it must be; the message names it, and where it stands."""
+
+
+class Given(NamedTuple):
+    """A value, and who gave it.
+
+    Attributes:
+        value: Not checked yet.
+        source: `placet.toml`, `PLACET_STORE`, `--store`; empty for a default.
+    """
+
+    value: Json
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that a server is configured by.
+
+    Attributes:
+        domain: Name of an installed domain, or `module:Class`.
+        settings: The domain's own.
+        world: Of the world.
+        serve: Of the server.
+        sources: Who gave each key that is not a default.
+    """
+
+    domain: str
+    settings: Mapping[str, Json]
+    world: OrchestratorConfig
+    serve: ServeConfig
+    sources: Mapping[str, str]
+
+    def make_domain(self) -> Domain:
+        """Make the domain with its settings.
+
+        Raises:
+            SettingsError: It does not take them.
+            DomainNotFound: There is no such domain.
+        """
+        factory = find_domain(self.domain)
+        known = list(signature(factory).parameters) if self.settings else []
+        for name in self.settings:
+            if name not in known:
+                raise SettingsError(
+                    f"domain {self.domain!r} has no setting {name!r}{_hint(name, known)}"
+                )
+        try:
+            domain = factory(**self.settings)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"settings of domain {self.domain!r}: {error}") from error
+        if not isinstance(domain, Domain):
+            raise SettingsError(f"{self.domain!r} makes no domain, got {domain!r}")
+        return domain
+
+    def values(self) -> Iterator[tuple[str, Json]]:
+        """Give every key and its value, in the order of the file."""
+        yield "domain", self.domain
+        for section, keys in _KEYS_OF.items():
+            part = _part(self, section)
+            for name in keys:
+                yield section + name, getattr(part, name)
+        yield "settings", dict(self.settings)
+
+
+_LEFT_OUT: Final = frozenset({"limits", "origin"})
+"""Sections of their own, and what a program sets that knows what it began."""
+
+_MODELS: Final[dict[str, type[Any]]] = {
+    "": OrchestratorConfig,
+    "limits.": Limits,
+    "serve.": ServeConfig,
+    "serve.limits.": HttpLimits,
+}
+
+
+def _hints(model: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(model)
+    return {one.name: hints[one.name] for one in fields(model) if one.name not in _LEFT_OUT}
+
+
+_HINTS: Final = {section: _hints(model) for section, model in _MODELS.items()}
+_KEYS_OF: Final = {section: list(hints) for section, hints in _HINTS.items()}
+_TYPE_OF: Final[Mapping[str, Any]] = {
+    "domain": str,
+    "settings": dict,
+    **{section + name: of for section, hints in _HINTS.items() for name, of in hints.items()},
+}
+KEYS: Final = tuple(_TYPE_OF)
+"""Every key there is."""
+
+VARIABLE_OF: Final = {key: VARIABLE_PREFIX + key.replace(".", "_").upper() for key in KEYS}
+_KEY_OF: Final = {variable: key for key, variable in VARIABLE_OF.items()}
+
+
+def load_settings(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    arguments: Mapping[str, Given] | None = None,
+) -> Settings:
+    """Read the configuration.
+
+    Args:
+        path: The TOML file; None is `placet.toml` in the current folder, if it is there.
+        environ: None is the process's.
+        arguments: Key -> value, as the command line has them.
+
+    Raises:
+        SettingsError: A key is unknown, or its value is not as it must be.
+    """
+    given: dict[str, Given] = {}
+    if path is not None or Path(FILE_NAME).is_file():
+        given |= _from_file(path or Path(FILE_NAME))
+    given |= _from_environment(os.environ if environ is None else environ)
+    given |= arguments or {}
+    for key, (value, source) in given.items():
+        if key not in _TYPE_OF:
+            raise SettingsError(f"{source}: there is no key {key!r}{_hint(key, KEYS)}")
+        if value == _NOTHING and type(None) in get_args(_TYPE_OF[key]):
+            given[key] = Given(None, source)
+    return _checked(given)
+
+
+def parse_assignment(text: str) -> tuple[str, Given]:
+    """Read `key=value` as `--set` has it.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    source = f"--set {key}"
+    if not equals:
+        raise SettingsError(f"--set {text!r}: expected key=value")
+    if key not in _TYPE_OF:
+        raise SettingsError(f"{source}: there is no such key{_hint(key, KEYS)}")
+    return key, Given(_value(key, value.strip()), source)
+
+
+def _from_file(path: Path) -> dict[str, Given]:
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:  # not UTF-8, not TOML
+        raise SettingsError(f"{path} is not TOML: {error}") from error
+    return {key: Given(value, str(path)) for key, value in _flat(raw, "")}
+
+
+def _flat(table: Mapping[str, Json], prefix: str) -> Iterator[tuple[str, Json]]:
+    for name, value in table.items():
+        key = prefix + name
+        if isinstance(value, dict) and key + "." in _MODELS:
+            yield from _flat(value, key + ".")
+        else:
+            yield key, value
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
+    given = {}
+    for variable, text in environ.items():
+        if not variable.startswith(VARIABLE_PREFIX):
+            continue
+        key = _KEY_OF.get(variable)
+        if key is None:
+            hint = _hint(variable, _KEY_OF)
+            raise SettingsError(f"the environment has {variable}, which means nothing{hint}")
+        given[key] = Given(_value(key, text), variable)
+    return given
+
+
+def _value(key: str, text: str) -> Json:
+    """Read a value from text: TOML, but a text needs no quotes."""
+    of = _TYPE_OF[key]
+    is_optional_text = get_origin(of) is UnionType and str in get_args(of)
+    if of is str or is_optional_text or get_origin(of) is Literal:
+        return text
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # what is wrong with it is told by who checks it
+
+
+def _checked(given: Mapping[str, Given]) -> Settings:
+    limits, http = (_make(given, section) for section in ("limits.", "serve.limits."))
+    domain, settings = (_plain(given, key, of) for key, of in (("domain", str), ("settings", dict)))
+    return Settings(
+        domain="world" if domain is None else domain,
+        settings=settings or {},
+        world=_make(given, "", limits=limits),
+        serve=_make(given, "serve.", limits=http),
+        sources={key: one.source for key, one in given.items()},
+    )
+
+
+def _make(given: Mapping[str, Given], section: str, **parts: object) -> Any:  # noqa: ANN401  # one of _MODELS
+    """Make one section of what is given of it, and of what was made before it."""
+    values = {
+        name: _typed(section + name, of, given[section + name])
+        for name, of in _HINTS[section].items()
+        if section + name in given
+    }
+    try:
+        return _MODELS[section](**values, **parts)
+    except ValueError as error:
+        sources = {given[section + name].source for name in values}
+        raise SettingsError(f"{', '.join(sorted(sources))}: {error}") from error
+
+
+def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type that is data
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  # 40 ms, if all is default
+
+    value = frozenset(given.value) if _is_kinds(key, given.value) else given.value
+    try:
+        TypeAdapter(of).validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join([key, *(str(part) for part in first["loc"] if isinstance(part, str))])
+        raise SettingsError(
+            f"{given.source}: {where}: {first['msg']}, got {given.value!r}"
+        ) from error
+    return value  # as it came: a quota's burst is an int, and one of its two types says float
+
+
+def _is_kinds(key: str, value: Json) -> bool:
+    """Tell whether a value is a set in Python, which TOML writes as an array."""
+    is_texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return key == "default_permissions" and is_texts
+
+
+def _plain(given: Mapping[str, Given], key: str, of: type) -> Any:  # noqa: ANN401  # of `of`, or None
+    if key not in given:
+        return None
+    value, source = given[key]
+    if not isinstance(value, of):
+        wanted = "a table" if of is dict else "a string"
+        raise SettingsError(f"{source}: {key} must be {wanted}, got {value!r}")
+    return value
+
+
+def _part(settings: Settings, section: str) -> object:
+    part: object = settings.serve if section.startswith("serve.") else settings.world
+    if not section.endswith("limits."):
+        return part
+    return settings.serve.limits if section.startswith("serve.") else settings.world.limits
+
+
+def _hint(name: str, known: Iterator[str] | Mapping[str, str] | tuple[str, ...] | list[str]) -> str:
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

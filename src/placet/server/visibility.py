@@ -1,0 +1,155 @@
+"""What one who asks may see: of the state, and of what happens.
+
+What an agent may see is judged on the state as it is now, in the orchestrator's turn. Of the past
+nobody can tell what it was allowed to see: a whisper is overwritten by a shout, and the log has
+both. So an agent is told *that* something it may see has changed, and what it is now; never an
+older value. Changes of one entity that lie close together are told once.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from placet.kernel.domain import Ref
+from placet.kernel.kernel import Kernel
+from placet.server.auth import speaks_for
+from placet.server.http.problems import Problem
+from placet.runtime.state_path import state_at
+from placet.schemas.codec import Json
+from placet.schemas.event import Event
+from placet.schemas.identity import OPERATOR
+
+_ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
+_WITH_CHANGES: Final = frozenset({"header", "registered", "agent_changed", "tick", "settled"})
+
+
+class Sight(NamedTuple):
+    """Whose eyes are used.
+
+    Attributes:
+        submitter: Who asks: the operator, or the name for whose agents a token speaks.
+        agent_id: Whose eyes; None is nobody's: the operator sees everything.
+    """
+
+    submitter: str
+    agent_id: str | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing is hidden."""
+        return self.agent_id is None
+
+    def check(self, kernel: Kernel) -> None:
+        """Let look an agent that is there, and by its own name whoever owns one.
+
+        Raises:
+            Problem: It was removed, or never came.
+        """
+        agents, name = kernel.ledger.agents, self.agent_id
+        if name is None or name in agents:
+            return
+        if not any(agent.owner == name for agent in agents.values()):
+            raise Problem("not_found", f"there is no agent {name!r}; register it first")
+
+    def state(self, kernel: Kernel, path: str) -> Json:
+        """Copy what is at a path of the state, and may be seen.
+
+        Raises:
+            KeyError: There is nothing that may be seen.
+            Problem: There is no such agent.
+        """
+        self.check(kernel)
+        if self.is_whole:
+            return state_at(kernel.state, path)
+        collection, _, rest = path.strip("/").partition("/")
+        names = [collection] if collection else list(kernel.state)
+        wanted = _longest_ids(rest) if rest else None
+        seen = {
+            name: {
+                entity: fields
+                for entity in (wanted or kernel.state[name])
+                if (fields := self._seen(kernel, name, entity)) is not None
+            }
+            for name in names
+            if name in kernel.state
+        }
+        # A collection of which all is hidden is as one of which nothing is there: not named.
+        return state_at({name: rows for name, rows in seen.items() if rows}, path)
+
+    def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
+        """Give events as they are told: all of them, or what may be seen of them.
+
+        Raises:
+            Problem: There is no such agent.
+        """
+        self.check(kernel)
+        if self.is_whole:
+            return [event.as_dict() for event in events]
+        told: list[dict[str, Json]] = []
+        later: set[str] = set()
+        for event in reversed(events):
+            seen = self._event(kernel, event, later)
+            if seen is not None:
+                told.append(seen)
+        told.reverse()
+        return told
+
+    def _event(self, kernel: Kernel, event: Event, later: set[str]) -> dict[str, Json] | None:
+        if event.type not in _ABOUT_A_BATCH | _WITH_CHANGES:
+            return None
+        changes = [
+            change
+            for change in self._changes(kernel, event.data.get("changes", ()))
+            if change["entity"] not in later
+        ]
+        later.update(change["entity"] for change in changes)
+        own: dict[str, Json] = {}
+        if event.type in _ABOUT_A_BATCH:
+            own = self._own(kernel, event)
+        if not own and not changes:
+            return None
+        head = {
+            "seq": event.seq,
+            "record": event.record,
+            "type": event.type,
+            "sim_time": event.sim_time,
+        }
+        return {**head, **own, "changes": changes}
+
+    def _own(self, kernel: Kernel, event: Event) -> dict[str, Json]:
+        """Give of a batch what is the asker's own: its intents, and its answer if all are."""
+        data = event.data
+        mine = [one for one in data["intents"] if self._is_own(kernel, one["agent_id"])]
+        if not mine:
+            return {}
+        own: dict[str, Json] = {"batch_id": data["batch_id"], "intents": mine}
+        if "refusals" in data and len(mine) == len(data["intents"]):
+            own["refusals"] = data["refusals"]
+        return own
+
+    def _is_own(self, kernel: Kernel, agent_id: str) -> bool:
+        return agent_id == self.agent_id or (
+            self.submitter != OPERATOR and speaks_for(kernel, self.submitter, agent_id)
+        )
+
+    def _changes(self, kernel: Kernel, changes: Iterable[Json]) -> list[dict[str, Json]]:
+        seen = []
+        for change in changes:
+            collection, _, entity = change["entity"].partition("/")
+            if self._may_see(kernel, collection, entity):
+                fields = self._seen(kernel, collection, entity)
+                now = None if fields is None else dict(fields)
+                seen.append({"entity": change["entity"], "fields": now, "whole": True})
+        return seen
+
+    def _seen(self, kernel: Kernel, collection: str, entity: str) -> Mapping[str, Json] | None:
+        assert self.agent_id is not None, "whoever sees everything is not asked"
+        return kernel.registry.seen(kernel.tree, self.agent_id, Ref(collection, entity))
+
+    def _may_see(self, kernel: Kernel, collection: str, entity: str) -> bool:
+        assert self.agent_id is not None, "whoever sees everything is not asked"
+        return kernel.registry.may_see(kernel.tree, self.agent_id, Ref(collection, entity))
+
+
+def _longest_ids(rest: str) -> list[str]:
+    """List what may be the id in `entity` or `entity/field`; an id may hold slashes."""
+    return [rest, rest.rpartition("/")[0]]

@@ -1,0 +1,27 @@
+"""What a broken law says: which law, in which life, and what was seen."""
+
+from placet.testing.trace import Life, Living
+
+
+class LawBroken(AssertionError):  # noqa: N818  # what it says
+    """A domain breaks a law.
+
+    Attributes:
+        law: The law, as a sentence.
+        life: The life in which it is broken; the smallest that was found.
+        story: The same, a line for each step.
+        seen: What was seen, and what to do.
+    """
+
+    def __init__(self, law: str, life: Life, living: Living, seen: str) -> None:
+        domain, story = living.domain.name, living.story
+        told = "".join(f"\n  {number}. {line}" for number, line in enumerate(story, start=1))
+        super().__init__(
+            f"the domain {domain!r} breaks a law: {law}\n"
+            f"The smallest life found in which it does:{told or ' it is only opened'}\n"
+            f"{seen}"
+        )
+        self.law = law
+        self.life = life
+        self.story = tuple(story)
+        self.seen = seen

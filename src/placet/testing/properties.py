@@ -1,0 +1,355 @@
+"""The laws, each a function of one world and one life, which says what it saw where it is broken.
+
+A law compares two ways to the same thing: refused and untouched, tried and done, lived and
+replayed, lived and decided again. None knows what the domain is about.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
+from placet.kernel.state.draft import Draft
+from placet.kernel.log.verify import Redecider
+from placet.kernel.log.replay import Divergence, folded
+from placet.kernel.log.snapshot import world_digest
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json, canonical, from_canonical, thaw
+from placet.schemas.intent import Intent
+from placet.schemas.verdict import Verdict
+from placet.testing.errors import LawBroken
+from placet.testing.read_set_property import footprint_breach, has_footprints
+from placet.testing.trace import AGENTS, Factory, Life, Living, Propose, one_by_one, smaller
+from placet.testing.visibility_property import has_sight, sight_breach
+from placet.testing.tree_diff import difference, whole
+
+Breach = Callable[[Living, Life, Factory], str | None]
+"""Live a life in a new world, and say what was seen where the law is broken."""
+
+
+class Law(NamedTuple):
+    """A law of domains.
+
+    Attributes:
+        name: As an author names it, to leave it out; the test is `test_<name>`.
+        sentence: What every domain keeps.
+        breach: How it is found broken.
+        applies: Whether it says anything about a domain.
+    """
+
+    name: str
+    sentence: str
+    breach: Breach
+    applies: Callable[[Domain], bool] = lambda _: True
+
+    def check(self, factory: Factory, life: Life) -> None:
+        """Live a life under this law.
+
+        Raises:
+            LawBroken: The domain breaks it.
+        """
+        living = Living(factory)
+        seen = self.breach(living, life, factory)
+        if seen is not None:
+            raise LawBroken(self.sentence, life, living, seen)
+
+    def check_smaller(self, factory: Factory, broken: LawBroken) -> None:
+        """Take away from a life in which the law is broken what is not needed for that.
+
+        Raises:
+            LawBroken: Of the smallest such life that is found.
+        """
+        parts = smaller(broken.life)
+        while (life := next(parts, None)) is not None:
+            try:
+                self.check(factory, life)
+            except LawBroken as again:
+                broken, parts = again, smaller(life)
+        raise broken from None
+
+
+def _raised(living: Living, life: Life, _: Factory) -> str | None:
+    for step in life:
+        living.live(step)
+        for where, error in living.faults:
+            return (
+                f"{where} raised {type(error).__name__}: {error}. The kernel contains it; answer a "
+                "refusal instead, which says to the agent what it may do better."
+            )
+    return None
+
+
+def _refused_and_changed(living: Living, life: Life, _: Factory) -> str | None:
+    for step in one_by_one(life):
+        before = whole(living.kernel.tree)
+        verdicts = living.live(step)
+        if not verdicts or verdicts[0].admitted:
+            continue
+        after = whole(living.kernel.tree)
+        if after != before:
+            found = difference(before, after)
+            return f"{found} though the batch was refused. Write through the draft, and only there."
+    return None
+
+
+def _tried_and_other(living: Living, life: Life, _: Factory) -> str | None:
+    for step in one_by_one(life):
+        if not isinstance(step, Propose):
+            living.live(step)
+            continue
+        before = whole(living.kernel.tree)
+        trial = _outcome(living.try_out(step))
+        after = whole(living.kernel.tree)
+        real = _outcome(living.live(step)[0])
+        if after != before:
+            return f"{difference(before, after)} though the last batch was only tried."
+        if trial != real:
+            return (
+                f"Tried before, the last batch was {trial}; in earnest it is {real}. A rule may "
+                "remember nothing but in the state, and know nothing but the state and the intent."
+            )
+    return None
+
+
+def _replayed_and_other(living: Living, life: Life, _: Factory) -> str | None:
+    tree = living.live_all(life).kernel.tree
+    advice = "Write through the draft, and only there: what it is not told is not in the log."
+    try:
+        past = folded(living.log)
+    except Divergence as error:
+        return f"{error}. {advice}"
+    lived, again = whole(tree), whole(past.state)
+    if lived != again:
+        return f"{difference(lived, again)} after a replay. {advice}"
+    if world_digest(past.state, past.ledger).hex() != living.kernel.world_digest():
+        return f"The values are the same, who changed them when is not. {advice}"
+    return None
+
+
+def _decided_otherwise(living: Living, life: Life, factory: Factory) -> str | None:
+    living.live_all(life)
+    advice = (
+        "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
+        "its own, no order of a set; chance comes from `draft.draw`."
+    )
+    again = Redecider([factory()])
+    try:
+        for data in living.log:
+            again.apply(data)
+    except Divergence as error:
+        return f"{error}. {advice}"
+    if again.undecided:
+        return (
+            f"A second domain of the same factory may not decide it again: "
+            f"{again.undecided[0].why}. Name, version and kinds must be the same each time."
+        )
+    return None
+
+
+def _intent_rewritten(living: Living, life: Life, _: Factory) -> str | None:
+    kinds, seen = living.kernel.registry.kinds, list[str]()
+    for name, kind in kinds.items():
+        kinds[name] = replace(kind, rule=_watched(kind, seen))
+    for step in life:
+        living.live(step)
+        if seen:
+            return (
+                f"{seen[0]} An intent is what was sent, and so the log shows it. What was applied "
+                "in its place is said by `draft.normalize`."
+            )
+    return None
+
+
+def _watched(kind: Kind, seen: list[str]) -> Rule:
+    """Give a rule that tells when it has changed its intent."""
+
+    def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
+        sent = canonical(intent)
+        answer = kind.rule(draft, intent)
+        left = canonical(intent)
+        if left != sent:
+            was, now = (from_canonical(data)["payload"] for data in (sent, left))
+            found = f"a payload {was} into {now}" if was != now else "its intent"
+            seen.append(f"The rule of {kind.name} rewrote {found}.")
+        return answer
+
+    return rule
+
+
+def _normalized_otherwise(living: Living, life: Life, _: Factory) -> str | None:
+    for step in one_by_one(life):
+        if isinstance(step, Propose):
+            once = _normalized(living.try_out(step))
+            if once is not None:
+                again = living.try_out(step, once)
+                twice = _normalized(again)
+                if canonical(twice) != canonical(once):
+                    living.live(step)
+                    said = f"comes out as {twice}" if again.admitted else f"is {_outcome(again)}"
+                    return (
+                        f"The last batch is normalized to {once}; proposed in its place, that "
+                        f"{said}. What the log shows must mean what was applied."
+                    )
+        living.live(step)
+    return None
+
+
+def _invariant_violated(living: Living, life: Life, _: Factory) -> str | None:
+    tree = living.kernel.tree
+    for step in life:
+        living.live(step)
+        refs = [Ref(name, entity) for name in sorted(tree.collections) for entity in tree.ids(name)]
+        for violation in living.domain.invariants(tree, refs):
+            return (
+                f"Judged over all entities, {violation.code}: {violation.message}. No batch, and "
+                "no hook, may leave a state in which an invariant does not hold."
+            )
+    return None
+
+
+def _seen_otherwise(living: Living, life: Life, factory: Factory) -> str | None:
+    tree = living.live_all(life).kernel.tree
+    before, dumped = whole(tree), tree.dump()
+    other, same = factory(), State.load(thaw(dumped))
+    for name in sorted(tree.collections):
+        for ref in [Ref(name), *(Ref(name, entity) for entity in tree.ids(name))]:
+            for agent_id in AGENTS:
+                first = living.domain.may_see(tree, agent_id, ref)
+                answers = [first, living.domain.may_see(tree, agent_id, ref)]
+                answers.append(other.may_see(same, agent_id, ref))
+                if any(answer is not first for answer in answers):
+                    said = ", ".join(map(repr, answers))
+                    return (
+                        f"May {agent_id} see {ref.collection}/{ref.entity or '*'}? Asked three "
+                        f"times of the same state, the last time another domain of the factory, "
+                        f"the answers are {said}."
+                    )
+    after = whole(tree)
+    return None if after == before else f"{difference(before, after)} by looking at it."
+
+
+def _made_otherwise(living: Living, life: Life, _: Factory) -> str | None:
+    domain = living.domain
+    settings = living.kernel.registry.settings[domain.name]
+    maker = type(domain)
+    try:
+        again = Living(lambda: maker(**settings))
+    except (TypeError, ValueError) as error:
+        return f"{maker.__name__}(**{settings}), which its settings say, raised: {error}."
+    said = again.kernel.registry.settings.get(domain.name)
+    if said != settings:
+        return f"Made of {settings}, it says that its settings are {said}."
+    if again.kernel.registry.fingerprint != living.kernel.registry.fingerprint:
+        ours, theirs = domain.version, again.domain.version
+        return f"Made of its settings, it is another: version {theirs!r}, not {ours!r}."
+    for step in life:
+        ours_told, theirs_told = living.live(step), again.live(step)
+        if list(map(_outcome, ours_told)) != list(map(_outcome, theirs_told)):
+            return (
+                f"Made again of its settings {settings}, it answers {_told(theirs_told)}, not "
+                f"{_told(ours_told)}: `settings` leaves something out."
+            )
+    if living.kernel.digest() != again.kernel.digest():
+        found = difference(whole(living.kernel.tree), whole(again.kernel.tree))
+        return f"Made again of its settings {settings}, {found} in the first."
+    return None
+
+
+def _told(verdicts: list[Verdict]) -> str:
+    return "; ".join(str(_outcome(verdict)) for verdict in verdicts)
+
+
+def _normalized(verdict: Verdict) -> list[Json] | None:
+    if not verdict.admitted:
+        return None
+    return [thaw(result.normalized) for result in verdict.results]
+
+
+class _Outcome(NamedTuple):
+    """All that is promised of an answer, and its texts."""
+
+    admitted: bool
+    answers: list[Json]
+
+    def __str__(self) -> str:
+        if self.admitted:
+            return "admitted" + "".join(
+                f" as {answer['normalized']}"
+                + (f" with {answer['warnings']}" if answer["warnings"] else "")
+                for answer in self.answers
+            )
+        return "refused, " + "; ".join(f"{a['code']}: {a['message']}" for a in self.answers)
+
+
+def _outcome(verdict: Verdict) -> _Outcome:
+    answers = verdict.results if verdict.admitted else verdict.refusals
+    return _Outcome(verdict.admitted, [answer.as_dict() for answer in answers])
+
+
+def _has_own(hook: str) -> Callable[[Domain], bool]:
+    return lambda domain: getattr(type(domain), hook) is not getattr(Domain, hook)
+
+
+LAWS: Final = (
+    Law("rules_never_raise", "Rules and hooks answer; they never raise.", _raised),
+    Law(
+        "a_rule_changes_nothing_but_its_draft",
+        "A rule leaves its intent as it was sent.",
+        _intent_rewritten,
+    ),
+    Law(
+        "a_refused_batch_changes_nothing",
+        "A batch that is refused changes nothing.",
+        _refused_and_changed,
+    ),
+    Law(
+        "a_dry_run_tells_what_will_be",
+        "A dry run is answered as the batch itself would be, and changes nothing.",
+        _tried_and_other,
+    ),
+    Law(
+        "a_replay_gives_the_same_state",
+        "A replay of the log, which runs no rule, gives the same state and digest.",
+        _replayed_and_other,
+    ),
+    Law(
+        "deciding_again_gives_the_same_log",
+        "The same inputs, decided again, give the same log.",
+        _decided_otherwise,
+    ),
+    Law(
+        "a_normalized_payload_stays_as_it_is",
+        "A payload as it was applied, proposed in its place, means the same and stays as it is.",
+        _normalized_otherwise,
+    ),
+    Law(
+        "invariants_hold_after_every_step",
+        "Invariants hold for all of the state, whatever happened.",
+        _invariant_violated,
+        _has_own("invariants"),
+    ),
+    Law(
+        "footprints_name_what_matters",
+        "An intent comes out otherwise only if something that its kind reads has changed.",
+        footprint_breach,
+        has_footprints,
+    ),
+    Law(
+        "looking_is_pure",
+        "What an agent may see is a function of the state, and looking changes nothing.",
+        _seen_otherwise,
+        _has_own("may_see"),
+    ),
+    Law(
+        "sight_overlooks_nobody",
+        "Whoever may see something otherwise is asked about it.",
+        sight_breach,
+        has_sight,
+    ),
+    Law(
+        "settings_make_the_domain_again",
+        "A domain made of its own settings is the same domain.",
+        _made_otherwise,
+        lambda domain: domain.settings() is not None,
+    ),
+)

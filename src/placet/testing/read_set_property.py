@@ -1,0 +1,129 @@
+"""The law of footprints: what an intent does is up to what its kind says that it reads.
+
+Of one world two copies are made. In one another agent's intent passes first; in the other a record
+that changes no state, so that both stand at the same seq. Where the gate then sees no reason to
+call the intent stale, it must come out alike in both: the answer, and what it writes into what it
+reads. What it adds to elsewhere, such as a count that all share, it may add to in any order, and
+what its kind says that the rule judges at its turn may make a difference by itself.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple, cast
+
+from placet.kernel.domain import Domain, Kind
+from placet.kernel.log.replay import recorded_batch
+from placet.schemas.codec import Json, thaw
+from placet.schemas.intent import Intent
+from placet.schemas.log.record import Admitted, decode_record
+from placet.schemas.refusal import RefusalCode
+from placet.testing.trace import Factory, Life, Living, Proposal, Propose
+
+_OTHERS_MAX: Final = 6
+_NOBODYS: Final = "placet.testing"
+"""An executor that no rule emits for: entering it is a record, and no change of the state."""
+
+
+class _Outcome(NamedTuple):
+    """What became of an intent: the codes, or the payload that passed and what it wrote."""
+
+    codes: tuple[str, ...]
+    payload: Json
+    written: Json
+
+    def __str__(self) -> str:
+        if self.codes:
+            return f"refused, {', '.join(self.codes)}"
+        return f"admitted as {self.payload}, to {self.written}"
+
+
+def has_footprints(domain: Domain) -> bool:
+    """Tell whether a kind of the domain is held to one."""
+    return any(map(_is_bound, domain.kinds))
+
+
+def footprint_breach(living: Living, life: Life, factory: Factory) -> str | None:
+    """Say where an intent's outcome is up to what its kind does not say that it reads."""
+    copy = Living(factory)
+    kinds = living.kernel.registry.kinds
+    proposals = [p for s in life if isinstance(s, Propose) for batch in s.batches for p in batch]
+    for step in life:
+        bound = step.batches[0] if isinstance(step, Propose) else ()
+        for proposal in bound:
+            if not _is_bound(kinds[proposal.kind]):
+                continue
+            for other in _others(proposal, proposals):
+                found = _breach(living, copy, proposal, other)
+                if found is not None:
+                    return found
+        living.live(step)
+    return None
+
+
+def _is_bound(kind: Kind) -> bool:
+    return kind.when_stale == "reject" and not (kind.reads is None and kind.reads_own is None)
+
+
+def _others(proposal: Proposal, proposals: list[Proposal]) -> Iterator[Proposal]:
+    others = (other for other in proposals if other.agent_id != proposal.agent_id)
+    return islice(others, _OTHERS_MAX)
+
+
+def _breach(living: Living, copy: Living, proposal: Proposal, other: Proposal) -> str | None:
+    world = living.kernel.snapshot()
+    before = living.intents((other._replace(behind=0),), 1)
+    copy.kernel.restore(world)
+    if not copy.kernel.decide(before, living.now).admitted:
+        return None
+    touched = {(change.collection, change.entity) for change in _latest(copy).changes.entities}
+    after = _outcome(living, copy, proposal)
+    if RefusalCode.STALE_CONTEXT.value in after.codes:
+        return None
+    copy.kernel.restore(world)
+    copy.kernel.change_executor(_NOBODYS, 1)
+    alone = _outcome(living, copy, proposal)
+    if after == alone or _is_judged_anew(touched, living, proposal):
+        return None
+    return (
+        f"Now {proposal} would be {alone}; but if first {other}, it is {after}, and the gate does "
+        f"not call it stale. Let the footprint of {proposal.kind} name what its rule looks at."
+    )
+
+
+def _outcome(living: Living, copy: Living, proposal: Proposal) -> _Outcome:
+    """Decide a proposal in the copy, as its agent meant it before anything else was."""
+    verdict = copy.kernel.decide(living.intents((proposal._replace(behind=0),)), living.now)
+    if not verdict.admitted:
+        return _Outcome(verdict.codes, None, None)
+    record = _latest(copy)
+    [intent] = recorded_batch(record).intents
+    read = _read(copy.kernel.registry.kinds[proposal.kind], intent)
+    written = {
+        f"{change.collection}/{change.entity}": thaw(change.fields)
+        for change in record.changes.entities
+        if {(change.collection, change.entity), (change.collection, None)} & read
+    }
+    return _Outcome((), thaw(verdict.results[0].normalized), written)
+
+
+def _latest(copy: Living) -> Admitted:
+    """Give the record of the batch that passed last."""
+    latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
+    return next(record for record in latest if isinstance(record, Admitted))
+
+
+def _is_judged_anew(touched: set[tuple[str, str]], living: Living, proposal: Proposal) -> bool:
+    """Tell whether all that was touched is what the rule says that it judges at its turn."""
+    revalidates = living.kernel.registry.kinds[proposal.kind].revalidates
+    if revalidates is None:
+        return False
+    [intent] = living.intents((proposal,))
+    judged = {(collection, entity) for collection, entity in revalidates(cast("Intent", intent))}
+    return all(one in judged or (one[0], None) in judged for one in touched)
+
+
+def _read(kind: Kind, intent: Intent) -> set[tuple[str, str | None]]:
+    if kind.reads_own is not None:
+        return {(kind.reads_own, intent["agent_id"])}
+    assert kind.reads is not None, "the kind has a footprint"
+    return {(collection, entity) for collection, entity in kind.reads(intent)}

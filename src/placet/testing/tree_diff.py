@@ -1,0 +1,36 @@
+"""A state tree as one value, and in words where two of them differ."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from placet.kernel.state.tree import State
+from placet.schemas.codec import Json
+
+Tree = Mapping[str, Mapping[str, Mapping[str, Json]]]
+
+_ABSENT: Final = "absent"
+
+
+def whole(state: State) -> dict[str, dict[str, dict[str, Json]]]:
+    """Copy a tree, read from its values and not from what it remembers of them. O(state)."""
+    return state.as_dict()
+
+
+def difference(one: Tree, other: Tree) -> str:
+    """Name the first value in which two trees differ: `a.b/c d is 1, which was 2,`."""
+    ours, theirs = _leaves(one), _leaves(other)
+    place = min(
+        p for p in ours.keys() | theirs.keys() if ours.get(p, _ABSENT) != theirs.get(p, _ABSENT)
+    )
+    was, now = ours.get(place, _ABSENT), theirs.get(place, _ABSENT)
+    return f"{place} is {now!r}, which was {was!r},"
+
+
+def _leaves(tree: Tree) -> dict[str, Json]:
+    """Give every value by its place; an entity has one too, so that an empty one counts."""
+    leaves: dict[str, Json] = {}
+    for collection, entities in tree.items():
+        for entity, fields in entities.items():
+            leaves[f"{collection}/{entity}"] = "there"
+            leaves |= {f"{collection}/{entity} {name}": value for name, value in fields.items()}
+    return leaves

@@ -1,0 +1,87 @@
+"""The law of sight: whoever may see something otherwise after a step is asked about it.
+
+A domain's follower only saves asking everybody. So everybody is asked here, before and after each
+step of a life, and where the answer is another one, the follower must have named them. What an
+observer is shown then equals its view, and nothing that is hidden stays in its picture.
+"""
+
+from typing import TypeAlias
+
+from placet.actors.observation.replica import Published
+from placet.actors.observation.interest import Concern, Sighting
+from placet.kernel.domain import Domain, Ref
+from placet.kernel.kernel import Kernel
+from placet.schemas.codec import canonical
+from placet.testing.trace import AGENTS, Factory, Life, Living
+
+Shown: TypeAlias = dict[tuple[str, Ref], bytes]
+"""What each agent may see of each entity."""
+
+
+def has_sight(domain: Domain) -> bool:
+    """Tell whether a domain is composed of policies."""
+    return domain.sight is not None
+
+
+def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
+    """Live a life, and say who would have gone on seeing what is no longer so."""
+    kernel = living.kernel
+    sighting = Sighting(kernel.registry)
+    published = Published(kernel)
+    sighting.begin(published)
+    shown, fields = _shown(kernel, published), _fields(published)
+    for step in life:
+        for agent_id in AGENTS:
+            sighting.join(published.state, agent_id)
+        there = frozenset(kernel.ledger.agents)
+        living.live(step)
+        there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
+        published = Published(kernel)
+        shown_now, fields_now = _shown(kernel, published), _fields(published)
+        changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
+        concerns = list(
+            map(_kept, sighting.concerns(published.state, list(dict.fromkeys(changed))))
+        )
+        for agent_id, ref in sorted({pair for pair, _ in shown.items() ^ shown_now.items()}):
+            if agent_id in there and not any(
+                _names(concern, agent_id, ref) for concern in concerns
+            ):
+                return (
+                    f"{agent_id} sees {ref.collection}/{ref.entity} otherwise after the last step, "
+                    "and the follower of the domain's sight named neither: an observer would go on "
+                    "seeing what is no longer so. A follower may name too many, never too few; "
+                    "`borne_by` names what is seen by where another is, and `looks_at` by what an "
+                    "agent's sight is judged."
+                )
+        shown, fields = shown_now, fields_now
+    return None
+
+
+def _shown(kernel: Kernel, published: Published) -> Shown:
+    seen = kernel.registry.seen
+    return {
+        (agent_id, ref): canonical(dict(fields))
+        for ref in published.refs()
+        for agent_id in AGENTS
+        if agent_id in kernel.ledger.agents
+        and (fields := seen(published.state, agent_id, ref)) is not None
+    }
+
+
+def _fields(published: Published) -> dict[Ref, bytes]:
+    rows = ((ref, published.row(ref)) for ref in published.refs())
+    return {ref: canonical(row.fields) for ref, row in rows if row is not None}
+
+
+def _kept(concern: Concern) -> Concern:
+    """Copy a concern, which is good until the next is asked for."""
+    agent_ids, refs = concern
+    return Concern(
+        None if agent_ids is None else frozenset(agent_ids),
+        None if refs is None else frozenset(refs),
+    )
+
+
+def _names(concern: Concern, agent_id: str, ref: Ref) -> bool:
+    agent_ids, refs = concern
+    return (agent_ids is None or agent_id in agent_ids) and (refs is None or ref in refs)
