@@ -28,8 +28,8 @@ from typing import Any
 
 from plans import PARAMETERS
 
-from placet.bench.subjects import Reference
 from placet.bench.report import machine
+from placet.bench.subjects import Reference
 from placet.bench.workloads import Load, Shape
 from placet.domains.design import (
     Action,

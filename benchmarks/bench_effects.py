@@ -26,8 +26,8 @@ from typing_extensions import TypedDict
 from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.bench.report import machine
 from placet.kernel import Draft
-from placet.runtime.gc_tuning import calmed_collector
 from placet.runtime.executors import Delivery, Effect
+from placet.runtime.gc_tuning import calmed_collector
 from placet.schemas.intent import Intent
 
 BATCH_INTENTS: Final = 10

@@ -24,9 +24,9 @@ from typing import Any
 
 from placet import AgentHandle, StaleContextError
 from placet.actors.policies.subscriptions import ForeignChange
-from placet.bench.subjects import WholeWorld
 from placet.bench.measure import percentiles_ms
 from placet.bench.report import machine
+from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import PERMISSIONS, Load, Shape
 
 BLOCKS = (1, 100)

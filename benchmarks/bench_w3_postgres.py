@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
-from placet.bench.subjects import WholeWorld
 from placet.bench.measure import percentiles_ms, ratios, spread, take_turns
+from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import Load, Shape
 from placet.schemas.codec import Json
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from placet import Orchestrator
-from placet.bench.subjects import WholeWorld
 from placet.bench.report import machine
+from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import Load, Shape, make_config, make_domain
 from placet.runtime.gc_tuning import calmed_collector
 

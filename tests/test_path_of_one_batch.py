@@ -15,14 +15,14 @@ from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Commit, Committer
-from placet.actors.metrics.counters import Counters
 from placet.actors.effects.attempt import Terms
 from placet.actors.effects.executor import Executor
+from placet.actors.metrics.counters import Counters
 from placet.actors.publisher import Publisher, event_of
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL
-from placet.kernel.order import in_order
 from placet.kernel.log.replay import Replayer
+from placet.kernel.order import in_order
 from placet.runtime.clock import ManualClock
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch

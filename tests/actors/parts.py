@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
+from placet.runtime.api.effects import ExecutesEffects
 from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.api.effects import ExecutesEffects
 from placet.runtime.executors.handlers import AnyHandler
-from placet.runtime.world import OpenWorld
 from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.world import OpenWorld
 from placet.schemas.limits import Limits
 from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from placet import Orchestrator, PermissionDeniedError
-from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.staleness_scope import Context
-from placet.actors.policies.staleness_options import Freshness
 from placet.actors.observation.observer import Observer
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_scope import Context
 from placet.runtime.world import OpenWorld
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage

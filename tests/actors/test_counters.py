@@ -1,6 +1,12 @@
 """What is counted is exact; what a client chooses does not grow what is kept."""
 
-from placet.actors.metrics.counters import DOMAIN_CODES_MAX, OTHER_CODE, OUTCOMES, UNKNOWN_KIND, Counters
+from placet.actors.metrics.counters import (
+    DOMAIN_CODES_MAX,
+    OTHER_CODE,
+    OUTCOMES,
+    UNKNOWN_KIND,
+    Counters,
+)
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import STAGE_OF, Stage

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from placet.actors.admission.time_scale import Dilation
 from placet.actors.admission.time_scaled_queue import DilatingQueue
-from placet.kernel.state.draft import Draft
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Replayer
+from placet.kernel.log.verify import Redecider
+from placet.kernel.state.draft import Draft
 from placet.runtime.clock import DilatedClock
 from placet.runtime.world import OpenWorld
 from placet.schemas.limits import SECOND_NS

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from placet.actors.admission.overload import TOLD_TIMES, Door, Load, Pace, shed, timed_out, unauthorized
+from placet.actors.admission.overload import (
+    TOLD_TIMES,
+    Door,
+    Load,
+    Pace,
+    shed,
+    timed_out,
+    unauthorized,
+)
 from placet.runtime.pending_verdict import Ticket
 from placet.runtime.world import OpenWorld
 from placet.schemas.errors import BackpressureError, PermissionDeniedError, error_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from placet.runtime.world import OpenWorld
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.world import OpenWorld
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR

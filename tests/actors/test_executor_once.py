@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
-from placet.runtime.world import OpenWorld
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.world import OpenWorld
 from placet.schemas.log.record import EffectChanged, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.metrics.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram, LatencyHistogram
+from placet.actors.metrics.histogram import (
+    BATCH_BOUNDS,
+    LATENCY_BOUNDS,
+    Histogram,
+    LatencyHistogram,
+)
 
 SECONDS = st.floats(1e-7, 1e3)
 

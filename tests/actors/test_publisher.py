@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from placet.actors.publisher import Publisher, event_of
-from placet.runtime.world import OpenWorld
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.world import OpenWorld
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict

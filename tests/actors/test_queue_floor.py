@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from placet.actors.admission.overload import Load
-from placet.actors.mailbox import MailboxFull
-from placet.actors.admission.queue import Waiting
 from placet.actors.admission.aging import Losers
+from placet.actors.admission.overload import Load
+from placet.actors.admission.queue import Waiting
 from placet.actors.admission.shed_queue import SheddingQueue, _Floor
+from placet.actors.mailbox import MailboxFull
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits

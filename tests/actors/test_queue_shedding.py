@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.overload import Load
-from placet.actors.mailbox import MailboxFull
 from placet.actors.admission.queue import Waiting
 from placet.actors.admission.shed_queue import SheddingQueue
+from placet.actors.mailbox import MailboxFull
 from placet.runtime.world import OpenWorld
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placet.actors.mailbox import MailboxFull
-from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.fair_queue import Turns
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.mailbox import MailboxFull
 from placet.actors.queued_batch import Waiting
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

@@ -18,9 +18,9 @@ from placet.agents.proposal.modes import Ruling
 from placet.domains.session import Sessions
 from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
-from placet.server.http.verdict_status import status_table
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import RefusalCode
+from placet.server.http.verdict_status import status_table
 from tests.actors.virtual_time import in_virtual_time
 from tests.agents.till import EMPTY, Till, put, talk
 

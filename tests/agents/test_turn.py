@@ -5,12 +5,18 @@ from typing import Any
 
 import pytest
 
+from placet.agents.loop.planning_loop import (
+    Counters,
+    Proposing,
+    after_invalid,
+    after_refused,
+    over_budget,
+)
 from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw, Usage
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import MODES
 from placet.agents.proposal.plan import Issue
-from placet.agents.loop.planning_loop import Counters, Proposing, after_invalid, after_refused, over_budget
 from placet.agents.proposal.view_json import changes_between, facts_in
 from tests.agents.till import Till
 

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
-from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
 from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread
 from placet.bench.reference_loop import submit
 from placet.bench.report import BARS, figure
+from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SIDE, Load, Shape, make_config, make_domain
 from placet.kernel.kernel import Kernel

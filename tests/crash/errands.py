@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.actors.effects import dispatcher as executors
 from placet.actors.committer import Commit, Committer
+from placet.actors.effects import dispatcher as executors
 from placet.actors.effects.dispatcher import Executors
 from placet.errors import OutcomeUnknown
 from placet.kernel.control.outbox import Outbox

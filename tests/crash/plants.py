@@ -8,13 +8,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
-from placet.actors.effects import executor
 from placet.actors.committer import Commit, Committer
+from placet.actors.effects import executor
 from placet.actors.effects.attempt import Attempted
 from placet.kernel import kernel
 from placet.kernel.commit import apply_record as booking
-from placet.kernel.log import replay
 from placet.kernel.kernel import Kernel
+from placet.kernel.log import replay
 from placet.kernel.state.transaction import Transaction
 from placet.runtime.snapshots import writer as snapshot_taking
 from placet.runtime.snapshots.files import SnapshotFiles

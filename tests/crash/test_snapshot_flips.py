@@ -13,8 +13,8 @@ from placet.kernel.log.snapshot import take, world_digest
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.memory import MemoryEventLog
-from placet.schemas.log import snapshot as schema
 from placet.schemas.errors import StoreError
+from placet.schemas.log import snapshot as schema
 from placet.schemas.log.record import LogGroup
 from tests.crash.lossy_disk import Remains
 from tests.kernel.builders import add, intent

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from placet.kernel import Domain
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.log.verify import Redecider
 from placet.kernel.rules_version import Rules
 from placet.runtime.history.verify import redecide
 from placet.runtime.plugins import remake

@@ -7,13 +7,13 @@ import pytest
 
 from placet.kernel import KernelConfig
 from placet.kernel.control.operator_patch import require_branch
-from placet.kernel.log.divergence import OtherDecision
 from placet.kernel.domain import Domain
 from placet.kernel.gate.structure import Structure
-from placet.kernel.log.verify import Redecider
-from placet.kernel.registry import Registry
+from placet.kernel.log.divergence import OtherDecision
 from placet.kernel.log.re_execution import Rehearsal
 from placet.kernel.log.replay import Replayer, folded
+from placet.kernel.log.verify import Redecider
+from placet.kernel.registry import Registry
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.log.record import (
     Amended,

@@ -7,8 +7,8 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kernel, Kind
 from placet.kernel.log.divergence import OtherDecision
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import folded
+from placet.kernel.log.verify import Redecider
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Answered, decode_record, record_as_dict, record_type

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from placet.kernel import Domain, Kind, refuse
 from placet.kernel.log.replay import fold_changes, folded
 from placet.kernel.log.snapshot import world_digest
-from placet.kernel.state.tree import State
 from placet.kernel.state.transaction import Transaction
+from placet.kernel.state.tree import State
 from placet.schemas.refusal import REMEMBERED_STAGES, Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab

@@ -5,8 +5,8 @@ from enum import StrEnum
 import pytest
 
 from placet.kernel.state.draft import Draft, ToolUnregistered
-from placet.kernel.state.tree import State
 from placet.kernel.state.transaction import NO_CHANGES, Transaction
+from placet.kernel.state.tree import State
 from placet.schemas.codec import canonical
 from placet.schemas.refusal import Notice
 

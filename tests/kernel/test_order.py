@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.prng import draw_below, draw_unit, mix64
 from placet.kernel.order import in_order
+from placet.kernel.prng import draw_below, draw_unit, mix64
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
 AGENTS = tuple(f"agent_{n}" for n in range(6))

@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.domain import RuleRefusal
-from placet.kernel.state.draft import Draft
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.log.verify import Redecider
+from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, Settlement
 from placet.schemas.intent import Intent

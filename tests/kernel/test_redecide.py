@@ -12,10 +12,10 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
 from placet.kernel.log.divergence import Difference, OtherDecision, difference_of_records
-from placet.kernel.state.draft import Draft
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.kernel.log.snapshot import resume, take, world_digest
+from placet.kernel.log.verify import Redecider
+from placet.kernel.state.draft import Draft
 from placet.schemas.codec import canonical
 from placet.schemas.effect import Settlement
 from placet.schemas.errors import StoreError

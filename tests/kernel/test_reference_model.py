@@ -9,12 +9,12 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from placet.kernel.log import snapshot
 from placet.kernel.commit.commit import Applier
 from placet.kernel.gate import dedup, quota
-from placet.kernel.state.tree import Stamp
-from placet.kernel.state.transaction import START, Transaction
 from placet.kernel.ledger.dedup_window import Window
+from placet.kernel.log import snapshot
+from placet.kernel.state.transaction import START, Transaction
+from placet.kernel.state.tree import Stamp
 from placet.schemas.refusal import Stage
 from tests.kernel.gate_machine import GateMachine
 

@@ -8,10 +8,10 @@ import pytest
 from placet.kernel import Domain, Kernel
 from placet.kernel.domain import Kind, Ref, Sight
 from placet.kernel.registry import Registry
+from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import Distance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
 from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
-from placet.kernel.state.tree import Entity, State
 
 MEN = "sea.men"
 

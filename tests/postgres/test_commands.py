@@ -9,9 +9,9 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.snapshots.files import Place, snapshots_of
-from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.stores.url import environment_of, open_event_log
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab

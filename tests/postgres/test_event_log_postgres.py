@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from placet.runtime.stores.postgres.address import address_of
-from placet.runtime.stores.postgres.log import PostgresEventLog
 from placet.runtime.stores.append_rules import NoWorldError
-from placet.runtime.stores.url import open_event_log
+from placet.runtime.stores.postgres.address import address_of
 from placet.runtime.stores.postgres.fence import Fence
+from placet.runtime.stores.postgres.log import PostgresEventLog
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.contracts.event_log_contract import append, records_of

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.state.draft import Draft
 from placet.kernel.log.replay import folded
+from placet.kernel.state.draft import Draft
 from placet.runtime.history.fork import Branch, Fork, fork
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log

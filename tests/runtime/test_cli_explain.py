@@ -3,9 +3,9 @@
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
+from placet.cli.commands.explain import explanation_lines
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
-from placet.cli.commands.explain import explanation_lines
 from placet.runtime.history.bisect import bisect
 from placet.runtime.history.explain import explain, explain_seq
 from placet.runtime.stores.memory import MemoryEventLog

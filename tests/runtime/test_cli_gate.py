@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.domains.world import World
-from placet.kernel import Domain, Kernel, Kind
 from placet.cli.commands.gate import _converse
 from placet.cli.commands.gate_input import InputStream, LineSplitter
 from placet.cli.commands.gate_session import GateSession
 from placet.cli.signals import StopSignals
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel, Kind
 from placet.runtime.history.reader import fold, verify
 from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.writer import take_snapshot

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from placet.cli.terminal import printable
 from placet.domains.world import World
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import Divergence
-from placet.cli.terminal import printable
 from placet.runtime.history.reader import config_of, fold, records_between, verify
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import file_of, open_event_log
@@ -73,8 +73,8 @@ def test_batch_is_within_a_range_that_any_of_its_intents_is_in():
 
 
 def test_every_type_of_record_has_a_line(placet):
-    from placet.kernel import Domain, Kind
     from placet.cli.commands.log import _summary
+    from placet.kernel import Domain, Kind
     from placet.schemas.effect import Settlement
     from placet.schemas.log.record import Checkpoint, decode_record
 

@@ -8,9 +8,9 @@ import pytest
 from placet.runtime.history.reader import fold, verify
 from placet.runtime.snapshots import compaction
 from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.stores.files import Disk
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
-from placet.runtime.stores.files import Disk
 from placet.schemas.errors import StoreError
 from tests.runtime.command_line import run_process
 from tests.runtime.logs import cut_at, files_of, records_of_adds, snapshot_at, write_log

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from placet.runtime.snapshots.files import files_beside
-from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores import rows as log_rows
 from placet.runtime.stores.pack import pack_at
-from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.stores.url import file_of
+from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores.sqlite.errors import primary_code, sqlite_faults
 from placet.runtime.stores.sqlite.file import is_in_use
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import file_of
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 

@@ -23,13 +23,13 @@ from placet.domains.files import (
     FileRefused,
     Files,
 )
+from placet.extensions.files import executor as executor_files
+from placet.extensions.files import root as file_root
+from placet.extensions.files.root import RootUnusable
 from placet.kernel import Domain
 from placet.kernel.log.replay import Replayer
 from placet.runtime.executors import Live
-from placet.extensions.files import executor as executor_files
-from placet.extensions.files import root as file_root
 from placet.runtime.executors.domain_executors import ExecutorNotFound
-from placet.extensions.files.root import RootUnusable
 from placet.runtime.stores.url import open_event_log
 from tests.domains.files.archives import archive, link
 from tests.runtime.file_folders import Folders, open_descriptors

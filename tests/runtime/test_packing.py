@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from placet.runtime.history.bisect import bisect
 from placet.runtime.history.diff import diff
 from placet.runtime.history.explain import explain, explain_seq
-from placet.runtime.history.reader import config_of, fold, records_between
 from placet.runtime.history.pack import Check, check, pack
+from placet.runtime.history.reader import config_of, fold, records_between
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
-from placet.runtime.stores.pack import PackEventLog, pack_at
 from placet.runtime.stores.files import Disk
+from placet.runtime.stores.pack import PackEventLog, pack_at
 from placet.schemas.codec import canonical
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_MAGIC, decode_pack, encode_pack

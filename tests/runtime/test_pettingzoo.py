@@ -11,10 +11,10 @@ from pettingzoo.test.parallel_test import parallel_api_test
 from pettingzoo.test.seed_test import parallel_seed_test
 
 from placet.domains.world import World
+from placet.envs.grid import STEPS, grid_env
+from placet.envs.parallel_env import Adapter, WorldEnv
 from placet.errors import ValidationError
 from placet.kernel import KernelConfig
-from placet.envs.parallel_env import Adapter, WorldEnv
-from placet.envs.grid import STEPS, grid_env
 from tests.kernel.domains import Lab
 
 STAY, EAST, WEST, NORTH, SOUTH = range(len(STEPS))

@@ -14,11 +14,11 @@ from placet.runtime.history.reader import config_from, config_of, fold, records_
 from placet.runtime.snapshots.files import Place, SnapshotFiles
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.writer import take_snapshot
-from placet.runtime.stores.sqlite import layout as log_layout_sqlite
+from placet.runtime.stores.files import Disk
 from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite import layout as log_layout_sqlite
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
-from placet.runtime.stores.files import Disk
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart
 from placet.schemas.log.snapshot import Snapshot

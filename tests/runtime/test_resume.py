@@ -10,12 +10,12 @@ import pytest
 from placet.kernel.log.snapshot import world_digest
 from placet.runtime import world as open_world
 from placet.runtime.history.reader import fold, verify
+from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.resume import begun_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
-from placet.runtime.stores.url import open_event_log
 from tests.runtime.command_line import run_process
 from tests.runtime.test_snapshots import InThisProcess
 

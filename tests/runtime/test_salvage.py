@@ -6,8 +6,8 @@ import pytest
 
 from placet.kernel.log.replay import folded
 from placet.runtime.history.reader import verify
-from placet.runtime.stores.url import open_event_log
 from placet.runtime.stores.salvage import salvage
+from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from tests.runtime.logs import cut_at, records_of_adds, write_log
 

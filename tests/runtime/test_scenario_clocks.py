@@ -7,10 +7,10 @@ import pytest
 
 from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import verify
+from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
 from placet.scenarios.resume import begun_run
 from placet.scenarios.runner import RunReport, ScenarioRunner
-from placet.runtime.stores.url import open_event_log
 
 GUESTS, TICKS = 300, 4
 

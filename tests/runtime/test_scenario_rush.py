@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import verify
+from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.fairness import Contests, Pair, jain, jain_of_a_lottery
 from placet.scenarios.runner import RunReport, ScenarioRunner
-from placet.runtime.stores.url import open_event_log
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
 from tests.kernel.builders import intent

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.stores.files import Disk
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
-from placet.runtime.stores.files import Disk
 from placet.schemas.log.snapshot import Snapshot
 
 

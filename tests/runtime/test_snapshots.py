@@ -18,10 +18,10 @@ from placet.runtime import world as open_world
 from placet.runtime.history.reader import verify
 from placet.runtime.snapshots import writer_process as snapshot_process
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
-from placet.runtime.snapshots.scheduler import SnapshotKeeper
-from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery, recover
+from placet.runtime.snapshots.scheduler import SnapshotKeeper
 from placet.runtime.snapshots.writer import Taken, take_snapshot
+from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from placet.kernel import Kernel, Kind
+from placet.runtime.history.counterfactual_report import WhatIf
 from placet.runtime.history.fork import Branch, fork
 from placet.runtime.history.verify import redecide
-from placet.runtime.history.counterfactual_report import WhatIf
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey, Settlement

@@ -5,9 +5,9 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from placet.runtime.pending_verdict import Ticket
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.pending_verdict import Ticket
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.verdict import Verdict
 from tests.kernel.fairground import COINS, PURSES

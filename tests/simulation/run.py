@@ -15,8 +15,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from placet.kernel import Kernel
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Divergence
+from placet.kernel.log.verify import Redecider
 from tests.kernel.fairground import Fairground
 from tests.simulation.archive import Archive, Findings
 from tests.simulation.clients import Client, Crowd

@@ -8,15 +8,15 @@ from unittest.mock import patch
 
 import pytest
 
-from placet.actors.committer import Commit, Committer
 from placet.actors.admission.queue import BatchQueue
+from placet.actors.committer import Commit, Committer
 from placet.actors.cycle import resolve
 from placet.actors.observation.viewer import Viewer
-from placet.kernel.state.draft import Draft
+from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate import quota
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.control.outbox import Outbox
+from placet.kernel.state.draft import Draft
 from placet.kernel.state.transaction import START, Transaction
 from placet.runtime.stores.append_rules import require_writer
 from placet.schemas.errors import StoreError

@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
 from placet.kernel.domain import Ref, Rule
-from placet.kernel.visibility.relations import SameTeam
 from placet.kernel.state.tree import Entity, State
+from placet.kernel.visibility.relations import SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 

@@ -13,9 +13,9 @@ from functools import partial
 import anyio
 from anyio import to_thread
 
+from placet.actors.cycle import Decided, Reply, resolve
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import Clock, EventLog
-from placet.actors.cycle import Decided, Reply, resolve
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS

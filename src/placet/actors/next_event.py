@@ -15,10 +15,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from placet.actors.timers.participants import Company
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock
+from placet.actors.timers.participants import Company
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
 from placet.schemas.limits import SECOND_NS

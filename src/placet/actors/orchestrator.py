@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from placet.actors.timers.alarm import Alarm
+from placet.actors.admission.ingress import Intake
+from placet.actors.admission.overload import timed_out, unauthorized
+from placet.actors.admission.queue import Backpressure, Command, Step, Waiting
 from placet.actors.barrier import Barrier
 from placet.actors.committer import Commit, Committer
-from placet.actors.metrics.counters import Counters
-from placet.actors.admission.overload import timed_out, unauthorized
-from placet.actors.admission.ingress import Intake
-from placet.actors.ports import Clock, HostClock
-from placet.actors.admission.queue import Backpressure, Command, Step, Waiting
-from placet.actors.metrics.group_metrics import GroupReport, Tally
 from placet.actors.cycle import Turn, resolve
+from placet.actors.metrics.counters import Counters
+from placet.actors.metrics.group_metrics import GroupReport, Tally
+from placet.actors.ports import Clock, HostClock
+from placet.actors.timers.alarm import Alarm
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX

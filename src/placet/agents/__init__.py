@@ -6,10 +6,10 @@ field of it grants anything. See `docs/agents.md`.
 
 from typing import TYPE_CHECKING
 
-from placet.agents.proposal.adapter import Adapter, Context, Raw, Usage
 from placet.agents.adapters import Callable, Human, Replay, Scripted
-from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.loop.recorder import SessionError
+from placet.agents.proposal.adapter import Adapter, Context, Raw, Usage
+from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.turn_result import Hold, Turn
 from placet.agents.session.session import Session

@@ -33,11 +33,11 @@ from statistics import mean, median
 from typing import Final, NamedTuple
 
 from placet.actors.admission.queue import Backpressure
-from placet.runtime.pending_verdict import Ticket
 from placet.bench.measure import percentiles_ms
 from placet.bench.workloads import PERMISSIONS, SEED, Load, Scale, Shape, make_config, make_domain
 from placet.runtime.config import BACKPRESSURE, OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.pending_verdict import Ticket
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 

@@ -27,8 +27,8 @@ from placet.bench.workloads import (
 )
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Replayer
+from placet.kernel.log.verify import Redecider
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json

@@ -10,6 +10,16 @@ from pathlib import Path
 from statistics import median
 from typing import Final, TypeAlias
 
+from placet.bench.delivery import ObservedWorld, Walking, reach_for
+from placet.bench.footprint import (
+    bytes_per_agent,
+    bytes_per_req_id,
+    first_world_seconds,
+    import_seconds,
+)
+from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
+from placet.bench.overload import overload
+from placet.bench.recovery import DiskLog, Recovering, opening
 from placet.bench.subjects import (
     Contender,
     Fold,
@@ -18,16 +28,6 @@ from placet.bench.subjects import (
     Reference,
     WholeWorld,
 )
-from placet.bench.footprint import (
-    bytes_per_agent,
-    bytes_per_req_id,
-    first_world_seconds,
-    import_seconds,
-)
-from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
-from placet.bench.delivery import ObservedWorld, Walking, reach_for
-from placet.bench.overload import overload
-from placet.bench.recovery import DiskLog, Recovering, opening
 from placet.bench.workloads import Load, Scale, Shape
 from placet.schemas.codec import Json
 

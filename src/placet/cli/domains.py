@@ -4,8 +4,8 @@ from typing import Final
 
 import typer
 
-from placet.kernel.domain import Domain
 from placet.cli.terminal import CommandError
+from placet.kernel.domain import Domain
 from placet.runtime.plugins import find_domain
 
 DomainOption: Final = typer.Option(

@@ -15,8 +15,8 @@ except ModuleNotFoundError as error:
         "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
     ) from error
 
-from placet.kernel.prng import draw_below
 from placet.envs.parallel_env import Adapter, Array, Placings, WorldEnv
+from placet.kernel.prng import draw_below
 from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
 from placet.schemas.view import View

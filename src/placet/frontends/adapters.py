@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from placet.agents.proposal.adapter import Adapter, Context, Raw
 from placet.agents.adapters.human import Human
-from placet.frontends.offline_adapter import Offline
+from placet.agents.proposal.adapter import Adapter, Context, Raw
 from placet.cli.terminal import CommandError
+from placet.frontends.offline_adapter import Offline
 
 NAMES: Sequence[str] = ("scripted", "human")
 

@@ -7,8 +7,8 @@ understand it does not guess: it says so, and proposes nothing.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import plan_of
+from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.contract import Call
 from placet.agents.proposal.plan import Stop

@@ -9,11 +9,11 @@ from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.modes import MODES, mode_of
 from placet.agents.session.opener import session_name
 from placet.agents.session.session import Session
+from placet.cli.domains import open_plain
+from placet.cli.terminal import CommandError
 from placet.domains.session import KINDS, Sessions
 from placet.kernel.domain import Domain
 from placet.kernel.rules_version import rules_in
-from placet.cli.domains import open_plain
-from placet.cli.terminal import CommandError
 from placet.runtime.plugins import find_domain, remake
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.append_rules import NoWorldError

@@ -7,8 +7,8 @@ domain's name; domains enter by the port in `kernel/domain.py`.
 """
 
 from placet.kernel.domain import Domain, Kind, RuleRefusal, conflict, refuse
-from placet.kernel.state.draft import Draft
 from placet.kernel.kernel import Kernel
+from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import WorldState
 from placet.schemas.config import KernelConfig
 

@@ -11,26 +11,26 @@ Times at this face are simulated seconds; inside they are integer nanoseconds.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.kernel.log import snapshot as snapshots
-from placet.kernel.control.operator_patch import Amends
-from placet.kernel.ledger.dedup_entry import unpack
 from placet.kernel.commit.commit import Applier
+from placet.kernel.commit.journal import Journal, RecordSink
 from placet.kernel.control.control import Control, require_owner
+from placet.kernel.control.operator_patch import Amends
+from placet.kernel.control.outbox import KeepsOutbox, Outbox
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
-from placet.kernel.commit.journal import Journal, RecordSink
+from placet.kernel.ledger.dedup_entry import unpack
 from placet.kernel.ledger.ledger import Agent, Ledger, Policy
-from placet.kernel.order import in_order
-from placet.kernel.control.outbox import KeepsOutbox, Outbox
-from placet.kernel.registry import Registry
-from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.ledger.schedule import batches_of, due_batches
-from placet.kernel.state.tree import State, WorldState
+from placet.kernel.log import snapshot as snapshots
+from placet.kernel.log.replay import Replayer, folded
+from placet.kernel.order import in_order
+from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, require_successor, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
+from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds

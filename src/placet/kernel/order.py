@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
-from placet.kernel.prng import mix64
 from placet.kernel.ledger.ledger import Ledger
+from placet.kernel.prng import mix64
 from placet.schemas.batch import CheckedBatch
 
 _MASK64: Final = (1 << 64) - 1

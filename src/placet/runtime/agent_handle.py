@@ -5,15 +5,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
-from placet.actors.policies.staleness_scope import Begin, Context
 from placet.actors.admission.overload import unauthorized
-from placet.actors.policies.staleness_options import Freshness, Read
 from placet.actors.observation.observer import Observer
-from placet.runtime.pending_verdict import Ticket
+from placet.actors.policies.staleness_options import Freshness, Read
+from placet.actors.policies.staleness_scope import Begin, Context
 from placet.actors.policies.subscriptions import ForeignChange
 from placet.kernel.kernel import Kernel
-from placet.runtime.api.typed_errors import RaisesRefusals
 from placet.runtime.api.sim_time import Sleeps
+from placet.runtime.api.typed_errors import RaisesRefusals
+from placet.runtime.pending_verdict import Ticket
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import SCHEMA_VERSION, Intent

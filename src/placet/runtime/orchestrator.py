@@ -14,26 +14,26 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import anyio
 
 from placet.actors.ports import EventLog, Speaker
-from placet.runtime.pending_verdict import Ticket
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.api.forks import BranchesWorlds
-from placet.runtime.config import OrchestratorConfig
+from placet.runtime.api.agents import RunsAgents
 from placet.runtime.api.effects import ExecutesEffects
 from placet.runtime.api.explanations import ExplainsAnswers
-from placet.runtime.api.typed_errors import RaisesRefusals
-from placet.runtime.api.observers import ShowsAgents
-from placet.runtime.world import OpenWorld, in_thread_if
-from placet.runtime.plugins import default_domain
+from placet.runtime.api.forks import BranchesWorlds
 from placet.runtime.api.gateway import AnswersProposers
-from placet.runtime.api.agents import RunsAgents
+from placet.runtime.api.observers import ShowsAgents
 from placet.runtime.api.sim_time import KeepsTime
+from placet.runtime.api.typed_errors import RaisesRefusals
+from placet.runtime.config import OrchestratorConfig
+from placet.runtime.pending_verdict import Ticket
+from placet.runtime.plugins import default_domain
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.url import open_event_log
+from placet.runtime.world import OpenWorld, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import ClosedError, StoreError

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 from anyio import to_thread
 
-from placet.actors.committer import Commit, Committer
-from placet.actors.metrics.counters import Counters
 from placet.actors.admission.time_scale import Dilation
+from placet.actors.committer import Commit, Committer
 from placet.actors.effects.dispatcher import Executors
+from placet.actors.metrics.counters import Counters
 from placet.actors.observation.delayed_observer import Time
 from placet.actors.observation.hub import Observing
+from placet.actors.observation.viewer import Viewer
 from placet.actors.orchestrator import OrchestratorActor
+from placet.actors.policies.runner import Roster
+from placet.actors.policies.subscriptions import Watches
 from placet.actors.ports import Clock, EventLog
 from placet.actors.publisher import Publisher
-from placet.actors.policies.runner import Roster
 from placet.actors.supervisor import Fault, Supervisor
-from placet.actors.observation.viewer import Viewer
-from placet.actors.policies.subscriptions import Watches
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
 from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.snapshots.files import snapshots_of
+from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.scheduler import SnapshotKeeper
 from placet.runtime.snapshots.writer_process import SnapshotProcess
-from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.stores.url import environment_of, lasting_url_of
 from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json

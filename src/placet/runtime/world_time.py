@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from placet.actors.timers.participants import Company
 from placet.actors.admission.time_scale import Dilation
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock, Speaker
+from placet.actors.timers.participants import Company
 from placet.actors.timers.timer_queue import Sleepers
 from placet.kernel.kernel import Kernel
 from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from placet.actors.ports import EventLog
+from placet.runtime.snapshots.recovery import recover
 from placet.scenarios.loader import from_text
 from placet.scenarios.runner import ORIGIN, ticks_lived
 from placet.scenarios.scenario import Scenario
-from placet.runtime.snapshots.recovery import recover
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
+from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.scenarios.fairness import Contests
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import ScriptedPolicy, make_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
-from placet.runtime.snapshots.writer import EVERY_SEQS
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import Intent

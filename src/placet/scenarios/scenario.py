@@ -11,14 +11,14 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from placet.actors.admission.time_scale import FACTOR_MIN, WAIT_MS
 from placet.actors.admission.queue import Backpressure
+from placet.actors.admission.time_scale import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import draw_unit
-from placet.schemas.json_value import to_plain
 from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
+from placet.schemas.json_value import to_plain
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX
 
 

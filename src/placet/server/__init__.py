@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.server.credentials import Credentials
 from placet.schemas.errors import PlacetError
+from placet.server.credentials import Credentials
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

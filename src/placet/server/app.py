@@ -13,29 +13,26 @@ from starlette.middleware.cors import CORSMiddleware
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
-from placet.runtime.registry_json import describe
-from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.entry_points import ROUTES, Guest, GuestBroken, guests
-from placet.server.routes import agents
-from placet.server.routes import batches
-from placet.server import dashboard
-from placet.server.routes import health
-from placet.server.http import problems
-from placet.server.routes import state as reading
-from placet.server.routes import stream
-from placet.server.http.lean_route import AnswerDirectly
-from placet.server.auth import HttpDoor
-from placet.server.http.head_requests import HeadAsGet
-from placet.server.openapi import build_document
-from placet.server.http.request_id import HEADER, RequestId
-from placet.server.worlds import Worlds
+from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
-from placet.server.config import ServeConfig
+from placet.runtime.registry_json import describe
 from placet.runtime.telemetry.world_logger import Reports
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
+from placet.server import dashboard
+from placet.server.auth import HttpDoor
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
+from placet.server.http import problems
+from placet.server.http.head_requests import HeadAsGet
+from placet.server.http.lean_route import AnswerDirectly
+from placet.server.http.request_id import HEADER, RequestId
+from placet.server.openapi import build_document
+from placet.server.routes import agents, batches, health, stream
+from placet.server.routes import state as reading
+from placet.server.worlds import Worlds
 
 _PREFIX = "/api/v1"
 _DESIGN = "design"

@@ -11,16 +11,16 @@ from typing import Annotated, Final
 from fastapi import Query, Request
 from starlette.requests import HTTPConnection
 
-from placet.schemas.json_value import shown
 from placet.kernel.kernel import Kernel
-from placet.server.credentials import Credentials, Principal
 from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json, from_json
+from placet.schemas.identity import OPERATOR, is_identity
+from placet.schemas.json_value import shown
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials, Principal
 from placet.server.http.metrics_text import MetricsText
 from placet.server.http.problems import Problem
 from placet.server.worlds import Worlds
-from placet.server.config import ServeConfig
-from placet.schemas.codec import Json, from_json
-from placet.schemas.identity import OPERATOR, is_identity
 
 PageLimit = Annotated[
     int, Query(ge=1, le=1_000_000, description="How many; the server has a bound of its own.")

@@ -6,9 +6,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from placet.server.credentials import Credentials, KnownToken, read_tokens
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
+from placet.server.credentials import Credentials, KnownToken, read_tokens
 
 PORT_MAX: Final = 65_535
 DRAIN_SECONDS_MAX: Final = 3_600

@@ -18,11 +18,11 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from placet.schemas.errors import PlacetError
+from placet.server.config import ServeConfig
 from placet.server.http.connection import BoundedConnection
 from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
-from placet.server.config import ServeConfig
-from placet.schemas.errors import PlacetError
 
 if TYPE_CHECKING:
     from placet.server.auth import HttpDoor

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter
 
 from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
+from placet.schemas.codec import Json
 from placet.server.http.problems import MEDIA_TYPE
 from placet.server.http.verdict_status import status_table
 from placet.server.wire_schemas import EXAMPLES, SCHEMAS, intent_schema
-from placet.schemas.codec import Json
 
 _REFERENCE: Final = "#/components/schemas/"
 _OF_FRAMEWORK: Final = "HTTPValidationError"

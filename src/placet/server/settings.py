@@ -18,10 +18,10 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin, get_ty
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.plugins import find_domain
-from placet.server.config import ServeConfig
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.limits import HttpLimits, Limits
+from placet.server.config import ServeConfig
 
 VARIABLE_PREFIX: Final = "PLACET_"
 FILE_NAME: Final = "placet.toml"

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
-from placet.server.auth import speaks_for
-from placet.server.http.problems import Problem
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
+from placet.server.auth import speaks_for
+from placet.server.http.problems import Problem
 
 _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
 _WITH_CHANGES: Final = frozenset({"header", "registered", "agent_changed", "tick", "settled"})

@@ -13,11 +13,11 @@ from urllib.parse import quote, unquote
 from anyio import Path
 
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.http.problems import Problem
 from placet.runtime.stores.file_names import quoted
 from placet.runtime.stores.postgres.address import SCHEMES
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.limits import HttpLimits
+from placet.server.http.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

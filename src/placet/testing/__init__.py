@@ -17,7 +17,7 @@ except ImportError as error:
         "install placet[testing]"
     ) from error
 
-from placet.testing.errors import LawBroken
 from placet.testing.domain_property_tests import domain_laws
+from placet.testing.errors import LawBroken
 
 __all__ = ["LawBroken", "domain_laws"]

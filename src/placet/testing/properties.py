@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
-from placet.kernel.state.draft import Draft
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.log.verify import Redecider
+from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, from_canonical, thaw
 from placet.schemas.intent import Intent
@@ -20,8 +20,8 @@ from placet.schemas.verdict import Verdict
 from placet.testing.errors import LawBroken
 from placet.testing.read_set_property import footprint_breach, has_footprints
 from placet.testing.trace import AGENTS, Factory, Life, Living, Propose, one_by_one, smaller
-from placet.testing.visibility_property import has_sight, sight_breach
 from placet.testing.tree_diff import difference, whole
+from placet.testing.visibility_property import has_sight, sight_breach
 
 Breach = Callable[[Living, Life, Factory], str | None]
 """Live a life in a new world, and say what was seen where the law is broken."""

@@ -8,6 +8,7 @@ from hypothesis.strategies import SearchStrategy
 
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json
+from placet.testing.payload_generator import ANY_JSON, SCALARS, Payloads, payloads
 from placet.testing.trace import (
     AGENTS,
     Batch,
@@ -22,7 +23,6 @@ from placet.testing.trace import (
     Step,
     Wait,
 )
-from placet.testing.payload_generator import ANY_JSON, SCALARS, Payloads, payloads
 
 Placing = Mapping[str, Json] | SearchStrategy[Any]
 

@@ -7,8 +7,8 @@ observer is shown then equals its view, and nothing that is hidden stays in its 
 
 from typing import TypeAlias
 
-from placet.actors.observation.replica import Published
 from placet.actors.observation.interest import Concern, Sighting
+from placet.actors.observation.replica import Published
 from placet.kernel.domain import Domain, Ref
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import canonical

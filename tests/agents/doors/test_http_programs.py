@@ -2,9 +2,9 @@
 
 import pytest
 
-from placet.extensions.program import routes as http_programs
 from placet.domains.program import Program
 from placet.domains.session import Sessions
+from placet.extensions.program import routes as http_programs
 from tests.runtime.http.served import TOKENS, codes, serving
 
 pytestmark = pytest.mark.anyio

@@ -11,14 +11,13 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from placet.agents import Raw, Session
-from placet.frontends.sessions import routes as http_sessions
-from placet.frontends.sessions.wire_schemas import SCHEMAS
 from placet.domains.design import Design
 from placet.domains.session import Sessions
-from placet.server.credentials import hash_of
-from placet.server import create_app
-from placet.server import wire_schemas
 from placet.extensions.design.plan_handler import plan_schemas
+from placet.frontends.sessions import routes as http_sessions
+from placet.frontends.sessions.wire_schemas import SCHEMAS
+from placet.server import create_app, wire_schemas
+from placet.server.credentials import hash_of
 from tests.agents.doors.test_guest_commands import install
 from tests.agents.till import Till
 from tests.runtime.http.process import running

@@ -19,9 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from placet.agents import Session
+from placet.domains.world import World
 from placet.frontends.mcp import stdin as mcp_stdin
 from placet.frontends.mcp.server import McpDoor
-from placet.domains.world import World
 from tests.agents.till import Till
 from tests.runtime.command_line import PLACET, Process, run_process
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from placet.frontends.redaction import _may_see
 from placet.agents.proposal.turn_result import Change
+from placet.frontends.redaction import _may_see
 from placet.kernel import Domain, Kernel, Kind
 from placet.schemas.verdict import FieldChange
 

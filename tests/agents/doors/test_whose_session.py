@@ -7,11 +7,11 @@ from mcp import Client
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import Human, Session
-from placet.frontends.sessions import bodies as http_bodies
-from placet.frontends.sessions import routes as http_sessions
-from placet.frontends.mcp.server import McpDoor
 from placet.domains.session import Sessions
 from placet.domains.world import World
+from placet.frontends.mcp.server import McpDoor
+from placet.frontends.sessions import bodies as http_bodies
+from placet.frontends.sessions import routes as http_sessions
 from tests.agents.doors.test_chat import turns
 from tests.agents.doors.test_http_sessions import MAIN, Talking, talking
 from tests.agents.till import Till

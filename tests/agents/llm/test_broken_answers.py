@@ -10,8 +10,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import FunctionModel
 
 from placet.agents import AgentLimits, Llm, Raw, Replay, Session
-from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 from placet.agents.adapters.llm.requests import Requests
+from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 from placet.domains.world import World
 from tests.agents.till import put, talk, total
 

@@ -24,12 +24,12 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from placet.agents import Context, Llm, Prices, Session
-from placet.agents.proposal.adapter import Media, PlannerUnavailable, Raw, Repair
 from placet.agents.adapters import as_adapter
+from placet.agents.loop.model_calls import json_of, raw_of
+from placet.agents.proposal.adapter import Media, PlannerUnavailable, Raw, Repair
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.contract import parse_calls
-from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.plan import Issue
 from placet.domains.design import Design
 from placet.domains.files import Files

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from placet.domains.design import Action, ActionType, RefinableField, Step
-from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import Warned
+from placet.domains.design.fields import REFINABLE_SCHEMA
 from tests.domains.design.desk import Desk, less, lock, more, put, unlock
 
 NAN, INF = float("nan"), float("inf")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES
-from placet.domains.design.phases.hydrodynamics import holtrop
 from placet.domains.design.phases.compliance import criteria
+from placet.domains.design.phases.hydrodynamics import holtrop
 from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
 from placet.domains.design.phases.hydrodynamics.powering import attainable_speed_kts
 from placet.domains.design.phases.stability import (

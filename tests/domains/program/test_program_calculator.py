@@ -5,8 +5,8 @@ import pytest
 from placet.agents.session.message_route import route
 from placet.domains.program import Program
 from placet.kernel import Kernel
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import folded
+from placet.kernel.log.verify import Redecider
 from tests.domains.program.programs import Desk, begin, calculator, put, result
 
 PLAN = [

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from placet.domains.program.execution.compiler import Compiled, compile_function
 from placet.domains.program.diagnostics import errors_of
+from placet.domains.program.execution.compiler import Compiled, compile_function
+from placet.domains.program.execution.simulation import run
 from placet.domains.program.functions import Functions, hash_of
 from placet.domains.program.operations import OVERLOADS
-from placet.domains.program.execution.simulation import run
 from tests.domains.program.programs import Desk, begin, calculator, chain, factorial, put, result
 
 EDGES: dict[str, list[Any]] = {

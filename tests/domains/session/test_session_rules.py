@@ -8,9 +8,9 @@ import pytest
 from placet.actors.observation.viewer import Viewer
 from placet.domains.session import CLERK, KINDS, Sessions
 from placet.kernel import Kernel, KernelConfig
-from placet.kernel.log.verify import Redecider
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
+from placet.kernel.log.verify import Redecider
 
 
 class Room:

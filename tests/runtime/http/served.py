@@ -11,11 +11,11 @@ from fastapi import FastAPI
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.kernel.domain import Domain
-from placet.server.credentials import Credentials, KnownToken, hash_of
-from placet.server import create_app
-from placet.server.config import ServeConfig
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import HttpLimits
+from placet.server import create_app
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of
 from tests.kernel.domains import Lab
 
 TOKENS = {name: f"token-of-{name}" for name in (OPERATOR, "alice", "bob", "carol")}

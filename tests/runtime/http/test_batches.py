@@ -6,8 +6,8 @@ import json
 import httpx
 import pytest
 
-from placet.errors import TimeStalledError
 from placet.cli.commands.gate_session import GateSession
+from placet.errors import TimeStalledError
 from placet.server import create_app
 from tests.actors.virtual_time import turns
 from tests.kernel.builders import add, intent

@@ -6,8 +6,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from placet.server.http.connection import BoundedConnection
 from placet.schemas.limits import HttpLimits
+from placet.server.http.connection import BoundedConnection
 from tests.actors.virtual_time import in_virtual_time
 
 BYTES_MAX, SECONDS_MAX = 1_000, 10

@@ -4,6 +4,7 @@ import hmac
 
 import pytest
 
+from placet.schemas.identity import OPERATOR
 from placet.server import credentials
 from placet.server.credentials import (
     PREFIX,
@@ -16,7 +17,6 @@ from placet.server.credentials import (
     new_token,
     read_tokens,
 )
-from placet.schemas.identity import OPERATOR
 
 
 def test_a_token_is_256_random_bits_and_never_the_same():

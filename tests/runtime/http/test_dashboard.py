@@ -7,10 +7,9 @@ from importlib.resources import files
 import pytest
 
 from placet.domains.world import World
-from placet.server import create_app
-from placet.server import dashboard
-from placet.server.dashboard import HEADERS, PAGE, PARTS, POLICY
+from placet.server import create_app, dashboard
 from placet.server.config import ServeConfig
+from placet.server.dashboard import HEADERS, PAGE, PARTS, POLICY
 from tests.kernel.builders import add
 from tests.runtime.command_line import move
 from tests.runtime.http.served import TOKENS, serving

@@ -4,10 +4,10 @@ import pytest
 
 from placet import OrchestratorConfig
 from placet.domains.design import Design
-from placet.server.credentials import Credentials, KnownToken, hash_of
+from placet.schemas.limits import HttpLimits
 from placet.server import create_app
 from placet.server.config import ServeConfig
-from placet.schemas.limits import HttpLimits
+from placet.server.credentials import Credentials, KnownToken, hash_of
 from tests.runtime.http.served import TOKENS, Served, serving
 
 DESIGNS = "/api/v1/designs"

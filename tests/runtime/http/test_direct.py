@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, FastAPI, Header, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from placet.server.config import ServeConfig
 from placet.server.http.lean_route import AnswerDirectly, Direct
 from placet.server.http.problems import Problem
-from placet.server.config import ServeConfig
 from tests.kernel.builders import add
 from tests.runtime.http.served import WORLD, serving
 

@@ -15,11 +15,11 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from placet.server.credentials import hash_of
-from placet.server import ExtraMissing, create_app
-from placet.server.listener import listen, url_of
-from placet.server.config import ServeConfig
 from placet.schemas.errors import PlacetError
+from placet.server import ExtraMissing, create_app
+from placet.server.config import ServeConfig
+from placet.server.credentials import hash_of
+from placet.server.listener import listen, url_of
 from tests.runtime.command_line import Process, move, run_process
 from tests.runtime.http.process import LATEST_SECONDS, running
 

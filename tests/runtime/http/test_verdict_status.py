@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from placet.server.openapi import VERDICT_ANSWERS
+from placet.runtime.verdict_json import verdict_line
+from placet.schemas.codec import canonical, from_json, to_json
+from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
+from placet.schemas.verdict import Verdict
 from placet.server.http.verdict_status import (
     STATUS_OF_CODE,
     STATUS_OF_STAGE,
@@ -13,10 +16,7 @@ from placet.server.http.verdict_status import (
     status_of,
     status_table,
 )
-from placet.runtime.verdict_json import verdict_line
-from placet.schemas.codec import canonical, from_json, to_json
-from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
-from placet.schemas.verdict import Verdict
+from placet.server.openapi import VERDICT_ANSWERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "http_api.md"
 

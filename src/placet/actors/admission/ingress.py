@@ -8,16 +8,25 @@ known, for under overload refusing must be much cheaper than deciding.
 import asyncio
 from typing import TYPE_CHECKING
 
-from placet.actors.committer import Commit, Committer
-from placet.actors.admission.overload import DRAINING, TOLD_TIMES, Door, Load, Told, shed, shed_for, unauthorized
-from placet.actors.mailbox import MailboxFull
-from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
+from placet.actors.admission.overload import (
+    DRAINING,
+    TOLD_TIMES,
+    Door,
+    Load,
+    Told,
+    shed,
+    shed_for,
+    unauthorized,
+)
 from placet.actors.admission.queue import Backpressure, BatchQueue, Waiting
-from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.shed_queue import SheddingQueue
+from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
-from placet.actors.metrics.group_metrics import Tally
+from placet.actors.committer import Commit, Committer
 from placet.actors.cycle import resolve
+from placet.actors.mailbox import MailboxFull
+from placet.actors.metrics.group_metrics import Tally
+from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch

@@ -14,9 +14,9 @@ There is a policy for what comes under load (`backpressure`), and a queue for ea
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from placet.actors.admission.fair_queue import OneEach, Turns
 from placet.actors.admission.overload import Load, Told
 from placet.actors.mailbox import Mailbox
-from placet.actors.admission.fair_queue import OneEach, Turns
 from placet.actors.queued_batch import Waiting
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import OPERATOR

@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from placet.actors.admission.overload import Load
-from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.aging import Losers
-from placet.actors.admission.priority_bucket import Rank
 from placet.actors.admission.fair_queue import owner_of
+from placet.actors.admission.overload import Load
+from placet.actors.admission.priority_bucket import Rank
+from placet.actors.admission.queue import BatchQueue
 from placet.actors.queued_batch import Waiting
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

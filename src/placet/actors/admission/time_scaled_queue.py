@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from placet.actors.admission.overload import Load
-from placet.actors.ports import DilatingClock
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.wait_queue import WaitingQueue
+from placet.actors.ports import DilatingClock
 from placet.actors.queued_batch import Waiting
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
+from placet.actors.admission.fair_queue import Turns
 from placet.actors.admission.overload import Load, timed_out
+from placet.actors.admission.queue import BatchQueue
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock
-from placet.actors.admission.queue import BatchQueue
-from placet.actors.admission.fair_queue import Turns
 from placet.actors.queued_batch import Waiting
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
 from placet.actors.effects.attempt import Terms
 from placet.actors.effects.executor import Executor, ExecutorFault
+from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock, EffectHandler
 from placet.actors.supervisor import Supervisor

@@ -19,8 +19,8 @@ from typing import Final, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.metrics.counters import Counters
 from placet.actors.effects.attempt import Attempted, Terms, attempt
+from placet.actors.metrics.counters import Counters
 from placet.actors.ports import Clock, EffectHandler
 from placet.kernel.prng import draw_unit
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement

@@ -16,8 +16,8 @@ from placet.actors.observation.replica import Published
 from placet.actors.observation.visible_state import Scene
 from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
-from placet.kernel.registry import Registry
 from placet.kernel.log.replay import recorded_batch
+from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from placet.actors.observation.replica import Fields, Published, PublishedEntity
 from placet.actors.observation.interest import Sighting
+from placet.actors.observation.replica import Fields, Published, PublishedEntity
 from placet.kernel.domain import Ref
 from placet.kernel.registry import Registry
 from placet.schemas.view import Change

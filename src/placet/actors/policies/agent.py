@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import anyio
 
-from placet.actors.policies.staleness_scope import Context
 from placet.actors.effects.attempt import is_canceled
-from placet.actors.policies.staleness_options import Freshness
 from placet.actors.observation.observer import Observer
-from placet.actors.policies.thread import raisable
 from placet.actors.policies.policy_call import Answer, Proposal, Thinking
+from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_scope import Context
+from placet.actors.policies.thread import raisable
 from placet.kernel.prng import draw_unit
 from placet.schemas.codec import Json
 from placet.schemas.errors import (

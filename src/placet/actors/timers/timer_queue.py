@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from placet.actors.timers.alarm import Alarm
 from placet.actors.ports import Clock, HostClock
+from placet.actors.timers.alarm import Alarm
 from placet.schemas.errors import ClosedError
 
 _GONE_MAX: Final = 64

@@ -2,12 +2,12 @@
 
 from inspect import iscoroutinefunction
 
-from placet.agents.proposal.adapter import Adapter
 from placet.agents.adapters.function import Callable
 from placet.agents.adapters.human import Human
+from placet.agents.adapters.legacy import Subclassed
 from placet.agents.adapters.replay import Replay
 from placet.agents.adapters.scripted import Scripted
-from placet.agents.adapters.legacy import Subclassed
+from placet.agents.proposal.adapter import Adapter
 from placet.agents.proposal.legacy import AgentAdapter
 
 __all__ = ["Callable", "Human", "Replay", "Scripted", "as_adapter"]

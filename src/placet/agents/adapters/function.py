@@ -4,8 +4,8 @@ import collections.abc
 from inspect import isawaitable
 from typing import TypeAlias
 
-from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import Step, raw_of_step
+from placet.agents.proposal.adapter import Context, Raw
 
 Function: TypeAlias = collections.abc.Callable[[Context], Step | collections.abc.Awaitable[Step]]
 

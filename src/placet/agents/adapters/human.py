@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import anyio
 
-from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import Answer, raw_of_step
+from placet.agents.proposal.adapter import Context, Raw
 
 
 class Question(NamedTuple):

@@ -4,8 +4,8 @@ from typing import Any
 
 from anyio import to_thread
 
-from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import plan_of
+from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json

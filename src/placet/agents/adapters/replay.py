@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
 from placet.agents.loop.model_calls import raw_of
+from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
 from placet.domains.session import PROPOSE
 from placet.schemas.codec import Json
 from placet.schemas.event import Event

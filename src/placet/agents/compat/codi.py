@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 from anyio import to_thread
 
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.scripted import plan_of
+from placet.agents.loop.planning_loop import read
+from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import MODES
 from placet.agents.proposal.tools import error_prompt
-from placet.agents.loop.planning_loop import read
 from placet.domains.files import Files
 from placet.kernel import Kernel, KernelConfig
 from placet.schemas.codec import Json

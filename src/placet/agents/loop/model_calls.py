@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from placet.agents.ports import World
 from placet.agents.proposal.adapter import (
     Adapter,
     Context,
@@ -21,12 +22,11 @@ from placet.agents.proposal.adapter import (
 )
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.contract import Call
-from placet.agents.ports import World
 from placet.domains.session import PROPOSE
-from placet.schemas.json_value import TooLarge, to_plain
 from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
+from placet.schemas.json_value import TooLarge, to_plain
 from placet.schemas.refusal import STAGE_OF, Stage
 
 _Key: TypeAlias = tuple[str, int, int]

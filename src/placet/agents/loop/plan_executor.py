@@ -8,14 +8,21 @@ pass or fail together.
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from placet.agents.loop.plan_preview import (
+    MOVED,
+    OVERTAKEN,
+    RETRIES,
+    as_applied,
+    digest_of,
+    foresee,
+)
+from placet.agents.loop.system_intents import Voice
+from placet.agents.ports import Handle, Outcome, World
 from placet.agents.proposal.codes import Code
-from placet.agents.loop.plan_preview import MOVED, OVERTAKEN, RETRIES, as_applied, digest_of, foresee
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, Mode, Policy, Ruling, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
-from placet.agents.ports import Handle, Outcome, World
 from placet.agents.proposal.turn_result import Change, Decision, Status
-from placet.agents.loop.system_intents import Voice
 from placet.kernel.domain import Risk
 from placet.schemas.codec import Json, thaw, to_json
 from placet.schemas.intent import Intent

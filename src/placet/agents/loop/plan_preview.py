@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from placet.agents.proposal.plan import Plan
-from placet.agents.ports import World
 from placet.agents.loop.system_intents import Voice
+from placet.agents.ports import World
+from placet.agents.proposal.plan import Plan
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict

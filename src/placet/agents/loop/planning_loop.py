@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import anyio
 
+from placet.agents.loop.model_calls import BudgetExceeded
+from placet.agents.loop.plan_executor import Decided, Desk
 from placet.agents.proposal.adapter import (
     Adapter,
     Context,
@@ -26,9 +28,7 @@ from placet.agents.proposal.adapter import (
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.context_text import ContextTooLarge, tokens_of
 from placet.agents.proposal.contract import parse, parse_calls
-from placet.agents.loop.plan_executor import Decided, Desk
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.loop.model_calls import BudgetExceeded
 from placet.agents.proposal.modes import Mode
 from placet.agents.proposal.plan import Issue, Plan, Stop
 from placet.agents.proposal.turn_result import Attempt, OutcomeName, Status

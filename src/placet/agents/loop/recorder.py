@@ -6,12 +6,12 @@ from typing import Final
 
 import anyio
 
-from placet.agents.proposal.codes import Code
-from placet.agents.ports import Handle, World
-from placet.agents.proposal.turn_result import Decision, Hold, Route
 from placet.agents.loop.planning_loop import End
-from placet.agents.proposal.view_json import cut
 from placet.agents.loop.system_intents import Voice
+from placet.agents.ports import Handle, World
+from placet.agents.proposal.codes import Code
+from placet.agents.proposal.turn_result import Decision, Hold, Route
+from placet.agents.proposal.view_json import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import ClosedError, PlacetError, StoreError

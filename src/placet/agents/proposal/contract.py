@@ -18,9 +18,9 @@ from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
 from placet.kernel.domain import Domain
-from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, canonical, from_json, to_json
+from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 
 __all__ = [
     "ASK",

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from placet.agents.proposal.catalogue import ASK, STOP, Catalogue, kind_name, wire_name
-from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.contract import VERSION, Call, Vocabulary, parse, parse_calls
+from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
-from placet.schemas.json_value import complaint, pointer
 from placet.schemas.codec import Json, from_json, to_json
+from placet.schemas.json_value import complaint, pointer
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

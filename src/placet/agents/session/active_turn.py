@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from placet.agents.loop.recorder import Clerk, SessionError
 from placet.agents.loop.plan_executor import Decided
-from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
 from placet.agents.loop.planning_loop import End
+from placet.agents.loop.recorder import Clerk, SessionError
+from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
 
 
 class Spoken(Protocol):

@@ -9,18 +9,18 @@ from typing import Final, Literal
 
 import anyio
 
-from placet.agents.proposal.catalogue import Catalogue
+from placet.agents.loop.plan_executor import Desk
+from placet.agents.loop.planning_loop import End, end_of, end_of_stop
 from placet.agents.loop.recorder import Clerk
+from placet.agents.ports import World
+from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.contract import parse
-from placet.agents.loop.plan_executor import Desk
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import Mode
-from placet.agents.session.active_turn import OpenTurn
 from placet.agents.proposal.plan import VERSION, Issue, Plan
-from placet.agents.ports import World
 from placet.agents.proposal.turn_result import Attempt, Hold, Route, Turn
-from placet.agents.loop.planning_loop import End, end_of, end_of_stop
+from placet.agents.session.active_turn import OpenTurn
 from placet.schemas.codec import Json
 
 DecisionName = Literal["approve", "deny", "edit"]

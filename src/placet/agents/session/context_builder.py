@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from placet.agents.loop.planning_loop import Counters
+from placet.agents.ports import Handle
 from placet.agents.proposal.adapter import Context, Media
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.ports import Handle
-from placet.agents.loop.planning_loop import Counters
 from placet.agents.proposal.view_json import changes_between, cut, facts_in, plain_view
 from placet.schemas.codec import Json
 

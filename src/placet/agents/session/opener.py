@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.loop.model_calls import ModelCalls
+from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.ports import Handle, World
 from placet.domains.session import (
     CLERK,

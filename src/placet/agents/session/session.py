@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from placet.agents.proposal.adapter import Adapter, Context, Media, Raw
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
-from placet.agents.proposal.catalogue import Catalogue
-from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
+from placet.agents.loop.model_calls import ModelCalls, digest_of
+from placet.agents.loop.plan_executor import Desk
+from placet.agents.loop.planning_loop import End, Proposing
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, Clerk
+from placet.agents.loop.system_intents import Voice
+from placet.agents.ports import Handle, World
+from placet.agents.proposal.adapter import Adapter, Context, Media, Raw
+from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.contract import parse
-from placet.agents.loop.plan_executor import Desk
+from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
-from placet.agents.session.context_builder import Looker
-from placet.agents.loop.model_calls import ModelCalls, digest_of
 from placet.agents.proposal.modes import ModeName, Policy, mode_of
-from placet.agents.session.active_turn import OpenTurn
-from placet.agents.ports import Handle, World
 from placet.agents.proposal.turn_result import Route, Spent, Turn
-from placet.agents.session.approvals import Resolving
-from placet.agents.session.message_route import Commanded, route
-from placet.agents.loop.planning_loop import End, Proposing
 from placet.agents.proposal.view_json import cut, plain_view
-from placet.agents.loop.system_intents import Voice
+from placet.agents.session.active_turn import OpenTurn
+from placet.agents.session.approvals import Resolving
+from placet.agents.session.context_builder import Looker
+from placet.agents.session.message_route import Commanded, route
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError

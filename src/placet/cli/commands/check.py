@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from placet.cli.commands.verify import lines_of
 from placet.cli.domains import AgainBy
 from placet.cli.terminal import AsJson, CommandError, printable, say, say_json
-from placet.cli.commands.verify import lines_of
 from placet.runtime.plugins import remake
 from placet.runtime.stores.pack import pack_at
 

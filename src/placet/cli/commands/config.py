@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from placet.cli.terminal import AsJson, say, say_json
-from placet.server.settings import Given, Settings, load_settings, parse_assignment
 from placet.schemas.codec import Json, to_json
+from placet.server.settings import Given, Settings, load_settings, parse_assignment
 
 ConfigOption: TypeAlias = Annotated[
     Path | None,

@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import typer
 
 from placet.actors.ports import EventLog
-from placet.schemas.json_value import NotPlain
 from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
@@ -24,6 +23,7 @@ from placet.runtime.history.reader import config_of
 from placet.runtime.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
+from placet.schemas.json_value import NotPlain
 
 _OUTCOMES: Final = ("succeeded", "failed")
 _TEXT_CHARS_MAX: Final = 60

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from placet.kernel.control.operator_patch import EFFECTS
 from placet.cli.domains import AgainBy
 from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
@@ -19,13 +18,14 @@ from placet.cli.terminal import (
     say_json,
     table,
 )
+from placet.kernel.control.operator_patch import EFFECTS
 from placet.runtime.plugins import remake
 from placet.runtime.stores.file_names import unquoted
 from placet.schemas.codec import Json, from_json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.fork import Fork
     from placet.runtime.history.counterfactual_report import WhatIf
+    from placet.runtime.history.fork import Fork
 
 _CHANGED_SHOWN: Final = 10
 

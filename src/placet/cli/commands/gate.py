@@ -8,14 +8,14 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
+from placet.cli.commands.gate_input import InputStream, LineSplitter
+from placet.cli.commands.gate_session import GateSession
+from placet.cli.domains import DomainOption, open_plain
+from placet.cli.signals import StopSignals
+from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
 from placet.kernel.log.replay import Replayer
 from placet.kernel.rules_version import rules_in
-from placet.cli.domains import DomainOption, open_plain
-from placet.cli.commands.gate_input import InputStream, LineSplitter
-from placet.cli.commands.gate_session import GateSession
-from placet.cli.signals import StopSignals
-from placet.cli.terminal import CommandError
 from placet.runtime.gc_tuning import calm_collector
 from placet.runtime.plugins import find_domain, remake
 from placet.runtime.stores.url import open_event_log

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from placet.cli.domains import DomainOption, open_plain
 from placet.cli.terminal import AsJson, number, printable, say, say_json, table
-from placet.runtime.registry_json import describe
 from placet.runtime.plugins import domain_names
+from placet.runtime.registry_json import describe
 from placet.schemas.codec import Json
 from placet.schemas.limits import Limits
 

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from placet.kernel.state.tree import State, WorldState
 from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
@@ -16,6 +15,7 @@ from placet.cli.terminal import (
     say,
     say_json,
 )
+from placet.kernel.state.tree import State, WorldState
 from placet.runtime.history.reader import fold
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json

@@ -5,8 +5,8 @@ from shlex import quote
 
 from placet.cli.terminal import counted, number, printable, table
 from placet.runtime.history.reader import Verification
-from placet.scenarios.runner import RunReport
 from placet.runtime.stores.url import file_of, open_event_log
+from placet.scenarios.runner import RunReport
 
 _EXAMPLE_CHARACTERS = 100
 

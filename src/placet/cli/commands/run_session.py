@@ -12,15 +12,15 @@ from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
 from placet.runtime.gc_tuning import calmed_collector
-from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.history.reader import Verification
 from placet.runtime.history.reader import verify as verify_log
+from placet.runtime.orchestrator import Orchestrator
+from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
 from placet.scenarios.loader import require_policies, split_override
 from placet.scenarios.resume import begun_run
 from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
-from placet.runtime.stores.url import file_of
 
 
 def begun(

@@ -10,12 +10,12 @@ from placet.cli.commands.config import ConfigOption, SetOption, read_settings
 from placet.cli.domains import DomainOption
 from placet.cli.terminal import AsJson, CommandError, say_json
 from placet.runtime.gc_tuning import calm_collector
-from placet.server.credentials import Credentials
-from placet.server import create_app
 from placet.runtime.plugins import find_domain
-from placet.server.config import ServeConfig
-from placet.server.settings import Settings
 from placet.runtime.stores.postgres.address import shown_url
+from placet.server import create_app
+from placet.server.config import ServeConfig
+from placet.server.credentials import Credentials
+from placet.server.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

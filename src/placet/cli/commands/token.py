@@ -7,8 +7,8 @@ import typer
 
 from placet.cli.command_table import APPLICATION, Group
 from placet.cli.terminal import AsJson, CommandError, say, say_json, show_help_alone
-from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 from placet.schemas.identity import OPERATOR, RESERVED_IDS
+from placet.server.credentials import Credentials, KnownToken, entry_text, hash_of, new_token
 
 token: Final = typer.Typer(name="token", cls=Group, **APPLICATION)
 

@@ -23,8 +23,8 @@ from placet.cli.terminal import (
 from placet.runtime.history.reader import Verification
 from placet.runtime.history.reader import verify as verify_log
 from placet.runtime.plugins import remake
-from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.runtime.stores.salvage import salvage as save_what_holds
+from placet.runtime.stores.url import is_lasting, open_event_log
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:

@@ -7,10 +7,31 @@ workspace, executor, phase_machine, dispatcher, audit: the seed's faces over a k
 """
 
 from placet.domains.design.actions.answers import ExecutionResult
-from placet.domains.design.events.audit import AuditedAction, AuditEntry, audit
-from placet.domains.design.domain import Design
+from placet.domains.design.actions.plans import PlanInvalidError, batch_of, parse_action, parse_plan
+from placet.domains.design.actions.protocol import (
+    Action,
+    ActionPlan,
+    ActionResult,
+    ActionType,
+    Intent,
+    IntentType,
+    Rejection,
+    StalePlanError,
+    ValidationResult,
+    Warned,
+)
+from placet.domains.design.api.action_executor import ActionExecutor, ActionPlanValidator
 from placet.domains.design.api.event_dispatcher import EventDispatcher, Failure, Subscription
+from placet.domains.design.api.phase_machine import (
+    Conductor,
+    PhaseMachine,
+    PipelineResult,
+    set_phase_status,
+)
+from placet.domains.design.api.workspace import StateManager
+from placet.domains.design.domain import Design
 from placet.domains.design.effects import EXECUTORS, run_effect
+from placet.domains.design.events.audit import AuditedAction, AuditEntry, audit
 from placet.domains.design.events.events import (
     ActionAdjustedEvent,
     ActionExecutedEvent,
@@ -42,7 +63,7 @@ from placet.domains.design.events.events import (
     TransactionCommittedEvent,
     UndoCommittedEvent,
 )
-from placet.domains.design.api.action_executor import ActionExecutor, ActionPlanValidator
+from placet.domains.design.events.projection import project
 from placet.domains.design.fields import (
     REFINABLE_SCHEMA,
     RefinableField,
@@ -52,33 +73,12 @@ from placet.domains.design.fields import (
     get_field,
     is_refinable,
 )
-from placet.domains.design.api.phase_machine import (
-    Conductor,
-    PhaseMachine,
-    PipelineResult,
-    set_phase_status,
-)
-from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.domains.design.phases import PHASES
-from placet.domains.design.actions.plans import PlanInvalidError, batch_of, parse_action, parse_plan
-from placet.domains.design.events.projection import project
-from placet.domains.design.actions.protocol import (
-    Action,
-    ActionPlan,
-    ActionResult,
-    ActionType,
-    Intent,
-    IntentType,
-    Rejection,
-    StalePlanError,
-    ValidationResult,
-    Warned,
-)
+from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.text.parser import Clarification, ParsedText, parse_text
 from placet.domains.design.text.rewordings import rewordings
 from placet.domains.design.units import UnitConversionError, UnitConverter, clamp_to_bounds
-from placet.domains.design.api.workspace import StateManager
 
 __all__ = [
     "EXECUTORS",

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.design import phase_rules, rules
 from placet.domains.design import payloads as words
+from placet.domains.design import phase_rules, rules
 from placet.domains.design.exports import keep_export
 from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
-from placet.domains.design.state.versions import finish, redo, undo
-from placet.domains.design.state.invariants import WATCHED, violations
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
 from placet.domains.design.settings import UNDO_MAX, Settings
 from placet.domains.design.state.design_json import DesignState
+from placet.domains.design.state.invariants import WATCHED, violations
+from placet.domains.design.state.versions import finish, redo, undo
 from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from placet.domains.design.exports import write_out
-from placet.domains.design.phase_results import run_phases
 from placet.domains.design.payloads import EXPORT_EFFECT, RUN_EFFECT
+from placet.domains.design.phase_results import run_phases
 from placet.kernel.domain import Domain, Handling
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Effect, Settlement

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA
-from placet.domains.design.phases.states import FINISHED, PhaseState
-from placet.domains.design.phases import PHASES, Phase
 from placet.domains.design.payloads import PARAMETERS, PHASES_KEPT
+from placet.domains.design.phases import PHASES, Phase
+from placet.domains.design.phases.states import FINISHED, PhaseState
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw

@@ -6,9 +6,18 @@ one world.
 
 from collections.abc import Mapping
 
+from placet.domains.design.actions.normalize import (
+    Fault,
+    Meant,
+    meant_by_change,
+    meant_by_set,
+    unchanged,
+)
+from placet.domains.design.actions.protocol import stale_message
 from placet.domains.design.fields import RefinableField, nearest_paths
-from placet.domains.design.state.versions import PLANS_COUNT
-from placet.domains.design.actions.normalize import Fault, Meant, meant_by_change, meant_by_set, unchanged
+from placet.domains.design.payloads import ABOUT, DESIGN, PLANS
+from placet.domains.design.phase_results import ASSUMPTIONS
+from placet.domains.design.settings import PLANS_MAX, Settings
 from placet.domains.design.state.parameters import (
     is_operator,
     lock_of,
@@ -18,10 +27,7 @@ from placet.domains.design.state.parameters import (
     write,
     write_lock,
 )
-from placet.domains.design.phase_results import ASSUMPTIONS
-from placet.domains.design.actions.protocol import stale_message
-from placet.domains.design.settings import PLANS_MAX, Settings
-from placet.domains.design.payloads import ABOUT, DESIGN, PLANS
+from placet.domains.design.state.versions import PLANS_COUNT
 from placet.kernel.domain import Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json

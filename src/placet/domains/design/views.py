@@ -1,9 +1,9 @@
 """Who may see what, and the design as one value. A design is open to all who work on it."""
 
-from placet.domains.design.state.parameters import lock_of
+from placet.domains.design.payloads import ABOUT, DESIGN, LOCKS, PARAMETERS
 from placet.domains.design.phase_results import ASSUMPTIONS, shown_phases
 from placet.domains.design.state.design_json import DesignState
-from placet.domains.design.payloads import ABOUT, DESIGN, LOCKS, PARAMETERS
+from placet.domains.design.state.parameters import lock_of
 from placet.kernel.state.tree import State, entity_hash
 
 

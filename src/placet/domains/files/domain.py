@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
 from placet.domains.files.payloads import (
     ALL,
     ANALYZE,
@@ -18,6 +17,7 @@ from placet.domains.files.payloads import (
     CreateFile,
     InspectZip,
 )
+from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
 from placet.kernel.domain import Domain, Kind, Ref
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json

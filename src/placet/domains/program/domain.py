@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.program import rules
 from placet.domains.program import payloads as words
+from placet.domains.program import rules
 from placet.domains.program.diagnostics import errors_of
 from placet.domains.program.functions import Functions
 from placet.kernel.domain import Command, Domain, Kind, Ref, RuleRefusal, refuse

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from placet.domains.program.diagnostics import Types, mismatches
+from placet.domains.program.edit_buffer import Workbench
 from placet.domains.program.functions import Function, Node
 from placet.domains.program.operations import OVERLOADS, TARGETED
-from placet.domains.program.refusals import unknown_function, unknown_node, unknown_param
 from placet.domains.program.payloads import FUNCTIONS_MAX, NODES_MAX, NODES_OF_FUNCTION_MAX
-from placet.domains.program.edit_buffer import Workbench
+from placet.domains.program.refusals import unknown_function, unknown_node, unknown_param
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.schemas.codec import Json
 

@@ -2,14 +2,13 @@
 
 from typing import Final
 
-from placet.domains.program.execution.compiler import compile_function
 from placet.domains.program.diagnostics import Diagnostic, errors_of, verify
+from placet.domains.program.edit_buffer import Workbench
+from placet.domains.program.execution.compiler import compile_function
+from placet.domains.program.execution.simulation import Run, arguments_of, run, told
 from placet.domains.program.functions import Function, Functions
 from placet.domains.program.history import check_seq, commit, replaced_since
 from placet.domains.program.mutations import apply
-from placet.domains.program.refusals import not_verified, unknown_function
-from placet.domains.program.execution.simulation import Run, arguments_of, run, told
-from placet.domains.program.views import bounded, cut, history, inspect
 from placet.domains.program.payloads import (
     ARTIFACTS,
     CALLS,
@@ -18,7 +17,8 @@ from placet.domains.program.payloads import (
     FUNCTIONS,
     TRACE_MAX,
 )
-from placet.domains.program.edit_buffer import Workbench
+from placet.domains.program.refusals import not_verified, unknown_function
+from placet.domains.program.views import bounded, cut, history, inspect
 from placet.kernel.domain import Ref, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 from placet.domains.program.diagnostics import Types, type_of
 from placet.domains.program.functions import Function, Functions, Node, encoded
 from placet.domains.program.history import check_seq, commits, content_of, replaced_since, since
-from placet.domains.program.refusals import unknown_function, unknown_node
 from placet.domains.program.payloads import ARTIFACTS, OUTPUT_BYTES_MAX, ROWS_MAX
+from placet.domains.program.refusals import unknown_function, unknown_node
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical

@@ -3,7 +3,7 @@
 vocabulary > rules (interactions > custody) > views;  settings and placing set the stage
 """
 
-from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.domain import World
+from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 
 __all__ = ["AGENTS", "OBJECTS", "SPEECH", "Position", "World"]

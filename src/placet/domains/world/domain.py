@@ -3,13 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from placet.domains.world.patch_rules import judge_amended
 from placet.domains.world.interactions import (
     interact_rule,
     judged_anew,
     reads_self_and_target,
 )
-from placet.domains.world.spawn import displace, place
+from placet.domains.world.patch_rules import judge_amended
+from placet.domains.world.payloads import (
+    AGENTS,
+    INTERACTION_CHARS_MAX,
+    OBJECTS,
+    Custom,
+    Interact,
+    Move,
+    Speak,
+)
 from placet.domains.world.rules import cooled, custom, move_rule, speak
 from placet.domains.world.settings import (
     Settings,
@@ -21,16 +29,8 @@ from placet.domains.world.settings import (
     read_plain,
     read_teams,
 )
+from placet.domains.world.spawn import displace, place
 from placet.domains.world.views import is_meant_for, read_sight
-from placet.domains.world.payloads import (
-    AGENTS,
-    INTERACTION_CHARS_MAX,
-    OBJECTS,
-    Custom,
-    Interact,
-    Move,
-    Speak,
-)
 from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, Sight
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State

@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Final
 
 from placet.domains.world.inventory import holder_of, inventory_of, let_go, position_of, take
+from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import Settings
-from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.kernel.domain import Ref, Rule, RuleRefusal, Sight, conflict, refuse
 from placet.kernel.state.draft import Draft
-from placet.schemas.json_value import shown
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
+from placet.schemas.json_value import shown
 
 _USES_MAX: Final = 2**64 - 1
 """The largest int that a state may hold."""

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from placet.domains.world.spawn import are_distinct_ids
-from placet.domains.world.settings import Settings
 from placet.domains.world.payloads import AGENTS, OBJECTS, to_position
+from placet.domains.world.settings import Settings
+from placet.domains.world.spawn import are_distinct_ids
 from placet.kernel.domain import Ref, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
-from placet.schemas.json_value import shown
 from placet.schemas.codec import Json
+from placet.schemas.json_value import shown
 
 
 def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pydantic import ValidationError
 
 from placet.domains.world.inventory import inventory_of, let_go, take
-from placet.domains.world.settings import Settings
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, to_position
+from placet.domains.world.settings import Settings
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json

@@ -10,13 +10,13 @@ or says is where the agent is, and is its own.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.domains.world.settings import read_length
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
+from placet.domains.world.settings import read_length
 from placet.kernel.domain import Ref, Sight
+from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import Distance, distance_between
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
 from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
-from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 
 

@@ -13,7 +13,6 @@ from placet.domains.design.actions.answers import (
     replayed_answer,
     version_met,
 )
-from placet.domains.design.domain import Design
 from placet.domains.design.actions.plans import (
     PLAN_BODY,
     action_as_dict,
@@ -22,17 +21,18 @@ from placet.domains.design.actions.plans import (
     plan_body,
 )
 from placet.domains.design.actions.protocol import ActionPlan, Intent, stale_message
+from placet.domains.design.domain import Design
+from placet.domains.design.payloads import PARAMETERS
 from placet.domains.design.settings import Settings
 from placet.domains.design.text.parser import Clarification, parse_text
 from placet.domains.design.text.rewordings import rewordings
 from placet.domains.design.views import read_design, version_of
-from placet.domains.design.payloads import PARAMETERS
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.routes.batches import verdict_answer
 from placet.schemas.codec import Json, to_json
 from placet.schemas.refusal import RefusalCode, Stage
 from placet.schemas.verdict import Verdict
+from placet.server.routes.batches import verdict_answer
 
 _SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
 """What stages refuse is a rejection in the seed's words; everything else is the gate's."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from placet.cli.terminal import table
 from placet.domains.design import (
     Action,
     ActionType,
@@ -14,11 +15,10 @@ from placet.domains.design import (
     RefinableField,
     StateManager,
 )
-from placet.domains.design.phase_results import shown_phases
-from placet.domains.design.phases.phase import INPUT_MISSING
 from placet.domains.design.actions.plans import action_as_dict
 from placet.domains.design.payloads import EXPORTS
-from placet.cli.terminal import table
+from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases.phase import INPUT_MISSING
 from placet.schemas.codec import Json
 
 _Fields = Mapping[str, RefinableField]

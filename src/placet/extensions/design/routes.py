@@ -13,21 +13,13 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
-from placet.domains.design.phase_results import shown_phases
-from placet.domains.design.phases.states import PhaseState
-from placet.domains.design.phases import PHASES
 from placet.domains.design.actions.plans import PlanInvalidError, intent_of, parse_proposed
-from placet.domains.design.views import read_design, version_of
-from placet.domains.design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
 from placet.domains.design.api.workspace import HOST
-from placet.kernel.domain import Domain
-from placet.kernel.kernel import Kernel
-from placet.server.credentials import Principal
-from placet.runtime.orchestrator import Orchestrator
-from placet.server.routes.batches import verdict_answer
-from placet.server.http.lean_route import Direct
-from placet.server.auth import HttpDoor, PageLimit, door_of, identity
-from placet.server.openapi import answers, body_of, plan_answers
+from placet.domains.design.payloads import DESIGNER_ROLE, OPERATOR_ROLE
+from placet.domains.design.phase_results import shown_phases
+from placet.domains.design.phases import PHASES
+from placet.domains.design.phases.states import PhaseState
+from placet.domains.design.views import read_design, version_of
 from placet.extensions.design.plan_handler import (
     Desk,
     answer_of,
@@ -35,12 +27,20 @@ from placet.extensions.design.plan_handler import (
     preview_of,
     setup_of,
 )
-from placet.server.http.problems import Problem
-from placet.server.routes.state import durable_events
-from placet.server.worlds import Worlds
+from placet.kernel.domain import Domain
+from placet.kernel.kernel import Kernel
+from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.verdict import Verdict
+from placet.server.auth import HttpDoor, PageLimit, door_of, identity
+from placet.server.credentials import Principal
+from placet.server.http.lean_route import Direct
+from placet.server.http.problems import Problem
+from placet.server.openapi import answers, body_of, plan_answers
+from placet.server.routes.batches import verdict_answer
+from placet.server.routes.state import durable_events
+from placet.server.worlds import Worlds
 
 router = APIRouter(tags=["designs"])
 direct = APIRouter(tags=["designs"], route_class=Direct)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from placet.actors.ports import EventLog
+from placet.cli.terminal import CommandError, complain
 from placet.domains.design import (
     Action,
     ActionExecutor,
@@ -23,11 +24,10 @@ from placet.domains.design import (
     parse_text,
     rewordings,
 )
+from placet.extensions.design import report
 from placet.kernel.domain import Domain
 from placet.kernel.log.replay import Replayer
 from placet.kernel.rules_version import rules_in
-from placet.extensions.design import report
-from placet.cli.terminal import CommandError, complain
 from placet.runtime.clock import RealtimeClock
 from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import find_domain, remake

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from placet.domains.files import ANALYZE, CREATE, INSPECT, FileRefused, Files
-from placet.domains.files.text_statistics import text_figures
 from placet.domains.files.payloads import TEXT_BYTES_MAX, ZIP_BYTES_MAX
+from placet.domains.files.text_statistics import text_figures
 from placet.domains.files.zip_listing import zip_listing
-from placet.kernel.domain import Handling
 from placet.extensions.files.root import FileRoot
+from placet.kernel.domain import Handling
 from placet.schemas.attempt import RetryAfter
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement

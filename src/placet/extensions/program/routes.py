@@ -12,15 +12,15 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
 from placet.domains.program.domain import HELLO
-from placet.schemas.json_value import shown
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.routes.batches import verdict_answer
-from placet.server.auth import HttpDoor, door_of, identity
-from placet.server.openapi import VERDICT_ANSWERS
-from placet.server.http.problems import Problem
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.json_value import shown
+from placet.server.auth import HttpDoor, door_of, identity
+from placet.server.http.problems import Problem
+from placet.server.openapi import VERDICT_ANSWERS
+from placet.server.routes.batches import verdict_answer
 
 router = APIRouter(tags=["programs"])
 

@@ -11,16 +11,16 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from placet.agents.proposal.adapter import Adapter
-from placet.frontends.world_factory import ModeOption, check_words, domains_for
-from placet.frontends.adapters import AskedPerson, proposer
-from placet.frontends.render import Lines, Page
-from placet.frontends.chat.loop import Ask, Person, Talk
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.session.session import Session
-from placet.kernel.domain import Domain
 from placet.cli.domains import DomainOption
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
+from placet.frontends.adapters import AskedPerson, proposer
+from placet.frontends.chat.loop import Ask, Person, Talk
+from placet.frontends.render import Lines, Page
+from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.limits import Limits

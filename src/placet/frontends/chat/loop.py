@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 
 from anyio.from_thread import BlockingPortal
 
-from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.adapters.scripted import Answer
-from placet.frontends.chat.slash_commands import OwnWords
-from placet.frontends.adapters import AskedPerson
-from placet.frontends.render import Screen
+from placet.agents.proposal.adapter import Context, Raw
 from placet.agents.proposal.turn_result import Hold, Turn
 from placet.agents.session.message_route import route
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated
+from placet.frontends.adapters import AskedPerson
+from placet.frontends.chat.slash_commands import OwnWords
+from placet.frontends.render import Screen
 from placet.schemas.codec import Json
 
 Ask = Callable[[str], str | None]

@@ -9,10 +9,10 @@ from typing import Final
 from anyio.from_thread import BlockingPortal
 
 from placet.agents.proposal.catalogue import Catalogue
-from placet.frontends.world_factory import catalogue_of
-from placet.frontends.render import Screen
 from placet.agents.proposal.modes import MODES
 from placet.agents.session.session import Session
+from placet.frontends.render import Screen
+from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json
 
 _HELP: Final[Mapping[str, str]] = {

@@ -10,19 +10,19 @@ from typing import Annotated, Final, NamedTuple
 import anyio
 import typer
 
-from placet.frontends.mcp.stdin import lines_of_stdin
-from placet.frontends.world_factory import ModeOption, check_words, domains_for
 from placet.agents.session.session import Session
-from placet.domains.session import CLERK
-from placet.kernel.domain import Domain
 from placet.cli.domains import DomainOption
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import CommandError
+from placet.domains.session import CLERK
+from placet.frontends.mcp.stdin import lines_of_stdin
+from placet.frontends.world_factory import ModeOption, check_words, domains_for
+from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.server.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.config import PORT_MAX, ServeConfig
 from placet.schemas.identity import OPERATOR
+from placet.server.config import PORT_MAX, ServeConfig
+from placet.server.credentials import Credentials, KnownToken, hash_of, new_token, read_tokens
 
 _SHUTDOWN_SECONDS_MAX: Final = 2
 """Over HTTP, for what is in flight: a stream that a client left open never ends by itself."""

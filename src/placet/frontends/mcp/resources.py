@@ -8,13 +8,13 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from placet.agents.proposal.catalogue import wire_name
-from placet.frontends.world_factory import catalogue_of
 from placet.agents.session.session import Session
+from placet.frontends.world_factory import catalogue_of
 from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.codec import Json, to_json
 from placet.server.http.problems import Problem
 from placet.server.routes.state import durable_events
 from placet.server.visibility import Sight
-from placet.schemas.codec import Json, to_json
 
 _JSON: Final = "application/json"
 _VIEW: Final = "placet://view"

@@ -6,10 +6,10 @@ from typing import Final
 import mcp_types as types
 
 from placet.agents.proposal.catalogue import wire_name
-from placet.frontends.render import changed, command_of
-from placet.frontends.unrecorded_turn import unrecorded
 from placet.agents.proposal.turn_result import Change, Hold, Turn
 from placet.agents.session.session import Session
+from placet.frontends.render import changed, command_of
+from placet.frontends.unrecorded_turn import unrecorded
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json
 

@@ -13,17 +13,17 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.catalogue import kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
-from placet.agents.loop.recorder import SessionError
-from placet.frontends.mcp.resources import Resources
-from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
-from placet.frontends.world_factory import catalogue_of
-from placet.frontends.redaction import seen_by_agent
-from placet.frontends.unrecorded_turn import unended
 from placet.agents.proposal.turn_result import Hold, Turn
 from placet.agents.session.session import Session
 from placet.cli.app import installed_version
+from placet.frontends.mcp.resources import Resources
+from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
+from placet.frontends.redaction import seen_by_agent
+from placet.frontends.unrecorded_turn import unended
+from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
 
 PLAN_TOOL: Final = "propose_plan"

@@ -5,8 +5,8 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from placet.server.credentials import Credentials
 from placet.schemas.codec import to_json
+from placet.server.credentials import Credentials
 
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 

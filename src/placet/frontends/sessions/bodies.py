@@ -1,14 +1,14 @@
 """What the bodies of sessions over HTTP may hold, read strictly: a value, or a `Problem`."""
 
-from placet.frontends.adapters import proposer
 from placet.agents.proposal.modes import MODES
 from placet.agents.session.opener import session_name
-from placet.domains.session.payloads import ROLE_CHARS_MAX
-from placet.schemas.json_value import shown
 from placet.cli.terminal import CommandError
+from placet.domains.session.payloads import ROLE_CHARS_MAX
+from placet.frontends.adapters import proposer
+from placet.schemas.codec import Json
+from placet.schemas.json_value import shown
 from placet.server.auth import identity
 from placet.server.http.problems import Problem
-from placet.schemas.codec import Json
 
 
 def name_of(value: Json) -> str:

@@ -12,6 +12,11 @@ from starlette.responses import Response
 
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.codes import facts_of
+from placet.agents.proposal.turn_result import Turn
+from placet.agents.session.opener import agent_of
+from placet.agents.session.session import Session
+from placet.domains.session import Sessions
+from placet.frontends.redaction import seen_by_agent
 from placet.frontends.sessions.bodies import (
     actions_of,
     adapter_of,
@@ -20,21 +25,16 @@ from placet.frontends.sessions.bodies import (
     people_of,
 )
 from placet.frontends.sessions.wire_schemas import SCHEMAS, example
-from placet.frontends.redaction import seen_by_agent
 from placet.frontends.unrecorded_turn import unended
-from placet.agents.session.opener import agent_of
-from placet.agents.proposal.turn_result import Turn
-from placet.agents.session.session import Session
-from placet.domains.session import Sessions
-from placet.server.credentials import Principal
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.auth import HttpDoor, door_of, identity, speaks_for
-from placet.server.openapi import answers
-from placet.server.http.problems import Problem
-from placet.server.http.verdict_status import retry_after
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
+from placet.server.auth import HttpDoor, door_of, identity, speaks_for
+from placet.server.credentials import Principal
+from placet.server.http.problems import Problem
+from placet.server.http.verdict_status import retry_after
+from placet.server.openapi import answers
 
 router = APIRouter(tags=["sessions"])
 

@@ -6,9 +6,9 @@ replay are the books there were.
 
 from collections.abc import Sequence
 
+from placet.kernel.gate import quota
 from placet.kernel.ledger import dedup_entry as answered
 from placet.kernel.ledger.dedup_entry import PastRefusal
-from placet.kernel.gate import quota
 from placet.kernel.ledger.ledger import Agent, Ledger, Mark, Pending, Policy
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical

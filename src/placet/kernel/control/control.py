@@ -10,11 +10,10 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from placet.kernel.commit import apply_record as booking
+from placet.kernel.commit.journal import Journal
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules
-from placet.schemas.json_value import NotPlain, to_plain
-from placet.kernel.commit.journal import Journal
 from placet.kernel.ledger.ledger import Agent, Ledger, Policy
 from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES
@@ -22,6 +21,7 @@ from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
+from placet.schemas.json_value import NotPlain, to_plain
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import (
     FORMAT_VERSION,

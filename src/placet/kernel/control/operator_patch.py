@@ -10,18 +10,18 @@ from functools import partial
 from typing import Final
 
 from placet.kernel.commit import apply_record as booking
+from placet.kernel.commit.journal import Journal
 from placet.kernel.control.control import Control
 from placet.kernel.domain import Domain, RuleRefusal
-from placet.kernel.state.draft import Draft
 from placet.kernel.gate.context import GateContext
-from placet.schemas.json_value import NotPlain, to_plain
-from placet.kernel.commit.journal import Journal
+from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import OPERATOR, is_identity
+from placet.schemas.json_value import NotPlain, to_plain
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import Amended, Changes, Forked
 from placet.schemas.log.operator_records import Given
+from placet.schemas.log.record import Amended, Changes, Forked
 
 EFFECTS: Final = ("refuse", "simulate")
 """What becomes of effects in a fork, the default first."""

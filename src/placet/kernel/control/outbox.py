@@ -8,17 +8,23 @@ from functools import partial
 from typing import Final
 
 from placet.kernel.commit import apply_record as booking
+from placet.kernel.commit.journal import Journal
 from placet.kernel.control.control import Control
 from placet.kernel.gate.context import GateContext
-from placet.schemas.json_value import NotPlain, TooLarge, to_plain
-from placet.kernel.commit.journal import Journal
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.identity import is_identity
+from placet.schemas.json_value import NotPlain, TooLarge, to_plain
 from placet.schemas.limits import Limits
-from placet.schemas.log.record import Changes, EffectChanged, ExecutorChanged, Settled, encode_record
+from placet.schemas.log.record import (
+    Changes,
+    EffectChanged,
+    ExecutorChanged,
+    Settled,
+    encode_record,
+)
 
 _WHY_CHARS_MAX: Final = 1_000
 _BEFORE: Final[dict[EffectMark, EffectMark | None]] = {"started": None, "in_doubt": "started"}

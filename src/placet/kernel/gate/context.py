@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.registry import Registry
-from placet.kernel.state.tree import State
 from placet.kernel.state.transaction import Transaction
+from placet.kernel.state.tree import State
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from placet.kernel.domain import RuleRefusal
-from placet.kernel.state.draft import ToolUnregistered
 from placet.kernel.gate.context import GateContext, refuse_intent
-from placet.schemas.json_value import shown, to_plain
-from placet.kernel.state.tree import WorldState
+from placet.kernel.state.draft import ToolUnregistered
 from placet.kernel.state.transaction import Mark
+from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
+from placet.schemas.json_value import shown, to_plain
 from placet.schemas.log.intents import batch_in
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 

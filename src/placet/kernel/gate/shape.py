@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, TypeAdapter
 from typing_extensions import TypedDict, is_typeddict
 
-from placet.schemas.json_value import to_plain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, to_json
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION, Intent
+from placet.schemas.json_value import to_plain
 from placet.schemas.limits import SECOND_NS, Limits
 
 Shape = Any

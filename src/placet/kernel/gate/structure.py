@@ -16,14 +16,14 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
 from placet.kernel.gate.shape import intents_adapter
-from placet.schemas.json_value import pointer, shown
+from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
+from placet.schemas.json_value import pointer, shown
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.intents import show_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode

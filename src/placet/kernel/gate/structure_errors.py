@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from pydantic import ValidationError as Unsound
 from pydantic_core import ErrorDetails
 
-from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
+from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
 

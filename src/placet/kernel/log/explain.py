@@ -7,15 +7,15 @@ is at hand the batch is decided once more, as a dry run, for the details that a 
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placet.kernel.ledger.dedup_entry import PLAIN, Answered, unpack
-from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.gate import quota
 from placet.kernel.gate.staleness import reads_of
+from placet.kernel.ledger.dedup_entry import PLAIN, Answered, unpack
+from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
+from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Redecider
 from placet.kernel.registry import Registry
-from placet.kernel.log.replay import seqs_of
-from placet.kernel.state.tree import State
 from placet.kernel.rules_version import rules_in
+from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import EffectKey

@@ -4,19 +4,19 @@ What it makes goes nowhere but into the state and the books it stands on: its jo
 record that was made since the start, to be compared.
 """
 
-from placet.kernel.control.operator_patch import Amender
 from placet.kernel.commit.commit import Applier
+from placet.kernel.commit.journal import Journal
 from placet.kernel.control.control import Control
-from placet.kernel.log.divergence import Draw, HookRecord
+from placet.kernel.control.operator_patch import Amender
+from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.commit.journal import Journal
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.control.outbox import Outbox
+from placet.kernel.log.divergence import Draw, HookRecord
 from placet.kernel.registry import Registry
-from placet.kernel.state.tree import State
 from placet.kernel.state.transaction import Transaction
+from placet.kernel.state.tree import State
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import AgentChanged, Amended, Forked, Header, Registered, Settled

@@ -17,6 +17,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
+from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.record import (
     FORMAT_VERSION,
     Admitted,
@@ -43,7 +44,6 @@ from placet.schemas.log.record import (
     record_hash,
     record_type,
 )
-from placet.schemas.log.intents import checked_intents
 
 MISFITS: Final = (
     AssertionError,

@@ -7,10 +7,10 @@ process of its own (`docs/decisions/0008`).
 from hashlib import blake2b
 
 from placet.kernel.commit import apply_record as booking
+from placet.kernel.ledger.dedup_window import Window
 from placet.kernel.ledger.ledger import Ledger, Mark, Pending
 from placet.kernel.log.replay import MISFITS, Replayer
 from placet.kernel.state.tree import DIGEST_BYTES, State
-from placet.kernel.ledger.dedup_window import Window
 from placet.schemas.codec import Json, canonical, freeze, from_canonical
 from placet.schemas.config import Quota
 from placet.schemas.log.record import Configured, Header, Scheduled, decode_record, encode_record

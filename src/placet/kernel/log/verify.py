@@ -14,6 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.decide import decide_batch
+from placet.kernel.domain import Domain
+from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.gate.structure import Structure
+from placet.kernel.gate.upcast import upcast
+from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.divergence import (
     BatchRecord,
     Difference,
@@ -25,18 +31,12 @@ from placet.kernel.log.divergence import (
     difference_of_hook,
     name_of_rule,
 )
-from placet.kernel.domain import Domain
-from placet.kernel.gate.context import GuestFault
-from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.gate.structure import Structure
-from placet.kernel.gate.upcast import upcast
-from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.registry import Registry
 from placet.kernel.log.re_execution import Rehearsal
 from placet.kernel.log.replay import Replayer, recorded_batch, seqs_of
-from placet.kernel.state.tree import State
-from placet.kernel.rules_version import Rules, rules_in, validator_name, why_not_again
 from placet.kernel.log.unverified import Undecided
+from placet.kernel.registry import Registry
+from placet.kernel.rules_version import Rules, rules_in, validator_name, why_not_again
+from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.record import (

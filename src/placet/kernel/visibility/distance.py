@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from placet.kernel.domain import Follower, Ref
+from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NOBODY, Buckets, named
 from placet.kernel.visibility.policy import Policy
-from placet.kernel.state.tree import State
 
 Place: TypeAlias = Sequence[float]
 """One to three finite coordinates."""

@@ -6,11 +6,11 @@ from functools import partial
 from anyio import to_thread
 
 from placet.actors.effects.attempt import Terms
+from placet.kernel.control.outbox import plain_output
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
-from placet.kernel.control.outbox import plain_output
-from placet.runtime.executors.fork_handlers import Live, Simulated, handler_in
 from placet.runtime.executors.domain_executors import handlings_of
+from placet.runtime.executors.fork_handlers import Live, Simulated, handler_in
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
 from placet.runtime.world import OpenWorld, in_thread_if
 from placet.schemas.attempt import Backoff

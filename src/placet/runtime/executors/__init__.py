@@ -5,8 +5,8 @@ process. `DbosWorkflow(workflow)` is one of many steps, which DBOS takes up agai
 What a handler needs to name is here too.
 """
 
-from placet.runtime.executors.fork_handlers import Live, Simulated
 from placet.runtime.executors.dbos import DbosWorkflow
+from placet.runtime.executors.fork_handlers import Live, Simulated
 from placet.runtime.executors.process import InProcess
 from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.effect import Delivery, Effect, EffectKey, EffectStatus, Settlement

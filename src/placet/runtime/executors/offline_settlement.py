@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.kernel.kernel import Kernel
 from placet.kernel.control.outbox import plain_output
+from placet.kernel.kernel import Kernel
 from placet.kernel.rules_version import rules_in
 from placet.runtime.history.reader import config_from
 from placet.runtime.plugins import remake

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from placet.actors.ports import EventLog
-from placet.kernel.log.divergence import OtherDecision, Part, difference_of_records, name_of_rule
 from placet.kernel.domain import Domain
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.divergence import OtherDecision, Part, difference_of_records, name_of_rule
 from placet.kernel.log.replay import recorded_batch, seqs_of
+from placet.kernel.log.verify import Maker, Redecider
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from placet.actors.ports import EventLog
-from placet.kernel.ledger.dedup_entry import Answered, unpack
 from placet.kernel.domain import Domain
-from placet.kernel.log.explain import explain_batch, explain_other
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.ledger.dedup_entry import Answered, unpack
+from placet.kernel.log.explain import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
+from placet.kernel.log.verify import Maker, Redecider
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical

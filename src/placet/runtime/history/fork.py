@@ -19,20 +19,20 @@ from placet.kernel.control.operator_patch import require_branch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.log.verify import Maker
 from placet.kernel.log.re_execution import Rehearsal
 from placet.kernel.log.replay import Divergence, Replayer
+from placet.kernel.log.verify import Maker
 from placet.kernel.rules_version import rules_in
-from placet.runtime.history.patch import given_at
 from placet.runtime.history.counterfactual import SecondLife, registry_of
 from placet.runtime.history.counterfactual_report import WhatIf
+from placet.runtime.history.patch import given_at
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
 from placet.runtime.stores.file_names import quoted
+from placet.runtime.stores.files import Disk
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import file_of, open_event_log
-from placet.runtime.stores.files import Disk
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Changes, Forked, LogGroup, encode_record, record_hash

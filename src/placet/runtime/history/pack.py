@@ -12,18 +12,18 @@ from pathlib import Path
 from secrets import token_hex
 
 from placet.actors.ports import EventLog
-from placet.kernel.log import snapshot as snapshots
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.log.verify import Maker
+from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
+from placet.kernel.log.verify import Maker
 from placet.runtime.history.fork import stand_at
 from placet.runtime.history.verify import Redecision, redecide
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
-from placet.runtime.stores.pack import PackEventLog
 from placet.runtime.stores.files import Disk
+from placet.runtime.stores.pack import PackEventLog
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.pack import PACK_VERSION, Pack, encode_pack

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.log.verify import Maker, Redecider
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.unverified import Undecided
+from placet.kernel.log.verify import Maker, Redecider
 from placet.runtime.history.reader import Verification, verify
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json

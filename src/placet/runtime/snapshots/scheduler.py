@@ -15,9 +15,9 @@ from anyio import to_thread
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.files import Place
-from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.writer import Taken
+from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.schemas.errors import StoreError
 
 _SLICE_GROUPS: Final = 64

@@ -21,7 +21,9 @@ from placet.schemas.errors import PlacetError, StoreError
 
 _NICENESS: Final = 5
 # Not `-m`: the package imports this module, which would be run a second time.
-_PROGRAM: Final = "import sys; from placet.runtime.snapshots.writer_process import main; sys.exit(main())"
+_PROGRAM: Final = (
+    "import sys; from placet.runtime.snapshots.writer_process import main; sys.exit(main())"
+)
 _ERROR_CHARACTERS: Final = 2_000
 
 

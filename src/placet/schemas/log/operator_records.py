@@ -1,7 +1,7 @@
 """The records of an operator's own hand: a world branched off, values put otherwise."""
 
-from placet.schemas.log.changes import Changes, Entry
 from placet.schemas.codec import Json
+from placet.schemas.log.changes import Changes, Entry
 
 Given = list[tuple[str, str, dict[str, Json] | None, bool]]
 """`(collection, entity, fields, is_whole)`: what an operator puts. Fields None delete the entity;

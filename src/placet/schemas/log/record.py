@@ -11,17 +11,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from placet.schemas.codec import Json
+from placet.schemas.effect import EffectMark
+from placet.schemas.errors import StoreError
+
 # Re-exported by name: whoever reads a record reads its parts here.
 from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
 from placet.schemas.log.changes import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import Entry
-from placet.schemas.codec import Json
-from placet.schemas.effect import EffectMark
-from placet.schemas.errors import StoreError
+from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.operator_records import Amended as Amended  # noqa: PLC0414
 from placet.schemas.log.operator_records import Forked as Forked  # noqa: PLC0414
-from placet.schemas.log.intents import checked_intents
 
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16

@@ -24,8 +24,8 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from placet.server.http.problems import Problem
 from placet.schemas.errors import PlacetError
+from placet.server.http.problems import Problem
 
 
 class Direct(APIRoute):

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.websockets import WebSocket
 
-from placet.server.http.request_id import HEADER, KEY
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import (
     AgentError,
@@ -22,6 +21,7 @@ from placet.schemas.errors import (
     TimeStalledError,
     ValidationError,
 )
+from placet.server.http.request_id import HEADER, KEY
 
 MEDIA_TYPE: Final = "application/problem+json"
 _POLICY_VIOLATION: Final = 1008

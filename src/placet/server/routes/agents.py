@@ -6,14 +6,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from placet.schemas.json_value import shown
 from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.auth import HttpDoor, PageLimit, door_of, identity, speaks_for
-from placet.server.openapi import answers, body_of
-from placet.server.http.problems import Problem
 from placet.schemas.codec import Json, to_json
+from placet.schemas.json_value import shown
+from placet.server.auth import HttpDoor, PageLimit, door_of, identity, speaks_for
+from placet.server.http.problems import Problem
+from placet.server.openapi import answers, body_of
 
 router = APIRouter(tags=["agents"])
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
 from placet.kernel.kernel import Kernel
-from placet.server.auth import door_of
-from placet.server.openapi import answers
-from placet.server.http.problems import Problem
 from placet.schemas.codec import to_json
+from placet.server.auth import door_of
+from placet.server.http.problems import Problem
+from placet.server.openapi import answers
 
 router = APIRouter(tags=["health"])
 

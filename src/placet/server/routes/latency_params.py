@@ -5,8 +5,8 @@ from typing import Annotated
 
 from fastapi import Query
 
-from placet.server.http.problems import Problem
 from placet.schemas.latency import ByDistance, Constant, Latency, Uniform
+from placet.server.http.problems import Problem
 
 _Seconds = Annotated[float | None, Query(ge=0, allow_inf_nan=False)]
 

@@ -5,16 +5,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from placet.schemas.json_value import shown
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.auth import HttpDoor, PageLimit, door_of
-from placet.server.openapi import answers, body_of
-from placet.server.http.problems import Problem
-from placet.server.visibility import Sight
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
+from placet.schemas.json_value import shown
 from placet.schemas.limits import SECOND_NS
+from placet.server.auth import HttpDoor, PageLimit, door_of
+from placet.server.http.problems import Problem
+from placet.server.openapi import answers, body_of
+from placet.server.visibility import Sight
 
 router = APIRouter(tags=["reading"])
 

@@ -14,17 +14,17 @@ from fastapi import APIRouter, Depends, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from placet.kernel.kernel import Kernel
-from placet.server.credentials import Principal
 from placet.runtime.orchestrator import Orchestrator
-from placet.server.auth import SUBPROTOCOL, HttpDoor, door_of
-from placet.server.routes.latency_params import Lateness, lateness_of
-from placet.server.http.problems import Problem, deny
-from placet.server.visibility import Sight
 from placet.schemas.codec import Json, to_json
 from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS
+from placet.server.auth import SUBPROTOCOL, HttpDoor, door_of
+from placet.server.credentials import Principal
+from placet.server.http.problems import Problem, deny
+from placet.server.routes.latency_params import Lateness, lateness_of
+from placet.server.visibility import Sight
 
 router = APIRouter(tags=["reading"])
 

@@ -23,8 +23,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from placet.agents.proposal.adapter import Context, Repair
 from placet.agents.adapters.llm.responses import messages_of
+from placet.agents.proposal.adapter import Context, Repair
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.codes import Code, facts_of
 from placet.agents.proposal.context_text import ContextText

@@ -19,12 +19,12 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.settings import CacheConfig, ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw, Usage
 from placet.agents.adapters.llm import tool_search as finding
-from placet.agents.adapters.llm.responses import account_of, call_of, kept
 from placet.agents.adapters.llm.messages import conversation
 from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
 from placet.agents.adapters.llm.requests import Requests
+from placet.agents.adapters.llm.responses import account_of, call_of, kept
+from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw, Usage
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.context_text import tokens_of
 from placet.agents.proposal.tools import definitions

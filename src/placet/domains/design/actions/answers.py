@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Final
 
 from placet.domains.design import payloads as words
-from placet.domains.design.fields import RefinableField
 from placet.domains.design.actions.normalize import Fault, meant_by_change, meant_by_set, unchanged
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import (
@@ -21,6 +20,7 @@ from placet.domains.design.actions.protocol import (
     Warned,
     stale_message,
 )
+from placet.domains.design.fields import RefinableField
 from placet.domains.design.settings import Settings
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json

@@ -8,11 +8,11 @@ and means the same.
 from math import isfinite
 from typing import Final, NamedTuple
 
-from placet.domains.design.fields import Policy, RefinableField, Step
 from placet.domains.design.actions.protocol import Warned
+from placet.domains.design.fields import Policy, RefinableField, Step
 from placet.domains.design.units import UnitConverter, clamp_to_bounds
-from placet.schemas.json_value import shown
 from placet.schemas.codec import Json
+from placet.schemas.json_value import shown
 
 NO_WARNINGS: Final[tuple[Warned, ...]] = ()
 _SLACK: Final = 1e-12

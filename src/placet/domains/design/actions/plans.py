@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from placet.domains.design import payloads as words
-from placet.domains.design.fields import Step
 from placet.domains.design.actions.protocol import (
     Action,
     ActionPlan,
@@ -21,10 +20,11 @@ from placet.domains.design.actions.protocol import (
     IntentType,
     Moment,
 )
-from placet.schemas.json_value import complaint, pointer, shown
+from placet.domains.design.fields import Step
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import SCHEMA_VERSION
+from placet.schemas.json_value import complaint, pointer, shown
 
 PRIORITY: Final = 10
 

@@ -14,8 +14,8 @@ from placet.domains.design.actions.answers import (
 )
 from placet.domains.design.actions.plans import batch_of
 from placet.domains.design.actions.protocol import Action, ActionPlan, Intent, ValidationResult
-from placet.domains.design.payloads import PARAMETERS
 from placet.domains.design.api.workspace import PLANNER, StateManager
+from placet.domains.design.payloads import PARAMETERS
 from placet.schemas.codec import Json
 from placet.schemas.verdict import Verdict
 

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from placet.domains.design.api.workspace import StateManager
 from placet.domains.design.events.events import KernelEvent, KernelEventType
 from placet.domains.design.events.projection import project
-from placet.domains.design.api.workspace import StateManager
 
 Handler: TypeAlias = Callable[[KernelEvent], object]
 Wanted: TypeAlias = KernelEventType | type[KernelEvent] | None

@@ -4,10 +4,10 @@ import warnings
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
-from placet.domains.design.phase_results import shown_phases, states_of
-from placet.domains.design.phases.states import TRANSITIONS, PhaseState
-from placet.domains.design.phases import PHASES
 from placet.domains.design.api.workspace import StateManager
+from placet.domains.design.phase_results import shown_phases, states_of
+from placet.domains.design.phases import PHASES
+from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.schemas.codec import Json
 
 

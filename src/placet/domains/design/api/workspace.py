@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from placet.domains.design import payloads as words
-from placet.domains.design.domain import Design
-from placet.domains.design.effects import EXECUTORS, run_effect
-from placet.domains.design.fields import Policy
 from placet.domains.design.actions.normalize import Meant, meant_by_set
-from placet.domains.design.state.parameters import lock_of
-from placet.domains.design.phase_results import ASSUMPTIONS
 from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.actions.protocol import StalePlanError
 from placet.domains.design.api.staging import Staging
+from placet.domains.design.domain import Design
+from placet.domains.design.effects import EXECUTORS, run_effect
+from placet.domains.design.fields import Policy
+from placet.domains.design.phase_results import ASSUMPTIONS
 from placet.domains.design.state.design_json import DesignState
+from placet.domains.design.state.parameters import lock_of
 from placet.domains.design.views import design_digest, locked_paths, read_design, version_of
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer

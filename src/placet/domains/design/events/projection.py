@@ -7,11 +7,11 @@ and may begin anywhere in the log.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from placet.domains.design.events import events as told
 from placet.domains.design import payloads as words
-from placet.domains.design.phases.states import PhaseState
-from placet.domains.design.phases import stale_by
 from placet.domains.design.actions.plans import is_action
+from placet.domains.design.events import events as told
+from placet.domains.design.phases import stale_by
+from placet.domains.design.phases.states import PhaseState
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 from placet.schemas.identity import SYSTEM

@@ -10,20 +10,12 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from placet.domains.design.phases.dimensions import BEAM, DENSITY, DRAFT, HULL_TYPE, LENGTH, MIDSHIP
-from placet.domains.design.phases.hydrodynamics.holtrop import Resistance, customary_range, resistance
-from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
-from placet.domains.design.phases.phase import (
-    NOT_MET,
-    OUT_OF_RANGE,
-    Flag,
-    OutOfRangeError,
-    PhaseOutcome,
-    assumed,
-    declare,
-    optional,
-    required,
-    result,
+from placet.domains.design.phases.hydrodynamics.holtrop import (
+    Resistance,
+    customary_range,
+    resistance,
 )
+from placet.domains.design.phases.hydrodynamics.hull_form import HullForm
 from placet.domains.design.phases.hydrodynamics.powering import (
     Drive,
     admiralty_coefficient,
@@ -36,6 +28,18 @@ from placet.domains.design.phases.hydrodynamics.propeller import (
     propulsion_factors,
 )
 from placet.domains.design.phases.hydrodynamics.savitsky import planing
+from placet.domains.design.phases.phase import (
+    NOT_MET,
+    OUT_OF_RANGE,
+    Flag,
+    OutOfRangeError,
+    PhaseOutcome,
+    assumed,
+    declare,
+    optional,
+    required,
+    result,
+)
 from placet.domains.design.phases.sea import KNOT_M_PER_S
 from placet.schemas.codec import Json
 

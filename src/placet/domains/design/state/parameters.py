@@ -8,8 +8,8 @@ from placet.domains.design.payloads import LOCKS, OPERATOR_ROLE, PARAMETERS, ROL
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
-from placet.schemas.retry_after import seconds_until
 from placet.schemas.codec import Json
+from placet.schemas.retry_after import seconds_until
 
 
 def value_of(draft: Draft, path: str) -> Json:

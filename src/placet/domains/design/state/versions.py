@@ -9,7 +9,6 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Final, TypeAlias
 
-from placet.domains.design.state.parameters import is_operator, value_of, write, write_lock
 from placet.domains.design.payloads import (
     ABOUT,
     DESIGN,
@@ -19,6 +18,7 @@ from placet.domains.design.payloads import (
     PLANS,
     VERSION_NOTICE,
 )
+from placet.domains.design.state.parameters import is_operator, value_of, write, write_lock
 from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json

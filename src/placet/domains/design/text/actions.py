@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from placet.domains.design.fields import RefinableField
 from placet.domains.design.actions.protocol import Action, ActionType
+from placet.domains.design.fields import RefinableField
 from placet.domains.design.text.clauses import (
     Amount,
     Item,

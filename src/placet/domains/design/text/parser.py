@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from placet.domains.design.actions.protocol import Action, ActionType, Intent, IntentType, Moment
 from placet.domains.design.exports import FORMATS
 from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.phases import PHASES
-from placet.domains.design.actions.protocol import Action, ActionType, Intent, IntentType, Moment
 from placet.domains.design.text.actions import Wording, contradictions
 from placet.domains.design.text.clauses import (
     Item,

@@ -13,8 +13,8 @@ a source that doubles with every select.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from placet.domains.program.functions import Function, Functions, Node, hash_of
 from placet.domains.program.execution.python_source import PRELUDE, TEMPLATES
+from placet.domains.program.functions import Function, Functions, Node, hash_of
 from placet.domains.program.payloads import SOURCE_BYTES_MAX
 from placet.kernel.domain import RuleRefusal, refuse
 

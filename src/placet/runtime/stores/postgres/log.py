@@ -19,12 +19,12 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
-from placet.runtime.stores.postgres.address import PostgresAddress
 from placet.runtime.stores.append_rules import (
     require_epoch,
     require_follows,
     require_writer,
 )
+from placet.runtime.stores.postgres.address import PostgresAddress
 from placet.runtime.stores.postgres.errors import is_lost, postgres_faults
 from placet.runtime.stores.postgres.fence import Fence, connect
 from placet.runtime.stores.postgres.layout import Layout

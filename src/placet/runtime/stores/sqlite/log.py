@@ -15,16 +15,16 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from placet.runtime.stores.sqlite import layout
-from placet.runtime.stores.file_names import behind_link, quoted
 from placet.runtime.stores.append_rules import (
     require_epoch,
     require_follows,
     require_writer,
 )
+from placet.runtime.stores.file_names import behind_link, quoted
+from placet.runtime.stores.rows import Row, Tail, read_rows
+from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores.sqlite.errors import sqlite_faults
 from placet.runtime.stores.sqlite.file import connect_bare, is_bare, leave_wal
-from placet.runtime.stores.rows import Row, Tail, read_rows
 from placet.runtime.stores.sqlite.wal import damage_of
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup, LogStart
