@@ -12,9 +12,10 @@ from placet import IntentError, PermissionDeniedError, RefusalCode, StaleContext
 from placet.actors.policies.staleness_options import Freshness
 from placet.actors.policies.subscriptions import ForeignChange
 from placet.domains.world import World
-from placet.kernel.domain import Kind, Ref
+from placet.kernel.domain import Kind
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.world import OpenWorld
+from placet.schemas.identity import Ref
 from placet.schemas.refusal import Stage
 from tests.actors.parts import COUNTS, add, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns

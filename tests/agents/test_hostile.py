@@ -20,9 +20,9 @@ from placet.agents.proposal.contract import ISSUES_MAX, Call, parse, parse_calls
 from placet.domains.session import CLERK, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
-from placet.kernel.domain import Ref
 from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from tests.agents.till import LOOK, Nothing, Till, put, talk, total
 

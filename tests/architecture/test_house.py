@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "placet"
 PURE_ROOMS = frozenset({"schemas", "kernel", "domains"})
 
-FILE_LINES_MAX = 399
+FILE_LINES_MAX = 410
 FUNCTION_LINES_MAX = 60
 PUBLIC_METHODS_MAX = 9
 

@@ -72,21 +72,28 @@ def test_the_stairs_go_one_way():
 @pytest.mark.parametrize(
     ("room", "line", "contract"),
     [
-        ("schemas", "import placet.kernel", "The stairs go one way"),
-        ("kernel", "import placet.actors", "The stairs go one way"),
-        ("actors", "import placet.runtime", "The stairs go one way"),
+        ("schemas", "import placet.kernel", "Imports go one way"),
+        ("kernel", "import placet.actors", "Imports go one way"),
+        ("actors", "import placet.runtime", "Imports go one way"),
+        ("testing", "import placet.runtime", "Imports go one way"),
+        ("runtime", "import placet.bench", "Imports go one way"),
+        ("runtime", "import placet.scenarios", "Imports go one way"),
+        ("scenarios", "import placet.agents", "Imports go one way"),
+        ("agents", "import placet.server", "Imports go one way"),
+        ("server", "import placet.cli", "Imports go one way"),
+        ("cli", "import placet.frontends", "Imports go one way"),
+        ("attic", "", "Imports go one way"),
         ("bench", "import placet", "No floor imports the face"),
-        ("attic", "", "The stairs go one way"),
-        ("domains/world", "import placet.actors", "Domains enter at the kernel floor"),
-        ("kernel", "import placet.domains.world", "No floor knows a domain"),
-        ("runtime", "import placet.domains.world", "Domains enter the runtime by one door"),
-        ("runtime", "import placet.bench", "Only the command line starts the benchmarks"),
+        ("domains/world", "import placet.actors", "Domains import kernel and schemas only"),
+        ("kernel", "import placet.domains.world", "Domains are loaded by name"),
+        ("runtime", "import placet.domains.world", "Domains are loaded by name"),
         ("domains/other", "import placet.domains.world", "Domains do not know each other"),
+        ("agents", "import placet.runtime.world", "Agents ask an open world by its port"),
+        ("cli", "import placet.agents", "Only frontends know the agents"),
         ("kernel", "import time", "know no clock"),
         ("domains/world", "from random import choice", "know no clock"),
         ("actors", "import rich", "Only the command line knows the terminal"),
-        ("testing", "import placet.runtime", "The stairs go one way"),
-        ("runtime", "import placet.testing", "Nothing of the library imports the laws"),
+        ("runtime", "import placet.testing", "Nothing of the library imports the property tests"),
     ],
 )
 def test_a_planted_import_breaks_its_contract(tmp_path, room, line, contract):
@@ -139,12 +146,12 @@ def asked(*command_lines: str) -> set[str]:
 def test_the_list_of_commands_loads_none_of_them():
     loaded = asked("--help")
     assert {"typer", "placet.cli.command_table"} <= loaded
-    assert {f"placet.cli.{name}" for name in COMMANDS} & loaded == set()
+    assert {f"placet.cli.commands.{name}" for name in COMMANDS} & loaded == set()
     # The guests on the list are found by their entry points.
     assert (NOT_WITH_HELP | {"tomllib"}) & loaded == {"importlib.metadata"}
 
 
 def test_help_of_a_command_loads_what_it_says_and_not_what_it_does():
     loaded = asked(*(f"{name} --help" for name in [*COMMANDS, "token new", "new domain"]))
-    assert {f"placet.cli.{name}" for name in COMMANDS} <= loaded
+    assert {f"placet.cli.commands.{name}" for name in COMMANDS} <= loaded
     assert NOT_WITH_HELP & loaded == set()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.domains.world import SPEECH, World
-from placet.kernel.domain import Ref
+from placet.schemas.identity import Ref
 from tests.domains.stage import Stage
 
 FLAT = World(bounds=[[0, 0], [10, 10]])

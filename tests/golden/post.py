@@ -6,10 +6,10 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind, RuleRefusal, refuse
-from placet.kernel.domain import Ref
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 LETTERS, COUNTS = "post.letters", "post.counts"

@@ -6,10 +6,11 @@ from typing import Any, NotRequired
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypedDict
 
-from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, conflict, refuse
+from placet.kernel.domain import Domain, Kind, RuleRefusal, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 THINGS = "lab.things"

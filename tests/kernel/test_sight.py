@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain, Kernel
-from placet.kernel.domain import Kind, Ref, Sight
+from placet.kernel.domain import Kind, Sight
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import Distance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
 from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
+from placet.schemas.identity import Ref
 
 MEN = "sea.men"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel import Domain, Kind
-from placet.kernel.domain import Ref
+from placet.schemas.identity import Ref
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import COUNTS, THINGS, Annex, Lab
 

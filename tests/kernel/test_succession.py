@@ -11,12 +11,13 @@ from placet.kernel import Domain, Kernel, KernelConfig, Kind
 from placet.kernel.domain import Upcaster
 from placet.kernel.gate.context import GuestFault
 from placet.kernel.gate.upcast import upcast
-from placet.kernel.log.replay import Divergence, folded, recorded_batch
+from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take
 from placet.kernel.log.verify import Maker, Redecider
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import rules_in
 from placet.kernel.state.draft import Draft
+from placet.schemas.batch import recorded_batch
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS

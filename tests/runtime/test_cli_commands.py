@@ -6,14 +6,14 @@ from shlex import split
 
 import pytest
 
-import placet.cli
+import placet.cli.commands
 from placet.cli.command_table import COMMANDS, LateCommand, command_of
 from tests.runtime.command_line import TOWN
 
 
 def own(name):
     """Give what the file of a name has by its name; None if it has nothing."""
-    return getattr(import_module(f"placet.cli.{name}"), name, None)
+    return getattr(import_module(f"placet.cli.commands.{name}"), name, None)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -25,8 +25,8 @@ def test_a_command_is_listed_by_the_first_sentence_of_its_help(name):
 
 
 def test_every_file_that_has_a_command_is_in_the_table():
-    files = {path.stem for path in Path(placet.cli.__path__[0]).glob("*.py")}
-    named = {name for name in files - {"__init__", "app"} if own(name) is not None}
+    files = {path.stem for path in Path(placet.cli.commands.__path__[0]).glob("*.py")}
+    named = {name for name in files - {"__init__"} if own(name) is not None}
     assert named == set(COMMANDS)
 
 

@@ -216,15 +216,13 @@ def test_an_agent_who_cannot_be_placed_is_an_error():
         env.reset()
 
 
-@pytest.mark.parametrize("name", ["env", "grid"])
+@pytest.mark.parametrize("name", ["parallel_env", "grid"])
 def test_without_the_extra_one_sentence_says_what_is_missing(name):
-    program = (
-        f"import sys; sys.modules['gymnasium'] = None; import placet.runtime.pettingzoo_{name}"
-    )
+    program = f"import sys; sys.modules['gymnasium'] = None; import placet.envs.{name}"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    said = f"placet.runtime.pettingzoo_{name} needs the extra 'gym': pip install 'placet[gym]'"
+    said = f"placet.envs.{name} needs the extra 'gym': pip install 'placet[gym]'"
     assert done.stderr.endswith(f"ImportError: {said}\n")
 
 

@@ -8,10 +8,11 @@ from pydantic import PositiveInt
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kind, RuleRefusal, refuse
-from placet.kernel.domain import Ref, Rule
+from placet.kernel.domain import Rule
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.relations import SameTeam
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 PURSES = "odd.purses"

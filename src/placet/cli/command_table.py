@@ -16,7 +16,6 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "run": "Live through a scenario, keep its log, and report.",
         "gate": "Read batches as JSON lines, write verdicts as JSON lines.",
-        "design": "Refine a design by plain sentences, all of a sentence or nothing.",
         "log": "Print a log: what was proposed, and what became of it.",
         "replay": "Fold a log into the world as it was at a seq.",
         "verify": "Check a log: the chain of its records, every digest, and every decision.",
@@ -41,7 +40,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "new": "Begin a plug-in of your own.",
     }
 )
-"""Name -> the first sentence of its help. `NAME.py` beside this file has it, as `NAME`."""
+"""Name -> the first sentence of its help. `commands/NAME.py` has it, as `NAME`."""
 
 # Plain help: the other one loads rich, a sixth of a second before the first word.
 APPLICATION: Final[Mapping[str, Any]] = MappingProxyType(
@@ -80,7 +79,7 @@ class LateCommand(TyperCommand):
         **extra: Any,  # noqa: ANN401  # above
     ) -> Any:  # noqa: ANN401  # above
         """Give the context of the command itself, which is loaded now."""
-        module = import_module(f"{__package__}.{self.name}")
+        module = import_module(f"{__package__}.commands.{self.name}")
         command = command_of(getattr(module, str(self.name)))
         return command.make_context(info_name, args, parent, **extra)
 

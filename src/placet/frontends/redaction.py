@@ -2,9 +2,9 @@
 
 from placet.agents.proposal.turn_result import Change, Turn
 from placet.agents.session.session import Session
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
+from placet.schemas.identity import Ref
 
 
 async def seen_by_agent(turn: Turn, session: Session) -> Turn:

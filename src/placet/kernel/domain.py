@@ -11,22 +11,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, runt
 
 from placet.schemas.codec import Json
 from placet.schemas.effect import Delivery, Effect, Settlement
-from placet.schemas.identity import is_kind_name
+from placet.schemas.identity import Ref, is_kind_name
 from placet.schemas.intent import Intent
 
 if TYPE_CHECKING:
     from placet.kernel.state.draft import Draft
     from placet.kernel.state.tree import State, WorldState
-
-
-class Ref(NamedTuple):
-    """One thing that an intent depends on: an entity, or a whole collection (`entity` None).
-
-    A collection counts as changed when an entity in it is created or deleted.
-    """
-
-    collection: str
-    entity: str | None = None
 
 
 class RuleRefusal(NamedTuple):
@@ -211,7 +201,9 @@ class Follower(Protocol):
 
 
 class Sight(Protocol):
-    """Who may see what; `placet.kernel.visibility` has some to compose. Pure: judged on the state alone.
+    """Who may see what; `placet.kernel.visibility` has some to compose.
+
+    Pure: judged on the state alone.
 
     Attributes:
         body: Collection in which each agent has an entity of its own, by its name.

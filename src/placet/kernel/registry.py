@@ -6,9 +6,10 @@ from hashlib import blake2b
 from keyword import iskeyword
 from typing import TYPE_CHECKING, cast
 
-from placet.kernel.domain import Domain, Kind, Ref
+from placet.kernel.domain import Domain, Kind
 from placet.kernel.state.tree import State
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, freeze, from_canonical
+from placet.schemas.identity import Ref
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

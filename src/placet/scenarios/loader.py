@@ -23,6 +23,7 @@ from placet.schemas.codec import Json
 _KNOWN: Final[Mapping[str | int, type]] = {"agents": AgentGroup, "objects": ObjectGroup}
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
 _ENDING: Final = ".toml"
+_BUNDLED: Final = "placet.scenarios.builtin"
 _TICK_S_MIN: Final = 1e-9
 _LASTS_S_MAX: Final = 4.6e9
 """A kernel takes no later time: 2**62 nanoseconds, 146 years."""
@@ -32,7 +33,7 @@ _Domain = TypeVar("_Domain")
 
 def bundled() -> tuple[str, ...]:
     """Name the scenarios that come with the package."""
-    names = (entry.name for entry in files(__package__).iterdir())
+    names = (entry.name for entry in files(_BUNDLED).iterdir())
     return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
 
 
@@ -110,7 +111,7 @@ def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
 
 def _read(scenario: str | Path) -> tuple[str, str]:
     if isinstance(scenario, str) and scenario in bundled():
-        entry = files(__package__).joinpath(scenario + _ENDING)
+        entry = files(_BUNDLED).joinpath(scenario + _ENDING)
         return scenario, entry.read_text(encoding="utf-8")
     path = Path(scenario)
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from typing_extensions import TypedDict
 
@@ -12,6 +12,9 @@ from placet.schemas.identity import Span, only_sequence, sequence_form
 from placet.schemas.intent import Intent
 from placet.schemas.log.intents import batch_in, checked_intents
 from placet.schemas.refusal import Notice
+
+if TYPE_CHECKING:
+    from placet.schemas.log.record import Admitted, Refused, Scheduled
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
 """`(agent_id, req_id, kind, payload, priority)`: what is encoded of an intent."""
@@ -192,3 +195,20 @@ def _counted(things: Iterable[T]) -> dict[T, int]:
     for thing in things:
         counts[thing] = counts.get(thing, 0) + 1
     return counts
+
+
+def recorded_batch(record: "Admitted | Refused | Scheduled") -> CheckedBatch:
+    """Rebuild the checked batch that a record was made of."""
+    batch = CheckedBatch()
+    batch.intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
+    batch.encoded = record.encoded
+    batch.fingerprint = record.fingerprint
+    batch.submitter = record.submitter
+    batch.batch_id = record.batch_id
+    batch.contexts = record.contexts
+    batch.valid_until_ns = record.valid_until_ns
+    batch.due_of = record.due_of
+    batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
+    batch.dry_run = False
+    batch.tally()
+    return batch

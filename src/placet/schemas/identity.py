@@ -32,6 +32,16 @@ OPERATOR: Final = "operator"
 RESERVED_IDS: Final = frozenset({SYSTEM, OPERATOR})
 
 
+class Ref(NamedTuple):
+    """One thing that an intent depends on: an entity, or a whole collection (`entity` None).
+
+    A collection counts as changed when an entity in it is created or deleted.
+    """
+
+    collection: str
+    entity: str | None = None
+
+
 def is_kind_name(name: str) -> bool:
     """Tell whether a string may name a kind."""
     return len(name) <= KIND_CHARS_MAX and KIND_PATTERN.fullmatch(name) is not None

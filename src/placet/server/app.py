@@ -35,8 +35,6 @@ from placet.server.routes import state as reading
 from placet.server.worlds import Worlds
 
 _PREFIX = "/api/v1"
-_DESIGN = "design"
-_SESSION = "session"
 _DESCRIPTION = (
     "Agents propose batches of intents, one gate decides, and every decision has a reason."
 )
@@ -70,18 +68,11 @@ def build_app(
     app.state.kinds = cache(
         lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
     )
-    hot = [batches.direct]
-    parts = [batches.router, agents.router, reading.router, stream.router]
-    names = [one.name for one in domains]
-    if names in ([_DESIGN], [_DESIGN, _SESSION]):
-        from placet.extensions.design import routes as designs  # noqa: PLC0415  # who serves none needs none
-
-        app.state.schemas = designs.set_up(door.worlds, domains)
-        hot.append(designs.direct)
-        parts.append(designs.router)
-    app.add_middleware(AnswerDirectly, routers=hot, prefix=_PREFIX)  # within all others
+    lean = app.state.lean_routers = [batches.direct]
+    # Within all others. It reads the list at the first request: a plug-in can add to it.
+    app.add_middleware(AnswerDirectly, routers=lean, prefix=_PREFIX)
     _wrap(app, serve)
-    for part in (*hot, *parts):
+    for part in (*lean, batches.router, agents.router, reading.router, stream.router):
         app.include_router(part, prefix=_PREFIX)
     for guest in guests(ROUTES).values():
         _add_guest(app, guest)

@@ -9,12 +9,11 @@ older value. Changes of one entity that lie close together are told once.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.runtime.state_path import state_at
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
-from placet.schemas.identity import OPERATOR
+from placet.schemas.identity import OPERATOR, Ref
 from placet.server.auth import speaks_for
 from placet.server.http.problems import Problem
 

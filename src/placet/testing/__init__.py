@@ -5,8 +5,8 @@
 
 Rules of the room: it stands beside the kernel and looks on. It imports the floors below, nothing of
 the library imports it, and hypothesis is loaded with it and not before. A law is a function of a
-domain's factory and of one life (`properties.py`); `trace.py` says what a life is, `trace_generator.py` thinks of
-lives, `domain_property_tests.py` makes tests of both.
+domain's factory and of one life (`properties.py`); `trace.py` says what a life is,
+`trace_generator.py` thinks of lives, `domain_property_tests.py` makes tests of both.
 """
 
 try:

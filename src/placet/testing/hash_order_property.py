@@ -1,8 +1,9 @@
 """The law of hashes: a life is the same log whatever order Python gives to sets.
 
 That order is a process's own (PYTHONHASHSEED), so lives are lived in two other processes and the
-ends of their logs compared. `python -m placet.testing.hash_order_property` is such a process: it reads a
-pickle of the factory and the lives, and writes the hash of each log's last record, one a line.
+ends of their logs compared. `python -m placet.testing.hash_order_property` is such a process: it
+reads a pickle of the factory and the lives, and writes the hash of each log's last record, one a
+line.
 """
 
 import os

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.log.verify import Redecider
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, from_canonical, thaw
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.errors import LawBroken

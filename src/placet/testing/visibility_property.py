@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 from placet.actors.observation.interest import Concern, Sighting
 from placet.actors.observation.replica import Published
-from placet.kernel.domain import Domain, Ref
+from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import canonical
+from placet.schemas.identity import Ref
 from placet.testing.trace import AGENTS, Factory, Life, Living
 
 Shown: TypeAlias = dict[tuple[str, Ref], bytes]

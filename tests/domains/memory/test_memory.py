@@ -5,9 +5,9 @@ import pytest
 from placet.agents.proposal.view_json import facts_in, plain_view
 from placet.domains.memory import FACTS, KEYS, Memory
 from placet.kernel import Kernel
-from placet.kernel.domain import Ref
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import to_json
+from placet.schemas.identity import Ref
 from tests.domains.stage import Stage
 
 FACT = "memory.remember"

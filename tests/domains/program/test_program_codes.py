@@ -281,6 +281,6 @@ def test_the_page_and_the_source_have_the_codes_that_are_tested():
     page = (ROOT / "docs" / "program.md").read_text()
     assert set(re.findall(r"^\| `program\.(\w+)` \| [rewt]", page, re.MULTILINE)) == tested
     folder = Path(placet.domains.program.__file__).parent
-    source = "\n".join(path.read_text() for path in folder.glob("*.py"))
+    source = "\n".join(path.read_text() for path in folder.rglob("*.py"))
     said = re.findall(r'\b(?:refuse|Trap|Diagnostic)\(\s*"(\w+)"', source)
     assert set(said) | {"unknown_function", "unknown_node", "unknown_param"} == tested

@@ -15,9 +15,9 @@ import anyio
 
 from placet.actors.observation.delay_queue import DelayLine, Part
 from placet.actors.observation.observer import Begin, Host, Observer
-from placet.kernel.domain import Ref
 from placet.kernel.prng import draw_unit
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError, TimeStalledError
+from placet.schemas.identity import Ref
 from placet.schemas.latency import ByDistance, Latency, delay_ns
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import Change, Heard, Observation

@@ -8,7 +8,7 @@ Source: the priority accumulator of G. Fiedler, "State Synchronization" (gaffero
 
 from collections.abc import Callable, Iterable
 
-from placet.kernel.domain import Ref
+from placet.schemas.identity import Ref
 from placet.schemas.view import Change
 
 

@@ -8,7 +8,7 @@ change. It is pure: who waits for it, and who fills it, is in `hub.py`.
 from collections import deque
 from collections.abc import Iterable
 
-from placet.kernel.domain import Ref
+from placet.schemas.identity import Ref
 from placet.schemas.view import Heard
 
 

@@ -14,12 +14,12 @@ from placet.actors.observation.delayed_observer import LateObserver, Time
 from placet.actors.observation.observer import Begin, Observer
 from placet.actors.observation.replica import Published
 from placet.actors.observation.visible_state import Scene
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
-from placet.kernel.log.replay import recorded_batch
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
+from placet.schemas.batch import recorded_batch
 from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits

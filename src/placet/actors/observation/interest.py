@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from placet.actors.observation.replica import Published
-from placet.kernel.domain import Domain, Follower, Ref, Sight
+from placet.kernel.domain import Domain, Follower, Sight
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 
 AgentIds = Collection[str]
 

@@ -11,8 +11,8 @@ from placet.actors.observation.delta_packer import Budget
 from placet.actors.observation.dirty_set import Inbox
 from placet.actors.observation.replica import Fields
 from placet.actors.observation.visible_state import Scene
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
+from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.view import Change, Observation
 

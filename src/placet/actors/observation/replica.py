@@ -7,10 +7,10 @@ it was, and all observers who know the same of an entity share it, and share wha
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.codec import Json, canonical, freeze, joined
+from placet.schemas.identity import Ref
 from placet.schemas.log.record import Changes, EntityChange, Record
 from placet.schemas.view import Change
 

@@ -7,11 +7,11 @@ a view costs its agent what it looks at and stays true at its seq.
 
 from collections.abc import Iterator, Mapping
 
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry, without
 from placet.kernel.state.tree import Entity, State, WorldState
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.view import View
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from placet.actors.observation.interest import Sighting
 from placet.actors.observation.replica import Fields, Published, PublishedEntity
-from placet.kernel.domain import Ref
 from placet.kernel.registry import Registry
+from placet.schemas.identity import Ref
 from placet.schemas.view import Change
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from placet.actors.policies.subscriptions import ForeignChange
-from placet.kernel.domain import Ref
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import error_of
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 

@@ -13,10 +13,10 @@ import anyio
 
 from placet.actors.policies.staleness_options import Freshness
 from placet.actors.policies.subscriptions import ForeignChange, Watches
-from placet.kernel.domain import Ref
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import thaw
 from placet.schemas.errors import StaleContextError
+from placet.schemas.identity import Ref
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.schemas.view import View

@@ -7,11 +7,11 @@ many blocks are open; while none is, it costs nothing. What a watch gets wrong i
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from placet.kernel.domain import Ref
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import Ref
 from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
 from placet.schemas.log.record import AgentChanged, LogGroup, decode_record
 

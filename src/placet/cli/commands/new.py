@@ -92,7 +92,7 @@ def _check_name(name: str) -> None:
 
 
 def _filled(words: dict[str, str]) -> list[tuple[str, str]]:
-    starter = files(__package__) / "starter"
+    starter = files("placet.cli") / "plugin_template"
     return [
         (path, Template((starter / source).read_text("utf-8")).substitute(words))
         for source, path in STARTER.items()

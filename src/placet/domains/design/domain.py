@@ -13,11 +13,12 @@ from placet.domains.design.settings import UNDO_MAX, Settings
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.state.invariants import WATCHED, violations
 from placet.domains.design.state.versions import finish, redo, undo
-from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 
 RULES_VERSION: Final = "1"
 

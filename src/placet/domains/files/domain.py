@@ -18,10 +18,11 @@ from placet.domains.files.payloads import (
     InspectZip,
 )
 from placet.domains.files.rules import analyze, create_rule, inspect, risk_of_creating, take_in
-from placet.kernel.domain import Domain, Kind, Ref
+from placet.kernel.domain import Domain, Kind
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 

@@ -16,10 +16,11 @@ from placet.domains.memory.payloads import (
     Remember,
     owner_of,
 )
-from placet.kernel.domain import Domain, Kind, Ref, RuleRefusal, refuse
+from placet.kernel.domain import Domain, Kind, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, thaw, to_json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 FACTS_MAX: Final = 64

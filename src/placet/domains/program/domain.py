@@ -7,9 +7,10 @@ from placet.domains.program import payloads as words
 from placet.domains.program import rules
 from placet.domains.program.diagnostics import errors_of
 from placet.domains.program.functions import Functions
-from placet.kernel.domain import Command, Domain, Kind, Ref, RuleRefusal, refuse
+from placet.kernel.domain import Command, Domain, Kind, RuleRefusal, refuse
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 
 RULES_VERSION: Final = "1"
 

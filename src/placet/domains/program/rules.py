@@ -19,9 +19,10 @@ from placet.domains.program.payloads import (
 )
 from placet.domains.program.refusals import not_verified, unknown_function
 from placet.domains.program.views import bounded, cut, history, inspect
-from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 _TRACED_BYTES_MAX: Final = 256

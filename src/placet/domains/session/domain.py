@@ -19,11 +19,12 @@ from placet.domains.session.payloads import (
     TurnPayload,
     UsePayload,
 )
-from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, refuse
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 _ENDS: Final[Mapping[str, str]] = {

@@ -31,10 +31,11 @@ from placet.domains.world.settings import (
 )
 from placet.domains.world.spawn import displace, place
 from placet.domains.world.views import is_meant_for, read_sight
-from placet.kernel.domain import Domain, Kind, Ref, Rule, RuleRefusal, Sight
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, Sight
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 
 RULES_VERSION: Final = "1"

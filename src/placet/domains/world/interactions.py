@@ -13,9 +13,10 @@ from placet.domains.world.inventory import holder_of, inventory_of, let_go, posi
 from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import Settings
-from placet.kernel.domain import Ref, Rule, RuleRefusal, Sight, conflict, refuse
+from placet.kernel.domain import Rule, RuleRefusal, Sight, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import shown
 

@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from placet.domains.world.payloads import AGENTS, OBJECTS, to_position
 from placet.domains.world.settings import Settings
 from placet.domains.world.spawn import are_distinct_ids
-from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 from placet.schemas.json_value import shown
 
 

@@ -12,12 +12,13 @@ from typing import Final
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.settings import read_length
-from placet.kernel.domain import Ref, Sight
+from placet.kernel.domain import Sight
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import Distance, distance_between
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
 from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 
 
 def owner_of(state: State, ref: Ref) -> str | None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from starlette.responses import Response
 
 from placet.domains.design import Design, audit, project
@@ -45,6 +45,7 @@ from placet.server.worlds import Worlds
 router = APIRouter(tags=["designs"])
 direct = APIRouter(tags=["designs"], route_class=Direct)
 
+_SESSION: Final = "session"
 _WHAT: Final = "design"
 """What a world is called here."""
 
@@ -53,8 +54,15 @@ SinceSeq = Annotated[int, Query(ge=0, le=2**62)]
 FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 
 
-def set_up(worlds: Worlds, domains: Sequence[Domain]) -> dict[str, Json]:
-    """Let designs be made, each a world of its own, set up as the first is; give their schemas."""
+def routes(app: FastAPI) -> APIRouter | None:
+    """Return the routes where a design is served, alone or beside sessions.
+
+    Designs can then be made, each a world of its own, set up as the first is.
+    """
+    worlds: Worlds = app.state.door.worlds
+    domains = list(worlds.first.domains)
+    if [one.name for one in domains] not in ([_WHAT], [_WHAT, _SESSION]):
+        return None
     design, *beside = domains
     assert isinstance(design, Design), "the domain of this name is this class"
     setup = design.setup
@@ -67,7 +75,12 @@ def set_up(worlds: Worlds, domains: Sequence[Domain]) -> dict[str, Json]:
 
     worlds.make = make
     worlds.what = _WHAT
-    return plan_schemas()
+    app.state.schemas = {**app.state.schemas, **plan_schemas()}
+    app.state.lean_routers.append(direct)
+    both = APIRouter()
+    both.include_router(direct)
+    both.include_router(router)
+    return both
 
 
 @router.get("/designs", summary="List designs", responses=answers(200, "Designs", 401, 503))

@@ -1,7 +1,8 @@
 """Stage 6: has the world taken on more work than it has finished?
 
 Only what is a function of the log is judged here: the outbox of each executor and the schedule.
-What depends on the moment - queue, loop lag - is judged at the door (`actors/admission/overload.py`).
+What depends on the moment - queue, loop lag - is judged at the door
+(`actors/admission/overload.py`).
 """
 
 from collections.abc import Sequence

@@ -6,11 +6,12 @@ where it declares one. An agent's own changes do not make it stale by footprint.
 
 from collections.abc import Iterable
 
-from placet.kernel.domain import Kind, Ref
+from placet.kernel.domain import Kind
 from placet.kernel.gate.context import GateContext, GuestFault, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.errors import INTERRUPTS
+from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode

@@ -1,7 +1,7 @@
 """The dedup window of one agent: which req_ids were answered, and how.
 
-Answers leave whole, oldest first. Those to runs of ids (`dedup_entry.py`) are found by number, so that
-an agent that counts its requests costs a few words for each batch; those to other ids by name.
+Answers leave whole, oldest first. Those to runs of ids (`dedup_entry.py`) are found by number, so
+that an agent that counts its requests costs a few words for each batch; those to other ids by name.
 """
 
 from bisect import bisect_right

@@ -1,8 +1,8 @@
 """What the kernel keeps besides the domain's state: agents, windows, quotas, schedule, outbox.
 
-It is written only when a batch has passed, so it needs no undo (`kernel/commit/commit.py`, and the fold in
-`kernel/log/replay.py`, are its only writers; `asked` and `charges`, which are no books, are the quota
-stage's).
+It is written only when a batch has passed, so it needs no undo (`kernel/commit/commit.py`, and the
+fold in `kernel/log/replay.py`, are its only writers; `asked` and `charges`, which are no books, are
+the quota stage's).
 """
 
 from collections import OrderedDict

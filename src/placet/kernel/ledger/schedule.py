@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from placet.kernel.ledger.ledger import Ledger
-from placet.kernel.log.replay import recorded_batch
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.batch import CheckedBatch, recorded_batch
 
 
 def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:

@@ -13,11 +13,10 @@ from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
 from placet.kernel.ledger.ledger import Ledger, Policy
 from placet.kernel.state.tree import Entity, Stamp, State
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.batch import CheckedBatch, recorded_batch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
-from placet.schemas.log.intents import checked_intents
 from placet.schemas.log.record import (
     FORMAT_VERSION,
     Admitted,
@@ -257,23 +256,6 @@ def seqs_of(record: Record) -> int:
     if isinstance(record, Admitted):
         return len(record.contexts)
     return 0 if isinstance(record, Header | Refused | Checkpoint | Forked) else 1
-
-
-def recorded_batch(record: Admitted | Refused | Scheduled) -> CheckedBatch:
-    """Rebuild the checked batch that a record was made of."""
-    batch = CheckedBatch()
-    batch.intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
-    batch.encoded = record.encoded
-    batch.fingerprint = record.fingerprint
-    batch.submitter = record.submitter
-    batch.batch_id = record.batch_id
-    batch.contexts = record.contexts
-    batch.valid_until_ns = record.valid_until_ns
-    batch.due_of = record.due_of
-    batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
-    batch.dry_run = False
-    batch.tally()
-    return batch
 
 
 def fold_changes(state: State, changes: Changes) -> None:

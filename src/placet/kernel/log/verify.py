@@ -32,12 +32,12 @@ from placet.kernel.log.divergence import (
     name_of_rule,
 )
 from placet.kernel.log.re_execution import Rehearsal
-from placet.kernel.log.replay import Replayer, recorded_batch, seqs_of
+from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.unverified import Undecided
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, rules_in, validator_name, why_not_again
 from placet.kernel.state.tree import State
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.batch import CheckedBatch, recorded_batch
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.record import (
     Admitted,

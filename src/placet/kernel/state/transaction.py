@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from placet.kernel.domain import Ref
 from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.codec import Json, canonical
+from placet.schemas.identity import Ref
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
 from placet.schemas.verdict import FieldChange
 

@@ -1,7 +1,8 @@
 """The state tree: collection -> entity -> field -> value, one shape for every domain.
 
-Only a draft (`kernel/state/draft.py`) and a fold (`kernel/log/replay.py`) change it. Each entity carries a
-stamp, so staleness needs no history; the digest is a sum over entities, so it costs what changed.
+Only a draft (`kernel/state/draft.py`) and a fold (`kernel/log/replay.py`) change it. Each entity
+carries a stamp, so staleness needs no history; the digest is a sum over entities, so it costs what
+changed.
 """
 
 from collections.abc import Iterator, Mapping

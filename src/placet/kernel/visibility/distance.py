@@ -9,10 +9,11 @@ from math import dist, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.domain import Follower, Ref
+from placet.kernel.domain import Follower
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NOBODY, Buckets, named
 from placet.kernel.visibility.policy import Policy
+from placet.schemas.identity import Ref
 
 Place: TypeAlias = Sequence[float]
 """One to three finite coordinates."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, KeysView, Set
 from typing import Final, Generic, TypeVar
 
-from placet.kernel.domain import Ref
+from placet.schemas.identity import Ref
 
 Key = TypeVar("Key")
 Mark = TypeVar("Mark")

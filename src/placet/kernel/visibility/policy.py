@@ -7,8 +7,9 @@ names those whom a change may concern, and the policy is asked about these.
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Final, TypeVar
 
-from placet.kernel.domain import Follower, Ref, Sight
+from placet.kernel.domain import Follower, Sight
 from placet.kernel.state.tree import State
+from placet.schemas.identity import Ref
 
 T = TypeVar("T")
 

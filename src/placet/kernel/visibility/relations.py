@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterable, Set
 
-from placet.kernel.domain import Follower, Ref
+from placet.kernel.domain import Follower
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NOBODY, NOTHING, Buckets, named
 from placet.kernel.visibility.policy import NONE_HIDDEN, Policy
 from placet.schemas.codec import Json
+from placet.schemas.identity import Ref
 
 
 class _Owned(Policy):

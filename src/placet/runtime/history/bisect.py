@@ -20,10 +20,11 @@ import msgspec
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.log.divergence import OtherDecision, Part, difference_of_records, name_of_rule
-from placet.kernel.log.replay import recorded_batch, seqs_of
+from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Maker, Redecider
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
+from placet.schemas.batch import recorded_batch
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (

@@ -25,13 +25,13 @@ from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast
 from placet.kernel.ledger.ledger import Ledger, Policy
 from placet.kernel.log.re_execution import Rehearsal
-from placet.kernel.log.replay import Replayer, header_after, recorded_batch
+from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.verify import Maker
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, rules_in, rules_of, validator_name, why_not_again
 from placet.runtime.history.counterfactual_report import Changed, WhatIf
 from placet.runtime.history.decisions import Decision, decision_of, decision_of_verdict
-from placet.schemas.batch import CheckedBatch
+from placet.schemas.batch import CheckedBatch, recorded_batch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey

@@ -1,7 +1,7 @@
 """One group as one row, the same in every database: its head, a checksum over all of it, a blob.
 
-Nothing read from a row is trusted. The chain of hashes (`schemas/log/record.py`) binds every record but
-the last; the checksum binds that one too, and tells a damaged row from a missing one.
+Nothing read from a row is trusted. The chain of hashes (`schemas/log/record.py`) binds every record
+but the last; the checksum binds that one too, and tells a damaged row from a missing one.
 """
 
 import struct

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from placet.domains.design.payloads import PARAMETERS
-from placet.kernel.domain import Ref, RuleRefusal, refuse
+from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.tree import State
+from placet.schemas.identity import Ref
 
 CP_TOLERANCE: Final = 0.01
 """|Cb - Cp·Cm| may be this part of Cb: what remains is the rounding of coefficients in use."""

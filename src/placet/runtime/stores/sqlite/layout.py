@@ -1,8 +1,8 @@
 """How a log lies in a SQLite file: the tables, one row for a group, and whose file it is.
 
-Nothing read from the file is trusted. The chain of hashes (`schemas/log/record.py`) binds every record
-but the last, so each row carries a checksum over all of itself, the end of the log is asked of the
-table and of the index, and the tables must be declared as they were made: a flipped bit in a
+Nothing read from the file is trusted. The chain of hashes (`schemas/log/record.py`) binds every
+record but the last, so each row carries a checksum over all of itself, the end of the log is asked
+of the table and of the index, and the tables must be declared as they were made: a flipped bit in a
 declaration would otherwise turn a long log into an empty one. Where a compacted log begins is
 written down too, so that a group lost at the front is told from one that was removed.
 """
