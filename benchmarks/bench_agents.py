@@ -19,7 +19,7 @@ from statistics import median
 from typing import Final
 
 from placet import Orchestrator
-from placet.agents import Scripted, Session
+from placet.agents import ScriptedAdapter, Session
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.contract import parse
 from placet.bench.report import machine
@@ -43,7 +43,7 @@ PLAN: Final = {
 async def turn_ms(turns: int) -> float:
     """Milliseconds of CPU time of one turn, once the session is warm."""
     async with Orchestrator([World(), Sessions()]) as world:
-        adapter = Scripted([ACTIONS], is_looping=True)
+        adapter = ScriptedAdapter([ACTIONS], is_looping=True)
         session = await Session.open(world=world, mode="autonomous", adapter=adapter)
         for _ in range(20):
             await session.say("go on")

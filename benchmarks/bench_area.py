@@ -22,7 +22,7 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from placet.actors.observation.delayed_observer import Time
-from placet.actors.observation.hub import Observing
+from placet.actors.observation.hub import ObserverHub
 from placet.bench.delivery import NEIGHBORS, make_observed_domain, reach_for
 from placet.kernel import Kernel
 from placet.schemas.config import KernelConfig
@@ -59,7 +59,7 @@ class Area:
             for name in self.movers
         }
         clock = Time(lambda: 0, waiting, nullcontext, self.kernel.config.seed)
-        self.observing = Observing(self.kernel.registry, raising, clock)
+        self.observing = ObserverHub(self.kernel.registry, raising, clock)
         self.watching: list[Observer] = []
         self.slow: list[Observer] = []
         self.number = 0

@@ -42,7 +42,7 @@ from placet.domains.design import (
     batch_of,
 )
 from placet.kernel import Kernel
-from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.gc_tuning import tuned_gc
 
 CHUNK_PLANS = 200
 WARM_PLANS = 1_200
@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="timed work of each contender")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    with calmed_collector():
+    with tuned_gc():
         turns = {
             "reference loop (W1 moves)": reference_turn(),
             "kernel (actions)": kernel_turn(),

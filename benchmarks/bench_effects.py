@@ -27,7 +27,7 @@ from placet import Domain, Kind, Limits, Orchestrator, OrchestratorConfig
 from placet.bench.report import machine
 from placet.kernel import Draft
 from placet.runtime.executors import Delivery, Effect
-from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.gc_tuning import tuned_gc
 from placet.schemas.intent import Intent
 
 BATCH_INTENTS: Final = 10
@@ -122,7 +122,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=10.0, help="time of all turns")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    with calmed_collector():
+    with tuned_gc():
         figures = asyncio.run(measure(options.seconds))
     if options.json:
         print(json.dumps({"figures": figures, "machine": machine()}, indent=2))

@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from placet import AgentHandle, StaleContextError
-from placet.actors.policies.subscriptions import ForeignChange
+from placet.actors.policies.subscriptions import ExternalChange
 from placet.bench.measure import percentiles_ms
 from placet.bench.report import machine
 from placet.bench.subjects import WholeWorld
@@ -73,7 +73,7 @@ class Interrupted:
             return stopped_ns
         raise AssertionError("the thought was not stopped")
 
-    def _note(self, _change: ForeignChange) -> bool:
+    def _note(self, _change: ExternalChange) -> bool:
         self._durable_ns = clock()
         return True
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
-from placet.bench.measure import percentiles_ms, ratios, spread, take_turns
+from placet.bench.measure import interleave, percentiles_ms, ratios, spread
 from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import Load, Shape
 from placet.schemas.codec import Json
@@ -37,7 +37,7 @@ async def compete(stores: Mapping[str, str], seconds: float) -> dict[str, dict[s
     async with AsyncExitStack() as stack:
         for world in worlds.values():
             await stack.enter_async_context(world)
-        turns = await take_turns(list(worlds.values()), seconds)
+        turns = await interleave(list(worlds.values()), seconds)
         return {
             name: {
                 "intents_per_second": spread([turn.per_second for turn in turns[world]]).as_dict(),

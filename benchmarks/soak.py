@@ -24,7 +24,7 @@ from placet import Orchestrator
 from placet.bench.report import machine
 from placet.bench.subjects import WholeWorld
 from placet.bench.workloads import Load, Shape, make_config, make_domain
-from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.gc_tuning import tuned_gc
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--snapshot-every", type=int, default=200_000, metavar="SEQS")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    with calmed_collector():
+    with tuned_gc():
         samples = asyncio.run(
             soak(options.intents, options.samples, options.synchronous, options.snapshot_every)
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from placet import AgentHandle, Orchestrator, StaleContextError, View
 from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_options import StalenessOptions
 from placet.domains.world import World
 
 SECONDS_PER_WORD = 0.04
@@ -39,7 +39,7 @@ async def stream(agent: str, heard: int) -> AsyncIterator[str]:
 class Speaker:
     """Says what its model says, and thinks again when somebody else has spoken meanwhile."""
 
-    interruptible = Freshness(
+    interruptible = StalenessOptions(
         relevant=lambda change: change.entity.startswith("world.speech/"), debounce=0.005
     )
 

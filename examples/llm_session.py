@@ -18,7 +18,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from placet import Orchestrator
-from placet.agents import Adapter, Llm, Replay, Session
+from placet.agents import Adapter, Llm, ReplayAdapter, Session
 from placet.domains.session import Sessions
 from placet.domains.world import World
 
@@ -72,7 +72,7 @@ async def converse(tell: Callable[[str], None]) -> None:
     async with town() as world:
         await talk(world, Llm(model) if model else offline(), tell)
         ended = await world.state("world.agents/agent")
-        recording = await Replay.of(world.events(since=0), world.seq, "main")
+        recording = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
     async with town() as world:
         await talk(world, recording, lambda _line: None)
         is_same = await world.state("world.agents/agent") == ended

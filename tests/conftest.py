@@ -64,25 +64,25 @@ def no_lag_of_this_machine():
 
     What a lag does is tested in virtual time, or with a clock that the test moves.
     """
-    from placet.actors.admission.ingress import Intake
+    from placet.actors.admission.ingress import Ingress
     from placet.actors.ports import Clock
     from placet.runtime.clock import SteppedClock
     from tests.actors.virtual_time import LoopClock
 
-    note_turn = Intake.note_turn
+    note_turn = Ingress.note_turn
 
     def is_of_this_machine(clock: Clock) -> bool:
         if isinstance(clock, LoopClock):
             return type(asyncio.get_running_loop()).time is asyncio.BaseEventLoop.time
         return clock.monotonic_ns is time.monotonic_ns or type(clock) is SteppedClock
 
-    def note_virtual_turn(intake: Intake) -> None:
+    def note_virtual_turn(intake: Ingress) -> None:
         if is_of_this_machine(intake._clock):
             intake.woken_ns = 0
         note_turn(intake)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Intake, "note_turn", note_virtual_turn)
+        patch.setattr(Ingress, "note_turn", note_virtual_turn)
         yield
 
 

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.committer import Commit, Committer
-from placet.actors.effects.attempt import Terms
+from placet.actors.effects.attempt import RetryPolicy
 from placet.actors.effects.executor import Executor
 from placet.actors.metrics.counters import Counters
 from placet.actors.publisher import Publisher, event_of
@@ -250,7 +250,9 @@ async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate()
     async def mark(key: EffectKey, mark: EffectMark, why: str) -> bool:
         return kernel.mark_effect(key, mark, why)
 
-    terms = Terms(delivery="keyed", concurrency=1, attempts_max=1, seconds_max=60, outbox_max=10)
+    terms = RetryPolicy(
+        delivery="keyed", concurrency=1, attempts_max=1, seconds_max=60, outbox_max=10
+    )
     executor = Executor(
         RING,
         pull_the_rope,

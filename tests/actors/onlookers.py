@@ -9,7 +9,7 @@ from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.errors import PermissionDeniedError
 from placet.kernel.state.tree import entity_hash
-from placet.schemas.view import Observation, Picture, fold_observation
+from placet.schemas.view import LocalView, Observation, apply_observation
 from tests.actors.virtual_time import turns
 
 
@@ -32,14 +32,14 @@ class Client:
     def __init__(self, handle, **how: Any) -> None:
         self.handle = handle
         self.how = how
-        self.picture: Picture = {}
+        self.picture: LocalView = {}
         self.seen: list[Observation] = []
         self.task = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
         with suppress(PermissionDeniedError):  # of an agent that was removed
             async for observation in self.handle.observe(**self.how):
-                fold_observation(self.picture, observation)
+                apply_observation(self.picture, observation)
                 self.seen.append(observation)
 
     async def agrees(self) -> None:

@@ -12,7 +12,7 @@ from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.handlers import AnyHandler
 from placet.runtime.stores.memory import MemoryEventLog
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import Limits
 from tests.actors.virtual_time import LoopClock
 from tests.kernel.builders import add, intent
@@ -46,7 +46,7 @@ async def open_world(
     agents: Sequence[str] = ("alice", "bob"),
     limits: Mapping[str, int] | None = None,
     **config: Any,
-) -> AsyncIterator[OpenWorld]:
+) -> AsyncIterator[WorldRuntime]:
     """Open a world of the lab; its time is the running loop's, or moved by steps."""
     settings = OrchestratorConfig(limits=Limits(**(limits or {})), log_level="critical", **config)
     log = log or MemoryEventLog()
@@ -63,7 +63,7 @@ async def open_world(
         time = LoopClock()
         if settings.backpressure == "dilate":
             time = DilatedClock(0, settings.dilation(), monotonic_ns=time.monotonic_ns)
-    world = OpenWorld(settings, log, epoch, kernel, records, time)
+    world = WorldRuntime(settings, log, epoch, kernel, records, time)
     await world.start()
     try:
         for agent_id in agents:
@@ -76,20 +76,20 @@ async def open_world(
 class _Face(ExecutesEffects):
     """The part of the public face that is about effects, over a world of the test's own parts."""
 
-    def __init__(self, world: OpenWorld) -> None:
+    def __init__(self, world: WorldRuntime) -> None:
         self._world = world
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         return self._world
 
 
-def effects_of(world: OpenWorld) -> ExecutesEffects:
+def effects_of(world: WorldRuntime) -> ExecutesEffects:
     """Give what a program can ask about the effects of a world."""
     return _Face(world)
 
 
-async def register_executor(world: OpenWorld, handler: AnyHandler, **options: Any) -> None:
+async def register_executor(world: WorldRuntime, handler: AnyHandler, **options: Any) -> None:
     """Register the executor of the lab's effects."""
     await effects_of(world).register_executor(MAIL, handler, **options)
 

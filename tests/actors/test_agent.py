@@ -10,9 +10,9 @@ import pytest
 from placet import Orchestrator, PermissionDeniedError
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_options import StalenessOptions
 from placet.actors.policies.staleness_scope import Context
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
@@ -47,7 +47,7 @@ class Policy:
 class Handle:
     """An agent's way to a world of the test, or to a gate that answers as it is told."""
 
-    def __init__(self, world: OpenWorld | None = None, *answers: Refusal | None) -> None:
+    def __init__(self, world: WorldRuntime | None = None, *answers: Refusal | None) -> None:
         self.agent_id = "alice"
         self.submitted: list[Any] = []
         self.incarnation = 1
@@ -61,7 +61,7 @@ class Handle:
         world = self._world
         return await world.actor.command(lambda kernel: world.viewer.view(kernel, self.agent_id))
 
-    def fresh_context(self, freshness: Freshness, /) -> Context:
+    def fresh_context(self, freshness: StalenessOptions, /) -> Context:
         raise NotImplementedError("this handle looks by views alone")
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
@@ -205,13 +205,13 @@ async def test_what_would_be_refused_again_is_not_tried_again(code, stage):
 # Under the supervisor of a world
 
 
-def run(world: OpenWorld, policy: Any, **options: Any) -> AgentActor:
+def run(world: WorldRuntime, policy: Any, **options: Any) -> AgentActor:
     agent = AgentActor(Handle(world), policy, **options)
     world.roster.run(agent)
     return agent
 
 
-def is_suspended(world: OpenWorld, agent_id: str) -> bool:
+def is_suspended(world: WorldRuntime, agent_id: str) -> bool:
     return world.kernel.ledger.agents[agent_id].is_suspended
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from placet.actors.admission.queue import Backpressure
 from placet.kernel import Kernel
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
@@ -30,12 +30,12 @@ every_stepped_policy = pytest.mark.parametrize("policy", [p for p in POLICIES if
 
 
 def post(
-    world: OpenWorld, req_id: str, agent_id: str = "alice", priority: int = 10
+    world: WorldRuntime, req_id: str, agent_id: str = "alice", priority: int = 10
 ) -> "asyncio.Future[Verdict]":
     return world.actor.post([add(req_id, agent_id=agent_id, priority=priority)], agent_id)
 
 
-def flood(world: OpenWorld, count: int = 60) -> list["asyncio.Future[Verdict]"]:
+def flood(world: WorldRuntime, count: int = 60) -> list["asyncio.Future[Verdict]"]:
     return [post(world, f"flood-{number}") for number in range(count)]
 
 
@@ -51,29 +51,29 @@ class Signalled(NamedTuple):
     waiting: list["asyncio.Future[Verdict]"]
 
 
-def by_count(world: OpenWorld, clock: HandClock) -> Signalled:
+def by_count(world: WorldRuntime, clock: HandClock) -> Signalled:
     return Signalled("mailbox_batches", 3, 3, flood(world, 3))
 
 
-def by_bytes(world: OpenWorld, clock: HandClock) -> Signalled:
+def by_bytes(world: WorldRuntime, clock: HandClock) -> Signalled:
     waiting = [post(world, f"{number}" + "x" * 120) for number in range(2)]
     size = world.actor._mailbox.statistics().waiting_bytes
     return Signalled("mailbox_bytes", size + SIZE_OF_LATE, 300, waiting)
 
 
-def by_age(world: OpenWorld, clock: HandClock) -> Signalled:
+def by_age(world: WorldRuntime, clock: HandClock) -> Signalled:
     waiting = flood(world, 1)
     clock.forward(200 * MS)
     return Signalled("mailbox_age_ms", 200, 100, waiting)
 
 
-def by_lag(world: OpenWorld, clock: HandClock) -> Signalled:
+def by_lag(world: WorldRuntime, clock: HandClock) -> Signalled:
     waiting = flood(world, 1)
     world.actor._intake._door.note_lag(70 * MS, clock.monotonic_ns())
     return Signalled("loop_lag_ms", 70, 50, waiting)
 
 
-Signal = Callable[[OpenWorld, HandClock], Signalled]
+Signal = Callable[[WorldRuntime, HandClock], Signalled]
 SIGNALS: list[Signal] = [by_count, by_bytes, by_age, by_lag]
 SIZE_OF_LATE: Final = 27
 LIMITS = {
@@ -301,46 +301,46 @@ async def test_drain_of_a_world_that_fails_or_is_closed_says_so():
 # The control lane, guarantee 24
 
 
-async def register(world: OpenWorld) -> object:
+async def register(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.register_agent("carol"))
 
 
-async def suspend(world: OpenWorld) -> object:
+async def suspend(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.change_agent("bob", "suspended"))
 
 
-async def remove(world: OpenWorld) -> object:
+async def remove(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.change_agent("bob", "removed"))
 
 
-async def permit(world: OpenWorld) -> object:
+async def permit(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.set_agent_permissions("bob", []))
 
 
-async def settle(world: OpenWorld) -> object:
+async def settle(world: WorldRuntime) -> object:
     key = EffectKey("world", world.kernel.ledger.seq, 0)
     return await world.actor.command(
         lambda kernel: kernel.settle(Settlement(key, succeeded=True, output="sent"))
     )
 
 
-async def read(world: OpenWorld) -> object:
+async def read(world: WorldRuntime) -> object:
     return await world.actor.command(Kernel.digest)
 
 
-async def ask(world: OpenWorld) -> object:
+async def ask(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.verdict_of("alice", "flood-0"))
 
 
-async def pause(world: OpenWorld) -> None:
+async def pause(world: WorldRuntime) -> None:
     await world.actor.pause()
 
 
-async def resume(world: OpenWorld) -> None:
+async def resume(world: WorldRuntime) -> None:
     await world.actor.resume()
 
 
-CONTROLS: list[Callable[[OpenWorld], Awaitable[object]]] = [
+CONTROLS: list[Callable[[WorldRuntime], Awaitable[object]]] = [
     register,
     suspend,
     remove,
@@ -353,7 +353,9 @@ CONTROLS: list[Callable[[OpenWorld], Awaitable[object]]] = [
 ]
 
 
-async def rounds_of(control: Callable[[OpenWorld], Awaitable[object]], world: OpenWorld) -> int:
+async def rounds_of(
+    control: Callable[[WorldRuntime], Awaitable[object]], world: WorldRuntime
+) -> int:
     """Count the rounds of the event loop that a control message takes."""
     before = iterations()
     await control(world)

@@ -10,7 +10,7 @@ import pytest
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.metrics.counters import Counters
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.log.record import LogGroup
@@ -23,7 +23,7 @@ from tests.kernel.domains import Lab
 DISK_FULL = StoreError("the disk is full", store="slow://")
 
 
-async def submit(world: OpenWorld, *intents: object, dry_run: bool = False) -> Verdict:
+async def submit(world: WorldRuntime, *intents: object, dry_run: bool = False) -> Verdict:
     return await world.actor.post(list(intents), OPERATOR, dry_run=dry_run)
 
 
@@ -107,7 +107,7 @@ async def test_a_write_and_the_wait_for_it_are_measured():
 @asynccontextmanager
 async def failed_world(
     log: SlowLog,
-) -> AsyncIterator[tuple[OpenWorld, list["asyncio.Future[Any]"]]]:
+) -> AsyncIterator[tuple[WorldRuntime, list["asyncio.Future[Any]"]]]:
     """A world in which some wait for the write, some for the queue, and the write fails."""
     async with open_world(
         log=log, limits={"group_batches_max": 1, "groups_in_flight_max": 1}

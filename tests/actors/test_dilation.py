@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from placet.actors.admission.time_scale import Dilation
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.kernel.log.replay import Replayer
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft
 from placet.runtime.clock import DilatedClock
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import SECOND_NS
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import add, open_world
@@ -42,18 +42,18 @@ class Laborious(Lab):
 
 
 @asynccontextmanager
-async def dilated_world(**options: Any) -> AsyncIterator[OpenWorld]:
+async def dilated_world(**options: Any) -> AsyncIterator[WorldRuntime]:
     async with open_world(backpressure="dilate", domain=Laborious(), **options) as world:
         yield world
 
 
-def clock_of(world: OpenWorld) -> DilatedClock:
+def clock_of(world: WorldRuntime) -> DilatedClock:
     clock = world.clock
     assert isinstance(clock, DilatedClock)
     return clock
 
 
-async def offer(world: OpenWorld, agent_id: str, seconds: int, every_ms: int) -> list["Verdict"]:
+async def offer(world: WorldRuntime, agent_id: str, seconds: int, every_ms: int) -> list["Verdict"]:
     """Post a batch at each so many simulated milliseconds, and wait for none before the end."""
     began_ns = world.clock.now_ns()
     answers = []
@@ -63,13 +63,13 @@ async def offer(world: OpenWorld, agent_id: str, seconds: int, every_ms: int) ->
     return [await answer for answer in answers]
 
 
-async def offer_all(world: OpenWorld, seconds: int, every_ms: int) -> list["Verdict"]:
+async def offer_all(world: WorldRuntime, seconds: int, every_ms: int) -> list["Verdict"]:
     """Let every agent offer as much: 20 / every_ms batches a millisecond."""
     offers = [offer(world, agent_id, seconds, every_ms) for agent_id in AGENTS]
     return [verdict for part in await asyncio.gather(*offers) for verdict in part]
 
 
-async def watched(world: OpenWorld, seconds: float) -> list[float]:
+async def watched(world: WorldRuntime, seconds: float) -> list[float]:
     """Read the factor ten times a second of the machine."""
     factors = []
     for _ in range(round(seconds * 10)):
@@ -116,7 +116,7 @@ async def test_what_was_lived_in_slow_time_replays_and_decides_again_to_the_same
         assert any(verdict.codes == ("quota_exceeded",) for verdict in verdicts)
         records = [record for _, record in world.log.read()]
         digest = world.kernel.digest()
-    replayer, again = Replayer(), Redecider([Laborious()])
+    replayer, again = Replayer(), Verifier([Laborious()])
     for record in records:
         replayer.apply(record)
         again.apply(record)  # raises at the first that comes out otherwise

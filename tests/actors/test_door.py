@@ -9,15 +9,15 @@ import pytest
 
 from placet.actors.admission.overload import (
     TOLD_TIMES,
-    Door,
+    AdmissionControl,
+    DrainRate,
     Load,
-    Pace,
     shed,
     timed_out,
     unauthorized,
 )
-from placet.runtime.pending_verdict import Ticket
-from placet.runtime.world import OpenWorld
+from placet.runtime.pending_verdict import PendingVerdict
+from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import BackpressureError, PermissionDeniedError, error_of
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
@@ -30,7 +30,7 @@ DOOR_CODES = {code for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
 
 
 async def posted(
-    world: OpenWorld,
+    world: WorldRuntime,
     *,
     req_id: str = "late",
     valid_for_s: float | None = None,
@@ -41,7 +41,7 @@ async def posted(
     return await world.actor.post(batch, "alice", speaker=speaker)
 
 
-def fill(world: OpenWorld, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
+def fill(world: WorldRuntime, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
     return [
         world.actor.post([add(f"fill-{number}", **fields)], "bob" if fields else "alice")
         for number in range(count)
@@ -51,54 +51,54 @@ def fill(world: OpenWorld, count: int, **fields: object) -> list["asyncio.Future
 # The situations, one for each row of the table below. Each gives the refused verdict.
 
 
-async def queue_full_by_count(world: OpenWorld, clock: HandClock) -> Verdict:
+async def queue_full_by_count(world: WorldRuntime, clock: HandClock) -> Verdict:
     fill(world, 4)
     return await posted(world)
 
 
-async def queue_full_by_bytes(world: OpenWorld, clock: HandClock) -> Verdict:
+async def queue_full_by_bytes(world: WorldRuntime, clock: HandClock) -> Verdict:
     world.actor.post([add(f"wide-{number}" + "x" * 100) for number in range(4)], "alice")
     return await posted(world)
 
 
-async def overloaded_by_age(world: OpenWorld, clock: HandClock) -> Verdict:
+async def overloaded_by_age(world: WorldRuntime, clock: HandClock) -> Verdict:
     fill(world, 1)
     clock.forward(5001 * MS)
     return await posted(world)
 
 
-async def overloaded_by_lag(world: OpenWorld, clock: HandClock) -> Verdict:
+async def overloaded_by_lag(world: WorldRuntime, clock: HandClock) -> Verdict:
     fill(world, 1)
     clock.forward(1500 * MS)  # the loop is busy elsewhere
     await turns()
     return await posted(world)
 
 
-async def attempts_exceeded(world: OpenWorld, clock: HandClock) -> Verdict:
+async def attempts_exceeded(world: WorldRuntime, clock: HandClock) -> Verdict:
     for _ in range(3):
         assert (await world.actor.post([], "alice")).codes == ("batch_empty",)
     return await posted(world)
 
 
-async def timed_out_in_the_queue(world: OpenWorld, clock: HandClock) -> Verdict:
+async def timed_out_in_the_queue(world: WorldRuntime, clock: HandClock) -> Verdict:
     late = asyncio.ensure_future(posted(world, valid_for_s=0.25))
     await asyncio.sleep(0)
     clock.forward(300 * MS)
     return await late
 
 
-async def shed_by_close(world: OpenWorld, clock: HandClock) -> Verdict:
+async def shed_by_close(world: WorldRuntime, clock: HandClock) -> Verdict:
     late = asyncio.ensure_future(posted(world))
     await turns()
     await world.stop()
     return await late
 
 
-async def handle_of_a_removed_agent(world: OpenWorld, clock: HandClock) -> Verdict:
+async def handle_of_a_removed_agent(world: WorldRuntime, clock: HandClock) -> Verdict:
     return await posted(world, speaker=Named("alice", 7))
 
 
-Situation = Callable[[OpenWorld, HandClock], Awaitable[Verdict]]
+Situation = Callable[[WorldRuntime, HandClock], Awaitable[Verdict]]
 
 TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
     (
@@ -195,7 +195,7 @@ async def test_the_door_refuses(situation, code, message, details, retry_after):
         assert world.counters.refusals[("door", code)] == 1
 
 
-async def shed_from_a_paused_world(world: OpenWorld, clock: HandClock) -> Verdict:
+async def shed_from_a_paused_world(world: WorldRuntime, clock: HandClock) -> Verdict:
     await world.actor.pause()
     late = asyncio.ensure_future(posted(world))
     await turns()
@@ -244,7 +244,7 @@ async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situa
         assert not any(b"late" in record for _, record in world.log.read())
         before = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
         load = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", 1, 1)
-        full = world.actor.refuse(Door(Limits()).refusal(load, 0, 0))
+        full = world.actor.refuse(AdmissionControl(Limits()).refusal(load, 0, 0))
         assert not full.admitted
         after = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
         assert before == after
@@ -269,7 +269,7 @@ class Doorway:
     """A door, with what does not matter to a test filled in."""
 
     def __init__(self, **limits: int) -> None:
-        self.door = Door(Limits(**limits))
+        self.door = AdmissionControl(Limits(**limits))
 
     def check(
         self, now_ns: int, waiting: int = 0, oldest_ns: int | None = None, who: str = "a"
@@ -350,7 +350,7 @@ def test_what_has_no_signal_is_said_in_words():
 
 
 def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_decided():
-    pace = Pace()
+    pace = DrainRate()
     now_ns, decided = 10 * SECOND_NS, 100
     pace.next_ns(now_ns, decided, 0)
     now_ns += 100 * MS  # 50 batches in 100 ms: one in 2 ms
@@ -359,7 +359,7 @@ def test_those_who_are_refused_are_told_moments_as_far_apart_as_batches_are_deci
 
 
 def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
-    pace = Pace()
+    pace = DrainRate()
     told = [pace.next_ns(SECOND_NS, 0, 50 * MS) for _ in range(2000)]
     assert min(told) == 50 * MS
     assert max(told) <= 50 * MS + 2 * SECOND_NS
@@ -368,7 +368,7 @@ def test_nobody_is_told_to_wait_much_longer_than_the_load_lasts():
 
 
 def test_time_in_which_nobody_was_refused_says_nothing_of_the_pace():
-    pace = Pace()
+    pace = DrainRate()
     pace.next_ns(SECOND_NS, 0, 0)
     pace.next_ns(100 * SECOND_NS, 10**6, 0)  # a million batches since, mostly while idle
     assert pace.next_ns(100 * SECOND_NS, 10**6, 0) == TOLD_TIMES * MS  # the first guess
@@ -413,8 +413,8 @@ async def test_of_the_same_value_each_is_told_its_own_limit():
 @in_virtual_time
 async def test_a_ticket_has_its_verdict_once_it_is_there():
     async with open_world() as world:
-        ticket = Ticket(world.actor.post([add("r")], "alice"), False)
-        withdrawn = Ticket(world.actor.post([add("w")], "alice"), False)
+        ticket = PendingVerdict(world.actor.post([add("r")], "alice"), False)
+        withdrawn = PendingVerdict(world.actor.post([add("w")], "alice"), False)
         assert [ticket.verdict] == [None]
         assert withdrawn.withdraw()
         verdict = await ticket
@@ -425,7 +425,9 @@ async def test_a_ticket_has_its_verdict_once_it_is_there():
 @in_virtual_time
 async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
     async with open_world(clock="stepped") as world:
-        ticket, withdrawn = (Ticket(world.actor.post([add(r)], "alice"), False) for r in "rw")
+        ticket, withdrawn = (
+            PendingVerdict(world.actor.post([add(r)], "alice"), False) for r in "rw"
+        )
         first, second, third = (asyncio.ensure_future(_awaited(ticket)) for _ in range(3))
         lost = asyncio.ensure_future(_awaited(withdrawn))
         await asyncio.sleep(0)
@@ -441,11 +443,11 @@ async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
 
 def test_a_ticket_is_of_the_event_loop_in_which_its_batch_was_posted():
     there = asyncio.new_event_loop()
-    ticket = Ticket(there.create_future(), False)
+    ticket = PendingVerdict(there.create_future(), False)
     with pytest.raises(RuntimeError, match="attached to a different loop"):
         asyncio.run(_awaited(ticket))
     there.close()
 
 
-async def _awaited(ticket: Ticket) -> Verdict:
+async def _awaited(ticket: PendingVerdict) -> Verdict:
     return await ticket

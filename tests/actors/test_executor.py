@@ -8,7 +8,7 @@ import pytest
 
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.identity import OPERATOR
@@ -49,11 +49,11 @@ class Post:
         return outcome
 
 
-async def mail(world: OpenWorld, count: int = 1, req_id: str = "r") -> Verdict:
+async def mail(world: WorldRuntime, count: int = 1, req_id: str = "r") -> Verdict:
     return await world.actor.post([intent("Mail", {"count": count}, req_id)], OPERATOR)
 
 
-def settled(world: OpenWorld) -> list[Settled]:
+def settled(world: WorldRuntime) -> list[Settled]:
     records = [decode_record(data) for _, data in world.log.read()]
     return [record for record in records if isinstance(record, Settled)]
 

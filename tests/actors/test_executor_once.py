@@ -8,7 +8,7 @@ import pytest
 from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown, Settlement
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.log.record import EffectChanged, decode_record
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import MAIL, effects_of, open_world, register_executor
@@ -19,12 +19,12 @@ from tests.actors.virtual_time import in_virtual_time, turns
 ONCE: dict[str, Any] = {"delivery": "at_most_once"}
 
 
-def marks(world: OpenWorld) -> list[tuple[int, str, str]]:
+def marks(world: WorldRuntime) -> list[tuple[int, str, str]]:
     records = [decode_record(data) for _, data in world.log.read()]
     return [(r.k, r.what, r.why) for r in records if isinstance(r, EffectChanged)]
 
 
-async def states(world: OpenWorld) -> list[str]:
+async def states(world: WorldRuntime) -> list[str]:
     return [one.state for one in await effects_of(world).effects()]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 from placet.actors.admission.queue import Backpressure
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from tests.actors.parts import add, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 
@@ -33,7 +33,7 @@ LIMITS: Final = {
 class Crowd:
     """Agents who post so many batches a turn, and what became of these."""
 
-    def __init__(self, world: OpenWorld) -> None:
+    def __init__(self, world: WorldRuntime) -> None:
         self._world = world
         self._posted: dict[str, deque[tuple[int, asyncio.Future[Verdict]]]] = {}
         self._turn = 0

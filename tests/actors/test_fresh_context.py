@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from placet import IntentError, PermissionDeniedError, RefusalCode, StaleContextError
-from placet.actors.policies.staleness_options import Freshness
-from placet.actors.policies.subscriptions import ForeignChange
+from placet.actors.policies.staleness_options import StalenessOptions
+from placet.actors.policies.subscriptions import ExternalChange
 from placet.domains.world import World
 from placet.kernel.domain import Kind
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.identity import Ref
 from placet.schemas.refusal import Stage
 from tests.actors.parts import COUNTS, add, intent, open_world
@@ -27,7 +27,7 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-def handle_of(world: OpenWorld, agent_id: str = "alice") -> AgentHandle:
+def handle_of(world: WorldRuntime, agent_id: str = "alice") -> AgentHandle:
     agent = world.kernel.ledger.agents[agent_id]
     return AgentHandle(world, agent_id, agent.incarnation, f"test.{agent_id}")
 
@@ -37,7 +37,7 @@ def put(thing: str, value: Any = 1, by: str = "bob") -> dict[str, Any]:
     return intent("Put", payload, f"{by} {thing} {value}", agent_id=by)
 
 
-async def act(world: OpenWorld, *intents: Mapping[str, Any]) -> None:
+async def act(world: WorldRuntime, *intents: Mapping[str, Any]) -> None:
     """Let others act, and give everybody a turn."""
     verdict = await world.actor.post(list(intents), "operator")
     assert verdict.admitted, verdict.refusals
@@ -216,9 +216,9 @@ async def test_a_collection_changes_when_something_in_it_comes_or_goes():
 
 @in_virtual_time
 async def test_what_the_agent_may_not_see_does_not_interrupt_and_is_never_told():
-    seen: list[ForeignChange] = []
+    seen: list[ExternalChange] = []
 
-    def noted(change: ForeignChange) -> bool:
+    def noted(change: ExternalChange) -> bool:
         seen.append(change)
         return True
 
@@ -253,7 +253,7 @@ async def test_a_predicate_is_shown_the_values_of_the_latest_change_only():
     """Whether they may be seen is judged on the state as it is then, not as it was."""
     seen: list[Any] = []
 
-    def noted(change: ForeignChange) -> bool:
+    def noted(change: ExternalChange) -> bool:
         seen.append(change.fields)
         return False
 
@@ -332,7 +332,7 @@ async def test_what_happens_between_the_look_and_the_body_is_not_missed():
 
 @in_virtual_time
 async def test_what_fails_between_the_look_and_the_body_stops_the_body_at_once():
-    def broken(change: ForeignChange) -> bool:
+    def broken(change: ExternalChange) -> bool:
         raise ZeroDivisionError("in the predicate")
 
     async with open_world() as world:
@@ -452,7 +452,7 @@ async def test_what_the_body_raises_is_what_comes_out():
 
 @in_virtual_time
 async def test_a_predicate_that_raises_is_its_own_blocks_fault_and_nobody_elses():
-    def broken(change: ForeignChange) -> bool:
+    def broken(change: ExternalChange) -> bool:
         raise ZeroDivisionError("in the predicate")
 
     async with open_world() as world:
@@ -507,12 +507,12 @@ async def test_what_cannot_be_depended_on_is_said_as_the_block_is_entered(settin
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
-        Freshness(**settings)
+        StalenessOptions(**settings)
 
 
 @in_virtual_time
 async def test_one_freshness_serves_many_blocks():
-    freshness = Freshness(reads=iter(["lab.things/lamp"]))
+    freshness = StalenessOptions(reads=iter(["lab.things/lamp"]))
     async with open_world() as world:
         for _ in range(2):
             async with handle_of(world).fresh_context(freshness) as context:

@@ -12,13 +12,13 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
-from placet.actors.observation.delayed_observer import LateObserver
+from placet.actors.observation.delayed_observer import DelayedObserver
 from placet.domains.world import World
 from placet.errors import TimeStalledError
 from placet.kernel.visibility.policy import Policy
 from placet.schemas.latency import ByDistance, Constant, Uniform, delay_ns
 from placet.schemas.limits import SECOND_NS, ObserverLimits
-from placet.schemas.view import Observation, Picture, fold_observation
+from placet.schemas.view import LocalView, Observation, apply_observation
 from tests.actors.onlookers import Client, Town, config, digest, town
 from tests.actors.parts import intent, open_world
 from tests.actors.virtual_time import LoopClock, in_virtual_time, turns
@@ -156,9 +156,9 @@ def assert_honest(client, people, name, least, most, *, is_cut) -> None:
     ats = [observation.view_seq for _, observation, _ in client.shown]
     assert ats == sorted(ats)
     if is_cut:
-        picture: Picture = {}
+        picture: LocalView = {}
         for _, observation, _ in client.shown:
-            fold_observation(picture, observation)
+            apply_observation(picture, observation)
             assert digest(picture) == people.by_seq[name, observation.view_seq]
             assert observation.late == 0
 
@@ -272,9 +272,9 @@ async def test_who_did_not_ask_meanwhile_is_shown_what_there_was_and_not_what_th
             for number in range(1, 7):
                 bob.post([bob.intent("Move", to=[number, 0])])
                 await world.step(DT)
-            picture: Picture = {}
+            picture: LocalView = {}
             while (observation := eyes.look()) is not None:
-                fold_observation(picture, observation)
+                apply_observation(picture, observation)
             assert picture["world.agents"]["bob"]["position"] == (2.0, 0.0, 0.0)
 
 
@@ -336,7 +336,7 @@ async def test_what_is_remembered_of_what_was_far_is_bounded():
         ann = await world.register_agent("ann", position=[0, 0])
         many = [await world.register_agent(f"a{n}", position=[1, 0]) for n in range(100)]
         async with ann.observer(latency=ByDistance(per_unit=DT)) as eyes:
-            assert isinstance(eyes, LateObserver)
+            assert isinstance(eyes, DelayedObserver)
             for number in range(3):
                 for one in many:
                     one.post([one.intent("Move", to=[1, number])])

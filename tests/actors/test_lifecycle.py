@@ -12,10 +12,10 @@ import pytest
 from placet import AgentError, Orchestrator, PermissionDeniedError, StaleContextError
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentState
-from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_options import StalenessOptions
 from placet.actors.policies.thread import PolicyThread
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.view import Observation, View
 from tests.actors.fake_logs import SlowLog
 from tests.actors.parts import COUNTS, add, intent, open_world
@@ -24,12 +24,12 @@ from tests.actors.virtual_time import Gate, VirtualTimeLoop, in_virtual_time, tu
 from tests.kernel.domains import Lab
 
 
-def handle_of(world: OpenWorld, agent_id: str = "alice") -> AgentHandle:
+def handle_of(world: WorldRuntime, agent_id: str = "alice") -> AgentHandle:
     agent = world.kernel.ledger.agents[agent_id]
     return AgentHandle(world, agent_id, agent.incarnation, f"{agent_id}.{agent.incarnation}")
 
 
-def run(world: OpenWorld, agent_id: str, policy: Any, **options: Any) -> AgentActor:
+def run(world: WorldRuntime, agent_id: str, policy: Any, **options: Any) -> AgentActor:
     actor = AgentActor(handle_of(world, agent_id), policy, **options)
     world.roster.run(actor)
     return actor
@@ -49,12 +49,12 @@ class Adder:
         return [add(next(self._numbers), agent_id=self._agent_id)]
 
 
-def count_of(world: OpenWorld, agent_id: str) -> int:
+def count_of(world: WorldRuntime, agent_id: str) -> int:
     count: int = world.kernel.state[COUNTS][agent_id]["count"]
     return count
 
 
-def state_of(world: OpenWorld, agent_id: str = "alice") -> str:
+def state_of(world: WorldRuntime, agent_id: str = "alice") -> str:
     return world.roster.status(agent_id).state.value
 
 
@@ -564,7 +564,7 @@ async def test_a_threaded_policy_proposes_raises_and_runs_its_iterators_in_its_t
 class Writer:
     """Thinks for ten seconds, on the ground of all it sees; notes when it was stopped."""
 
-    interruptible: bool | Freshness = True
+    interruptible: bool | StalenessOptions = True
 
     def __init__(self) -> None:
         self.begun = 0
@@ -611,7 +611,7 @@ async def test_a_policy_is_interrupted_a_bounded_number_of_times_and_then_heard(
 async def test_how_a_policy_is_interrupted_is_its_own_or_a_setting(is_set):
     async with open_world() as world:
         policy = Writer()
-        own = Freshness(reads=[(COUNTS, "alice")])
+        own = StalenessOptions(reads=[(COUNTS, "alice")])
         if is_set:
             run(world, "alice", policy, interruptible=own)
         else:

@@ -17,7 +17,7 @@ from placet.kernel.visibility.policy import Policy
 from placet.schemas.errors import ClosedError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import ObserverLimits
-from placet.schemas.view import Picture, fold_observation
+from placet.schemas.view import LocalView, apply_observation
 from tests.actors.fake_logs import SlowLog
 from tests.actors.onlookers import Client, config, digest, town
 from tests.actors.parts import intent, open_world
@@ -123,9 +123,9 @@ async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
         limits = ObserverLimits(marks_max=3, events_max=2)
         async with ann.observer(limits=limits) as slow:
             first = await slow.next()
-            picture: Picture = {}
+            picture: LocalView = {}
             assert first is not None
-            fold_observation(picture, first)
+            apply_observation(picture, first)
             others = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(6)]
             for other in others:
                 other.post([other.intent("Speak", text=other.agent_id)])
@@ -134,7 +134,7 @@ async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
             assert second is not None
             assert (second.kind, second.events_missed) == ("snapshot", 4)
             assert len(second.events) == 2
-            fold_observation(picture, second)
+            apply_observation(picture, second)
             assert digest(picture) == digest((await ann.refresh_view()).state)
             assert slow.look() is None
             assert world.statistics()["observers"] == 1
@@ -204,7 +204,7 @@ async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
         ann = await world.register_agent("ann", position=[0, 0])
         people = [await world.register_agent(f"a{n}", position=[n * 90, 0]) for n in range(1, 9)]
         async with ann.observer(bytes_max=260) as eyes:
-            picture: Picture = {}
+            picture: LocalView = {}
             order: list[str] = []
             view_seqs = []
             for number in range(30):
@@ -216,7 +216,7 @@ async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
                     break
                 observation = await eyes.next()
                 assert observation is not None
-                fold_observation(picture, observation)
+                apply_observation(picture, observation)
                 view_seqs.append(observation.view_seq)
                 agrees_up_to(picture, world, observation.view_seq)
                 if observation.kind == "delta":

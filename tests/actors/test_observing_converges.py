@@ -7,9 +7,9 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet import Domain, Kind, Orchestrator, OrchestratorConfig
-from placet.kernel.visibility.distance import Distance
+from placet.kernel.visibility.distance import WithinDistance
 from placet.schemas.codec import from_json
-from placet.schemas.view import Change, Heard, Observation, Picture, fold_observation
+from placet.schemas.view import Change, DeliveredEvent, LocalView, Observation, apply_observation
 from tests.actors.onlookers import Client, Town, town
 from tests.actors.virtual_time import in_virtual_time
 
@@ -55,7 +55,7 @@ class Chests(Domain):
     """Things of its own, which the people of a town see from near."""
 
     name, version, kinds = "chests", "1", ()
-    sight = Distance(3, body="world.agents")
+    sight = WithinDistance(3, body="world.agents")
 
     def __init__(self, collection: str) -> None:
         self.collection = collection
@@ -91,7 +91,7 @@ class Sea(Domain):
 
     name, version = "sea", "1"
     kinds = (Kind("Hail", _Hail, lambda draft, intent: None, is_event=True),)
-    sight = Distance(3, body="ships")
+    sight = WithinDistance(3, body="ships")
 
     def on_register(self, draft, agent_id, placing):
         draft.create("ships", agent_id, {"position": placing["position"]})
@@ -168,14 +168,14 @@ def test_folding_a_departure_leaves_no_empty_collection():
     """A picture says of a collection that it is there only while something in it is seen."""
     came = Change("a.b/c/d", "enter", 3, "ann", {"x": 1})
     gone = Change("a.b/c/d", "leave", 4, "", None)
-    picture: Picture = {}
-    fold_observation(picture, Observation(3, 0.0, "ann", "snapshot", (came,)))
+    picture: LocalView = {}
+    apply_observation(picture, Observation(3, 0.0, "ann", "snapshot", (came,)))
     assert picture == {"a.b": {"c/d": {"x": 1}}}
-    fold_observation(picture, Observation(4, 0.0, "ann", "delta", (gone,)))
+    apply_observation(picture, Observation(4, 0.0, "ann", "delta", (gone,)))
     assert picture == {}
 
 
 def test_a_heard_event_is_encoded_once():
-    heard = Heard(3, "ann", "Speak", {"text": "hi"})
+    heard = DeliveredEvent(3, "ann", "Speak", {"text": "hi"})
     assert from_json(heard.encoded)["payload"] == {"text": "hi"}
     assert heard.encoded is heard.encoded

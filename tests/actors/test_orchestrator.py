@@ -12,7 +12,7 @@ from placet.actors.orchestrator import OrchestratorActor
 from placet.kernel import Kernel
 from placet.kernel.decide import Decision
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.errors import AgentError, ClosedError, StoreError
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 AGENTS = tuple(f"agent-{number}" for number in range(10))
 
 
-def post(world: OpenWorld, *intents: object, **options: object) -> "asyncio.Future[Verdict]":
+def post(world: WorldRuntime, *intents: object, **options: object) -> "asyncio.Future[Verdict]":
     return world.actor.post({"intents": list(intents), **options}, OPERATOR)
 
 
-def records_of(world: OpenWorld, *types: type) -> list[object]:
+def records_of(world: WorldRuntime, *types: type) -> list[object]:
     records = [decode_record(data) for _, data in world.log.read()]
     return [record for record in records if isinstance(record, types)]
 
 
 @contextmanager
-def groups_of(world: OpenWorld) -> Iterator[list[list[CheckedBatch]]]:
+def groups_of(world: WorldRuntime) -> Iterator[list[list[CheckedBatch]]]:
     """Note the groups that are decided."""
     groups: list[list[CheckedBatch]] = []
     kernel, decide = world.kernel, world.kernel.decide_checked

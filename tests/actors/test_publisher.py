@@ -8,7 +8,7 @@ import pytest
 from placet.actors.publisher import Publisher, event_of
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
@@ -17,7 +17,7 @@ from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns
 
 
-async def submit(world: OpenWorld, *intents: object) -> Verdict:
+async def submit(world: WorldRuntime, *intents: object) -> Verdict:
     return await world.actor.post(list(intents), OPERATOR)
 
 
@@ -28,7 +28,7 @@ async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
 class Subscriber:
     """Collects events in a task until the publisher closes."""
 
-    def __init__(self, world: OpenWorld, since: int = 0) -> None:
+    def __init__(self, world: WorldRuntime, since: int = 0) -> None:
         self.events: list[Event] = []
         self._news = asyncio.Event()
         self.task = asyncio.ensure_future(self._collect(world.publisher.events(since)))
@@ -81,7 +81,7 @@ async def test_since_gives_exactly_the_events_with_a_greater_seq(behind):
         assert [event.seq for event in subscriber.events] == everything
 
 
-def all_events(world: OpenWorld) -> list[Event]:
+def all_events(world: WorldRuntime) -> list[Event]:
     return [event_of(ordinal, data) for ordinal, data in world.log.read()]
 
 

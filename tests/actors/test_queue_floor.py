@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from placet.actors.admission.aging import Losers
+from placet.actors.admission.aging import AgeTracker
 from placet.actors.admission.overload import Load
-from placet.actors.admission.queue import Waiting
+from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue, _Floor
 from placet.actors.mailbox import MailboxFull
 from placet.schemas.batch import CheckedBatch
@@ -74,12 +74,12 @@ class Desk:
             self.decided_of[waiting.batch.submitter] += 1
 
 
-def waiting_of(owner: str, priority: int, size: int) -> Waiting:
+def waiting_of(owner: str, priority: int, size: int) -> QueuedBatch:
     batch = CheckedBatch()
     batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
     batch.priority, batch.intents = priority, ()
     reply: Any = None
-    return Waiting(batch, reply, 0, None, 0)
+    return QueuedBatch(batch, reply, 0, None, 0)
 
 
 def flood(desk: Desk, chance: Random, priorities: tuple[int, ...], groups: int = 200) -> None:
@@ -315,7 +315,7 @@ def test_the_floor_rises_while_none_of_the_places_to_spare_is_free():
 def test_who_lost_before_many_others_did_has_not_lost_its_age():
     for look in ("first", "last"):
         desk = floored()
-        queue, losers = desk.queue, Losers(4)
+        queue, losers = desk.queue, AgeTracker(4)
         queue._losers, queue._groups, queue._beneath = losers, 50, 35 - 50 - 1
         for name, group in (("patient", 10), ("other", 50), ("another", 50)):
             losers.note(name, group)

@@ -5,11 +5,11 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.admission.aging import Losers
+from placet.actors.admission.aging import AgeTracker
 
 
 def test_who_comes_again_is_remembered_however_many_come_once():
-    losers = Losers(100)
+    losers = AgeTracker(100)
     losers.note("patient", 3)
     for number in range(1_000):
         losers.note(f"stranger_{number}", number)
@@ -21,7 +21,7 @@ def test_who_comes_again_is_remembered_however_many_come_once():
 
 
 def test_the_first_loss_counts_until_it_is_forgotten():
-    losers = Losers(4)
+    losers = AgeTracker(4)
     losers.note("a", 1)
     losers.note("a", 2)
     assert losers.since("a") == 1
@@ -34,7 +34,7 @@ def test_the_first_loss_counts_until_it_is_forgotten():
 
 
 def test_who_was_of_the_earlier_generation_is_forgotten_in_both():
-    losers = Losers(4)
+    losers = AgeTracker(4)
     for name in "abc":
         losers.note(name, 1)
     assert losers.since("a") == 1  # of the earlier, and kept again
@@ -48,7 +48,7 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(["note", "since", "forget"]), st
 @given(OPERATIONS, st.integers(2, 10))
 def test_at_least_the_latest_half_are_remembered_and_nobody_else_is_made_up(operations, count_max):
     """Law: of an unbounded book in order of use, it keeps the latest half, and may keep more."""
-    losers, book = Losers(count_max), OrderedDict[str, int]()
+    losers, book = AgeTracker(count_max), OrderedDict[str, int]()
     for group, (what, number) in enumerate(operations):
         name = str(number)
         recent = [*book][-(count_max // 2) :]

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.actors.admission.priority_bucket import Rank
-from placet.actors.queued_batch import Waiting
+from placet.actors.admission.priority_bucket import PriorityBucket
+from placet.actors.queued_batch import QueuedBatch
 from tests.actors.test_queue_turns import waiting_of
 
 STEPS = st.one_of(
@@ -20,7 +20,7 @@ STEPS = st.one_of(
 @settings(max_examples=500)
 @given(st.lists(STEPS, min_size=10, max_size=60))
 def test_who_has_most_loses_its_youngest_and_all_else_leave_as_they_came(steps):
-    rank, waits = Rank(), list[Waiting]()
+    rank, waits = PriorityBucket(), list[QueuedBatch]()
     for what, owner in steps:
         counts = Counter(one.owner for one in waits)
         own = [one for one in waits if one.owner == owner]
@@ -44,7 +44,7 @@ def test_who_has_most_loses_its_youngest_and_all_else_leave_as_they_came(steps):
 
 
 def test_of_owners_with_as_many_the_one_who_came_to_so_many_last_loses():
-    rank = Rank()
+    rank = PriorityBucket()
     for owner in "abba":
         waiting = waiting_of(owner)
         waiting.owner = owner

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.actors.admission.overload import Load
-from placet.actors.admission.queue import Waiting
+from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.mailbox import MailboxFull
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
@@ -35,7 +35,7 @@ def shedding_world(**options: Any) -> Any:
 
 
 def post(
-    world: OpenWorld, req_id: str, priority: int, agent_id: str = "alice"
+    world: WorldRuntime, req_id: str, priority: int, agent_id: str = "alice"
 ) -> "asyncio.Future[Verdict]":
     batch = [add(req_id, agent_id=agent_id, priority=priority)]
     return world.actor.post(batch, agent_id)
@@ -331,12 +331,12 @@ async def test_who_loses_ages_and_gets_in_within_a_hundred_groups():
 # The queue by itself, against a list that is searched from end to end
 
 
-def waiting_of(number: int, owner: str, size: int, priority: int) -> Waiting:
+def waiting_of(number: int, owner: str, size: int, priority: int) -> QueuedBatch:
     batch = CheckedBatch()
     batch.submitter, batch.agents, batch.encoded = owner, (owner,), b"." * size
     batch.priority, batch.intents = priority, ()
     reply: Any = number
-    return Waiting(batch, reply, number, None, number)
+    return QueuedBatch(batch, reply, number, None, number)
 
 
 POSTS = st.tuples(
@@ -354,8 +354,8 @@ class Searched:
     """What the queue does, said as searches of a list: the rule, and nothing to make it fast."""
 
     def __init__(self) -> None:
-        self.waiting: list[Waiting] = []
-        self.standings: dict[Waiting, int] = {}
+        self.waiting: list[QueuedBatch] = []
+        self.standings: dict[QueuedBatch, int] = {}
         self.lost_at: dict[str, int] = {}
         self.groups = 0
         self.floor = 0
@@ -371,10 +371,10 @@ class Searched:
         if taken or not self.floor:
             self.shed = 0
 
-    def is_below_floor(self, new: Waiting) -> bool:
+    def is_below_floor(self, new: QueuedBatch) -> bool:
         return self.standing(new) < self.floor - self.groups
 
-    def standing(self, waiting: Waiting) -> int:
+    def standing(self, waiting: QueuedBatch) -> int:
         return waiting.batch.priority - self.lost_at.get(waiting.batch.submitter, self.groups)
 
     def sort(self) -> None:
@@ -382,21 +382,21 @@ class Searched:
         for waiting in self.waiting:
             self.standings.setdefault(waiting, self.standing(waiting))
 
-    def fits(self, new: Waiting, left: Sequence[Waiting]) -> bool:
+    def fits(self, new: QueuedBatch, left: Sequence[QueuedBatch]) -> bool:
         size = sum(len(w.batch.encoded) for w in [*left, new])
         return not left or (len(left) < COUNT_MAX and size <= BYTES_MAX)
 
-    def lowest(self) -> list[Waiting]:
+    def lowest(self) -> list[QueuedBatch]:
         least = min(self.standings[w] for w in self.waiting)
         return [w for w in self.waiting if self.standings[w] == least]
 
-    def is_rightly_shed(self, victim: Waiting) -> bool:
+    def is_rightly_shed(self, victim: QueuedBatch) -> bool:
         rank = self.lowest()
         own = [w for w in rank if w.batch.submitter == victim.batch.submitter]
         most = max(Counter(w.batch.submitter for w in rank).values())
         return victim is own[-1] and len(own) == most
 
-    def may_be_refused(self, new: Waiting) -> bool:
+    def may_be_refused(self, new: QueuedBatch) -> bool:
         """Below the floor; nothing is lower, or not enough; or whoever would lose has fewer."""
         kept = [w for w in self.waiting if self.standings[w] >= self.standing(new)]
         count = Counter(w.batch.submitter for w in self.waiting)
@@ -407,14 +407,14 @@ class Searched:
             return True
         return len(kept) == len(self.waiting) or not self.fits(new, kept)
 
-    def leave(self, victim: Waiting) -> None:
+    def leave(self, victim: QueuedBatch) -> None:
         self.waiting = [w for w in self.waiting if w is not victim]
 
 
 @given(OPERATIONS)
 def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
     """Law: each one's order is kept; victims by the rule, no more than are needed, or none."""
-    shed: list[Waiting] = []
+    shed: list[QueuedBatch] = []
     queue = SheddingQueue(
         Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX),
         lambda batch: batch.priority,
@@ -458,7 +458,9 @@ def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
     model.move_floor(waited, len(taken))
 
 
-def offered(queue: SheddingQueue, model: Searched, new: Waiting, shed: list[Waiting]) -> None:
+def offered(
+    queue: SheddingQueue, model: Searched, new: QueuedBatch, shed: list[QueuedBatch]
+) -> None:
     """Offer one more batch to both, and check what happened."""
     try:
         queue.post_nowait(new, len(new.batch.encoded))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placet.actors.admission.fair_queue import Turns
+from placet.actors.admission.fair_queue import FairQueue
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.mailbox import MailboxFull
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
@@ -18,25 +18,25 @@ from placet.schemas.limits import Limits
 GROUP = 4
 
 
-def waiting_of(owner: str, intents: int = 1, number: int = 0) -> Waiting:
+def waiting_of(owner: str, intents: int = 1, number: int = 0) -> QueuedBatch:
     batch = CheckedBatch()
     one: Any = {}
     batch.submitter, batch.agents, batch.intents = owner, (owner,), (one,) * intents
     batch.encoded = b"." * intents
     reply: Any = number
-    return Waiting(batch, reply, number, None, number)
+    return QueuedBatch(batch, reply, number, None, number)
 
 
 def queue_of(**limits: int) -> BatchQueue:
     return BatchQueue(Limits(**{"group_batches_max": GROUP, **limits}))
 
 
-def put(queue: BatchQueue, waiting: Waiting) -> Waiting:
+def put(queue: BatchQueue, waiting: QueuedBatch) -> QueuedBatch:
     queue.post_nowait(waiting, len(waiting.batch.encoded))
     return waiting
 
 
-def owners(taken: list[Waiting]) -> str:
+def owners(taken: list[QueuedBatch]) -> str:
     return "".join(waiting.batch.submitter for waiting in taken)
 
 
@@ -55,7 +55,7 @@ def owners(taken: list[Waiting]) -> str:
     ],
 )
 def test_owners_take_turns_in_the_order_of_coming(came, given):
-    turns = Turns()
+    turns = FairQueue()
     for owner in came:
         turns.add(waiting_of(owner))
     assert owners([turns.pop() for _ in came]) == given
@@ -64,7 +64,7 @@ def test_owners_take_turns_in_the_order_of_coming(came, given):
 
 
 def test_a_part_is_counted_in_intents_not_in_batches():
-    turns = Turns()
+    turns = FairQueue()
     for _ in range(40):
         turns.add(waiting_of("a", 8))
         turns.add(waiting_of("b", 1))
@@ -74,7 +74,7 @@ def test_a_part_is_counted_in_intents_not_in_batches():
 
 def test_who_goes_away_and_comes_again_has_not_a_turn_more():
     """One batch of eight at a time against a flood of ones: half, not eight of nine."""
-    turns = Turns()
+    turns = FairQueue()
     for _ in range(200):
         turns.add(waiting_of("flood"))
     intents: Counter[str] = Counter()
@@ -87,7 +87,7 @@ def test_who_goes_away_and_comes_again_has_not_a_turn_more():
 
 
 def test_the_operators_batches_wait_with_those_of_the_agent_it_speaks_for():
-    turns = Turns()
+    turns = FairQueue()
     for _ in range(3):
         waiting = waiting_of("a")
         waiting.batch.submitter = OPERATOR
@@ -97,7 +97,7 @@ def test_the_operators_batches_wait_with_those_of_the_agent_it_speaks_for():
 
 
 def test_who_only_comes_and_goes_leaves_nothing_behind():
-    turns = Turns()
+    turns = FairQueue()
     kept = waiting_of("kept")
     turns.add(kept)
     for number in range(1000):
@@ -109,7 +109,7 @@ def test_who_only_comes_and_goes_leaves_nothing_behind():
 
 
 def test_owners_who_came_once_and_were_given_theirs_are_forgotten():
-    turns = Turns()
+    turns = FairQueue()
     for number in range(1000):
         turns.add(waiting_of(f"agent_{number}"))
         turns.add(waiting_of("flood", 2))
@@ -122,7 +122,7 @@ def test_owners_who_came_once_and_were_given_theirs_are_forgotten():
 
 
 def test_an_owner_who_is_kept_though_it_has_nothing_owes_what_it_was_given():
-    turns = Turns()
+    turns = FairQueue()
     for owner, intents in (("a", 9), ("b", 1), ("b", 1), ("b", 1)):
         turns.add(waiting_of(owner, intents))
     assert owners([turns.pop()]) == "a"
@@ -131,7 +131,7 @@ def test_an_owner_who_is_kept_though_it_has_nothing_owes_what_it_was_given():
 
 
 def test_what_an_owner_owes_is_not_forgotten_when_others_are():
-    turns = Turns()
+    turns = FairQueue()
     turns.add(waiting_of("a", 500))
     for number in range(200):
         turns.add(waiting_of(f"agent_{number}"))
@@ -159,8 +159,8 @@ POP = ("pop", "", 0)
 @example([*offers("b", 1, 2), POP, *[*offers("a", 9), POP] * 9])  # comes and goes
 def test_nobody_who_waits_is_passed_over_for_more_than_its_like(operations):
     """Law (start-time fair queuing): while two both wait, their parts differ by two batches."""
-    turns = Turns()
-    lanes: dict[str, deque[Waiting]] = {owner: deque() for owner in "abcde"}
+    turns = FairQueue()
+    lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcde"}
     since: dict[str, Counter[str]] = {}  # what everybody was given since an owner has waited
     for what, owner, size in operations:
         waiting = [one for lane in lanes.values() for one in lane]
@@ -215,7 +215,7 @@ def test_many_are_taken_in_turns_until_they_are_gone():
 MANY = [f"agent_{number}" for number in range(10 * GROUP)]
 
 
-def crowd(intents: int = 1) -> tuple[BatchQueue, list[Waiting]]:
+def crowd(intents: int = 1) -> tuple[BatchQueue, list[QueuedBatch]]:
     """Make a queue in which many owners have one batch each, all as large."""
     queue = queue_of()
     return queue, [put(queue, waiting_of(owner, intents, n)) for n, owner in enumerate(MANY)]
@@ -289,7 +289,7 @@ COMING = st.tuples(st.sampled_from("abcdefghijklmnopqrst"), st.sampled_from([1] 
 def test_whoever_waits_is_taken_once_after_what_they_sent_before(operations):
     """Law: whichever way the queue takes its turns, and whenever it changes from one to another."""
     queue = BatchQueue(Limits(group_batches_max=1))
-    lanes: dict[str, deque[Waiting]] = {}
+    lanes: dict[str, deque[QueuedBatch]] = {}
     for operation in operations:
         if isinstance(operation, tuple):
             waiting = put(queue, waiting_of(*operation))
@@ -394,8 +394,8 @@ TAKEN = st.tuples(st.just("take"), st.just(""), st.integers(1, GROUP))
 def test_whoever_stays_is_decided_within_a_bound_and_the_bounds_hold(operations, places):
     """Law: bytes and counts are kept to; own order; and nobody sees a flood pass by."""
     queue = queue_of(mailbox_batches_max=places, mailbox_bytes_max=3 * places)
-    lanes: dict[str, deque[Waiting]] = {owner: deque() for owner in "abcd"}
-    passed: Counter[Waiting] = Counter()
+    lanes: dict[str, deque[QueuedBatch]] = {owner: deque() for owner in "abcd"}
+    passed: Counter[QueuedBatch] = Counter()
     for what, owner, size in operations:
         if what == "put":
             waiting = waiting_of(owner, size)

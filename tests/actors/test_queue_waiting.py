@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placet.actors.admission.fair_queue import owner_of
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS
@@ -26,17 +26,17 @@ def waiting_world(**options: Any) -> Any:
 
 
 def post(
-    world: OpenWorld, req_id: str, agent_id: str = "alice", **options: object
+    world: WorldRuntime, req_id: str, agent_id: str = "alice", **options: object
 ) -> "asyncio.Future[Verdict]":
     batch = {"intents": [add(req_id, agent_id=agent_id)], **options}
     return world.actor.post(batch, agent_id)
 
 
-def fill(world: OpenWorld, count: int = 2) -> list["asyncio.Future[Verdict]"]:
+def fill(world: WorldRuntime, count: int = 2) -> list["asyncio.Future[Verdict]"]:
     return [post(world, f"fill-{number}") for number in range(count)]
 
 
-def line_of(world: OpenWorld) -> tuple[int, int, dict[str, int]]:
+def line_of(world: WorldRuntime) -> tuple[int, int, dict[str, int]]:
     """Tell what a line holds: how many, their bytes, and whose they are."""
     queue: Any = world.actor._mailbox
     waiting = queue._line, queue._places
@@ -351,7 +351,7 @@ async def test_who_is_canceled_leaves_no_trace_and_hands_its_turn_on():
         assert not any(b"xxx" in record for _, record in world.log.read())
 
 
-async def world_submit(world: OpenWorld, req_id: str) -> Verdict:
+async def world_submit(world: WorldRuntime, req_id: str) -> Verdict:
     return await post(world, req_id)
 
 

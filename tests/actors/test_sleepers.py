@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from placet.actors.timers.timer_queue import Sleepers
+from placet.actors.timers.timer_queue import TimerQueue
 from placet.runtime.clock import SteppedClock
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.limits import SECOND_NS
@@ -13,7 +13,7 @@ from tests.actors.virtual_time import LoopClock, in_virtual_time, iterations, tu
 
 @in_virtual_time
 async def test_sleepers_wake_when_it_is_time_the_earliest_first():
-    loop, sleepers, woken = asyncio.get_running_loop(), Sleepers(LoopClock()), []
+    loop, sleepers, woken = asyncio.get_running_loop(), TimerQueue(LoopClock()), []
 
     async def sleep(name: str, due_s: float) -> None:
         await sleepers.sleep_until(round(due_s * SECOND_NS))
@@ -28,7 +28,7 @@ async def test_sleepers_wake_when_it_is_time_the_earliest_first():
 @in_virtual_time
 async def test_where_the_host_moves_time_the_host_says_when_and_no_timer_is_set():
     clock = SteppedClock()
-    sleepers = Sleepers(clock)
+    sleepers = TimerQueue(clock)
     tasks = [asyncio.create_task(sleepers.sleep_until(due)) for due in (5, 9)]
     await turns()
     assert (len(sleepers), sleepers.next_ns) == (2, 5)
@@ -47,7 +47,7 @@ async def test_where_the_host_moves_time_the_host_says_when_and_no_timer_is_set(
 
 @in_virtual_time
 async def test_who_gives_up_is_forgotten():
-    sleepers = Sleepers(SteppedClock())
+    sleepers = TimerQueue(SteppedClock())
     stays = asyncio.create_task(sleepers.sleep_until(10**9))
     for number in range(1000):
         with pytest.raises(TimeoutError):
@@ -64,7 +64,7 @@ async def test_who_gives_up_is_forgotten():
 @in_virtual_time
 async def test_at_the_end_all_are_told_and_nobody_sleeps_any_more():
     for failure, kind in ((None, ClosedError), (StoreError("disk full"), StoreError)):
-        sleepers = Sleepers(LoopClock())
+        sleepers = TimerQueue(LoopClock())
         task = asyncio.create_task(sleepers.sleep_until(10**18))
         await turns()
         sleepers.end(failure)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from placet.actors.admission.ingress import Intake
-from placet.actors.metrics.group_metrics import Tally
+from placet.actors.admission.ingress import Ingress
+from placet.actors.metrics.group_metrics import GroupMetrics
 from placet.kernel import Kernel
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError
 from placet.schemas.identity import OPERATOR
 from tests.actors.fake_logs import SlowLog
@@ -30,7 +30,7 @@ POLICIES = ("reject", "wait", "shed_lowest")
 class Pair:
     """Two worlds to which the same happens; the second always goes the long way."""
 
-    def __init__(self, short: OpenWorld, long: OpenWorld, clocks: list[HandClock]) -> None:
+    def __init__(self, short: WorldRuntime, long: WorldRuntime, clocks: list[HandClock]) -> None:
         self.worlds = short, long
         self.clocks = clocks
         self.answers: list[tuple[asyncio.Future[Verdict], asyncio.Future[Verdict]]] = []
@@ -153,8 +153,8 @@ async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
     reported: list[Verdict] = []
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
         intake = world.actor._intake
-        tally = Tally(world.counters, reported.extend)
-        heard = Intake(world.kernel, intake._committer, intake._clock, tally, "reject")
+        tally = GroupMetrics(world.counters, reported.extend)
+        heard = Ingress(world.kernel, intake._committer, intake._clock, tally, "reject")
         first, *refused = [heard.post([add(f"r{n}")], "alice") for n in range(5)]
         assert reported == [one.result() for one in refused]
         first.cancel()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.identity import OPERATOR
 from placet.schemas.verdict import Verdict
@@ -14,64 +14,64 @@ from tests.actors.parts import COUNTS, Named, add, intent, open_world, register_
 from tests.actors.virtual_time import in_virtual_time, turns, until
 
 
-async def submit(world: OpenWorld, *intents: object, dry_run: bool = False) -> Verdict:
+async def submit(world: WorldRuntime, *intents: object, dry_run: bool = False) -> Verdict:
     return await world.actor.post(list(intents), OPERATOR, dry_run=dry_run)
 
 
 # Asked for while a write is under way.
 
 
-async def a_verdict(world: OpenWorld) -> object:
+async def a_verdict(world: WorldRuntime) -> object:
     return await submit(world, add("second"))
 
 
-async def a_refusal_of_the_core(world: OpenWorld) -> object:
+async def a_refusal_of_the_core(world: WorldRuntime) -> object:
     return (await submit(world, add("from the future", context_seq=10**6))).refusals
 
 
-async def a_refusal_of_structure(world: OpenWorld) -> object:
+async def a_refusal_of_structure(world: WorldRuntime) -> object:
     return (await submit(world)).refusals
 
 
-async def a_refused_handle(world: OpenWorld) -> object:
+async def a_refused_handle(world: WorldRuntime) -> object:
     return (await world.actor.post([add("old")], "alice", speaker=Named("alice", 9))).refusals
 
 
-async def a_replayed_answer(world: OpenWorld) -> object:
+async def a_replayed_answer(world: WorldRuntime) -> object:
     return await submit(world, add("first"))
 
 
-async def a_dry_run(world: OpenWorld) -> object:
+async def a_dry_run(world: WorldRuntime) -> object:
     return await submit(world, add("dry"), dry_run=True)
 
 
-async def a_state_read(world: OpenWorld) -> object:
+async def a_state_read(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.state[COUNTS]["alice"]["count"])
 
 
-async def a_digest(world: OpenWorld) -> object:
+async def a_digest(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.digest())
 
 
-async def a_view(world: OpenWorld) -> object:
+async def a_view(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: world.viewer.view(kernel, "alice"))
 
 
-async def a_remembered_verdict(world: OpenWorld) -> object:
+async def a_remembered_verdict(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.verdict_of("alice", "first"))
 
 
-async def a_registration(world: OpenWorld) -> object:
+async def a_registration(world: WorldRuntime) -> object:
     return await world.actor.command(lambda kernel: kernel.register_agent("carol"))
 
 
-async def an_event(world: OpenWorld) -> object:
+async def an_event(world: WorldRuntime) -> object:
     async for event in world.publisher.events(world.committer.durable_seq):
         return event
     return None
 
 
-LOOKS: list[Callable[[OpenWorld], Awaitable[object]]] = [
+LOOKS: list[Callable[[WorldRuntime], Awaitable[object]]] = [
     a_verdict,
     a_refusal_of_the_core,
     a_refusal_of_structure,

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Raw, Scripted, Session
+from placet.agents import AgentLimits, PlannerOutput, ScriptedAdapter, Session
 from placet.agents.proposal.adapter import PlannerUnavailable, Usage
 from placet.agents.proposal.codes import TABLE, Code, facts_of
 from placet.agents.proposal.contract import Call
-from placet.agents.proposal.modes import Ruling
+from placet.agents.proposal.modes import PolicyDecision
 from placet.domains.session import Sessions
 from placet.domains.session import domain as session_rules
 from placet.errors import OutcomeUnknown
@@ -69,7 +69,7 @@ async def paid(handler: Callable[[Effect], Awaitable[Any]]) -> set[str]:
 
     async with Orchestrator([Till(), Sessions()]) as world:
         await world.register_executor("till.bank", handled, delivery="at_most_once")
-        script = Scripted([[PAY]])
+        script = ScriptedAdapter([[PAY]])
         session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
         turn = await session.say("pay")
         is_over.set()
@@ -92,7 +92,7 @@ async def hangs(_anything: object) -> None:
 async def over_quota() -> set[str]:
     config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
-        session = await Session.open(world=world, adapter=Scripted([[put(1)]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)]]))
         await session.say("one")
         return {(await session.say("two")).stop}
 
@@ -117,16 +117,16 @@ class Odd:
     def is_priced(self) -> bool:
         raise ZeroDivisionError
 
-    async def propose(self, _context: object) -> Raw:
-        return Raw(text="never asked")
+    async def propose(self, _context: object) -> PlannerOutput:
+        return PlannerOutput(text="never asked")
 
 
 def ruled(decision: Any, role: str = "") -> dict[str, Any]:
-    return {"policy": lambda *_: Ruling(decision, role)}
+    return {"policy": lambda *_: PolicyDecision(decision, role)}
 
 
-def spent(cost: Any) -> Raw:
-    return Raw(plan="{", usage=Usage(1, 10, 10, cost))
+def spent(cost: Any) -> PlannerOutput:
+    return PlannerOutput(plan="{", usage=Usage(1, 10, 10, cost))
 
 
 Producer = Callable[[], Awaitable[set[str]]]
@@ -156,14 +156,14 @@ PRODUCERS: dict[Code, Producer] = {
     Code.EFFECT_IN_DOUBT: lambda: paid(is_cut_off),
     Code.PLANNER_UNCONFIGURED: lambda: told_of(adapter=None),
     Code.PLANNER_UNAVAILABLE: lambda: told_of(PlannerUnavailable("down")),
-    Code.PLANNER_REFUSED: lambda: told_of(Raw(text="no", refused=True)),
+    Code.PLANNER_REFUSED: lambda: told_of(PlannerOutput(text="no", refused=True)),
     Code.CLARIFICATION_NEEDED: lambda: told_of(
-        Raw(calls=[Call("ask_clarification", '{"question": "?"}')])
+        PlannerOutput(calls=[Call("ask_clarification", '{"question": "?"}')])
     ),
     Code.UNSUPPORTED_GOAL: lambda: plan(actions=[], stop=STOP),
     Code.UNSAFE_GOAL: lambda: plan(actions=[], stop={**STOP, "code": "unsafe_goal"}),
     Code.COMPLETED: lambda: told_of([put(1)]),
-    Code.SAID: lambda: told_of(Raw(text="hello")),
+    Code.SAID: lambda: told_of(PlannerOutput(text="hello")),
     Code.REPAIR_EXHAUSTED: lambda: told_of("{", "[", "("),
     Code.REPAIR_NO_PROGRESS: lambda: told_of("{", "{"),
     Code.ATTEMPTS_EXHAUSTED: lambda: told_of([put(-1)], [put(-2)], [put(-3)]),

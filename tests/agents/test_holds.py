@@ -9,8 +9,8 @@ from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, Scripted, Session, SessionError, Turn
-from placet.agents.proposal.modes import Ruling
+from placet.agents import AgentLimits, Context, ScriptedAdapter, Session, SessionError, Turn
+from placet.agents.proposal.modes import PolicyDecision
 from placet.agents.proposal.plan import Plan
 from placet.domains.memory import Memory
 from placet.domains.session import KINDS, Sessions
@@ -43,7 +43,7 @@ class Meddled(Orchestrator):
 
 async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
-        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="b", agent="other")
         turn = await one.say("empty it")
         assert turn.outcome == "held"
@@ -59,7 +59,7 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
 async def test_an_approval_never_does_what_was_not_shown(waiting: int, times: int) -> None:
     world = Meddled([Till(), Sessions()], OrchestratorConfig())
     async with world:
-        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         await session.say("/till.put amount=5")
         turn = await session.say("empty it")
         assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
@@ -88,7 +88,7 @@ class Fickle(Till):
 async def test_a_risk_is_judged_by_the_state_in_which_the_plan_is_decided() -> None:
     world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
     async with world:
-        session = await Session.open(world=world, adapter=Scripted([[put(9)], [put(1)]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[put(9)], [put(1)]]))
         assert (await session.say("nine")).outcome == "applied"
         world.meddling = 1
         turn = await session.say("one more")
@@ -128,7 +128,9 @@ async def test_facts_of_the_domain_memory_are_told() -> None:
 async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
     world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
     async with world:
-        session = await Session.open(world=world, mode="interactive", adapter=Scripted([[put(1)]]))
+        session = await Session.open(
+            world=world, mode="interactive", adapter=ScriptedAdapter([[put(1)]])
+        )
         await session.grant("till.put", by="ann")
         world.meddling = 9
         turn = await session.say("go")
@@ -165,8 +167,8 @@ async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
 
 
 async def test_an_edit_needs_the_role_too() -> None:
-    def policy(*_: Any) -> Ruling:
-        return Ruling("hold", role="cashier")
+    def policy(*_: Any) -> PolicyDecision:
+        return PolicyDecision("hold", role="cashier")
 
     async with talk([put(1)], policy=policy) as session:
         turn = await session.say("put")
@@ -234,9 +236,9 @@ def _of_sum(payload: Any, _state: object) -> Risk:
 async def test_the_risk_is_of_what_would_be_done_however_it_is_said(payload: Any) -> None:
     seen: list[Any] = []
 
-    def policy(plan: Plan, _risks: object, _mode: object) -> Ruling:
+    def policy(plan: Plan, _risks: object, _mode: object) -> PolicyDecision:
         seen.append(plan.actions[0].payload)
-        return Ruling()
+        return PolicyDecision()
 
     give, small = ("till.give", payload), ("till.give", {"sum": 5})
     async with talk([give], [small], domain=Paying(), mode="autonomous", policy=policy) as session:
@@ -270,8 +272,8 @@ async def test_grants_of_the_same_moment_are_all_given() -> None:
 
 async def test_what_another_session_has_a_grant_for_first_is_held() -> None:
     async with Orchestrator([Till(), Sessions()], OrchestratorConfig()) as world:
-        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
-        two = await Session.open(world=world, session="b", adapter=Scripted([[EMPTY]]))
+        one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
+        two = await Session.open(world=world, session="b", adapter=ScriptedAdapter([[EMPTY]]))
         await one.grant("till.empty", by="ann", uses=1)
         turns: list[Turn] = []
 
@@ -329,7 +331,7 @@ async def test_a_grant_is_for_its_proposer() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, session="a")
         await one.grant("till.*", by="ann", uses=9)
-        script = Scripted([[EMPTY]])
+        script = ScriptedAdapter([[EMPTY]])
         two = await Session.open(world=world, session="b", agent="other", adapter=script)
         assert (await two.say("go")).outcome == "held"
 
@@ -350,7 +352,7 @@ async def test_a_grant_is_for_its_proposer() -> None:
 async def test_a_plan_of_any_domain_is_approved_as_it_was_shown(domain, steps):
     """What a domain writes of the seq itself differs at each try, and is nobody's change."""
     async with Session.open(
-        domain=domain, mode="interactive", adapter=Scripted([steps])
+        domain=domain, mode="interactive", adapter=ScriptedAdapter([steps])
     ) as session:
         turn = await session.say("do it")
         assert turn.outcome == "held"
@@ -393,7 +395,7 @@ async def test_an_effect_that_would_now_be_another_is_not_what_was_approved():
 
     async with Orchestrator([Bank(), Sessions()]) as world:
         await world.register_executor("wire", wire)
-        session = await Session.open(world=world, adapter=Scripted([[("bank.pay", {})]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[("bank.pay", {})]]))
         mallory = await world.register_agent("mallory")
         turn = await session.say("pay")
         assert (await mallory.submit([mallory.intent("bank.redirect")])).admitted

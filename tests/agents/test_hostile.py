@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, Raw, Replay, Scripted, Session
+from placet.agents import (
+    AgentLimits,
+    Context,
+    PlannerOutput,
+    ReplayAdapter,
+    ScriptedAdapter,
+    Session,
+)
 from placet.agents.adapters.scripted import raw_of_step
 from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.adapter import PlannerUnavailable, Usage
@@ -39,7 +46,7 @@ AUTO: dict[str, Any] = {"mode": "autonomous"}
     [("\ud800", "said"), ("\x00\x1b[2J", "said"), ("😀" * 8_001, "context_too_large")],
 )
 async def test_any_message_is_a_turn(message: str, stop: str) -> None:
-    async with talk(adapter=lambda _: Raw(text="no")) as session:
+    async with talk(adapter=lambda _: PlannerOutput(text="no")) as session:
         assert (await session.say(message)).stop == stop
         assert [turn["outcome"] for turn in await session.turns()] != ["running"]
         assert (await session.say("and on")).stop == "said"
@@ -57,12 +64,12 @@ async def test_any_message_is_a_turn(message: str, stop: str) -> None:
         ("{" + " " * 300_000, "plan_too_large"),
         ({"version": {1, 2}}, "json_invalid"),
         ({"version": "\ud800"}, "json_invalid"),
-        (Raw(calls=(Call("till__put", "\ud800"),)), "json_invalid"),
-        (Raw(calls=(Call("\ud800", "{}"),)), "json_invalid"),
-        (Raw(calls=(Call(7, "{}"),)), "envelope_invalid"),  # type: ignore[arg-type]
-        (Raw(calls=(Call("till__put", 7),)), "envelope_invalid"),  # type: ignore[arg-type]
-        (Raw(plan=[], text="\ud800"), "envelope_invalid"),
-        (Raw(plan="{", response="x" * 100_000), "json_invalid"),
+        (PlannerOutput(calls=(Call("till__put", "\ud800"),)), "json_invalid"),
+        (PlannerOutput(calls=(Call("\ud800", "{}"),)), "json_invalid"),
+        (PlannerOutput(calls=(Call(7, "{}"),)), "envelope_invalid"),  # type: ignore[arg-type]
+        (PlannerOutput(calls=(Call("till__put", 7),)), "envelope_invalid"),  # type: ignore[arg-type]
+        (PlannerOutput(plan=[], text="\ud800"), "envelope_invalid"),
+        (PlannerOutput(plan="{", response="x" * 100_000), "json_invalid"),
     ],
 )
 async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> None:
@@ -73,8 +80,8 @@ async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> N
 
 
 async def test_the_same_calls_under_other_names_are_no_progress() -> None:
-    def again(context: Context) -> Raw:
-        return Raw(calls=(Call("till__putt", "{}", f"call_{len(context.repairs)}"),))
+    def again(context: Context) -> PlannerOutput:
+        return PlannerOutput(calls=(Call("till__putt", "{}", f"call_{len(context.repairs)}"),))
 
     async with talk(adapter=again, **AUTO) as session:
         turn = await session.say("go")
@@ -212,7 +219,7 @@ def test_no_visible_kind_is_a_tool_of_too_long_a_name() -> None:
     ],
 )
 async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> None:
-    def answers(context: Context) -> Raw:
+    def answers(context: Context) -> PlannerOutput:
         return raw_of_step([put(5)], context)._replace(usage=usage)
 
     async with talk(adapter=answers, **AUTO) as session:
@@ -301,7 +308,7 @@ async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
 def test_what_the_log_keeps_of_an_answer_is_read_again(
     calls: list[tuple[str, str, str]], plan: str | None, text: str
 ) -> None:
-    kept = json_of(Raw(calls=[Call(*one) for one in calls], plan=plan, text=text))
+    kept = json_of(PlannerOutput(calls=[Call(*one) for one in calls], plan=plan, text=text))
     assert len(json.dumps(kept)) < 400_000
     assert json_of(raw_of(kept)) == kept or raw_of(kept).unread is not None
 
@@ -312,7 +319,9 @@ def test_what_the_log_keeps_of_an_answer_is_read_again(
 async def test_a_session_does_not_widen_what_an_agent_may() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         await world.register_agent("agent", permissions={"till.look"})
-        session = await Session.open(world=world, adapter=Scripted([[put(1)], [LOOK]]), **AUTO)
+        session = await Session.open(
+            world=world, adapter=ScriptedAdapter([[put(1)], [LOOK]]), **AUTO
+        )
         turn = await session.say("put")
         assert turn.attempts[0].issues[0].code == "kind_unknown"
         assert "till.put" not in turn.attempts[0].issues[0].message.partition("Choose")[2]
@@ -344,9 +353,9 @@ async def test_a_domain_of_which_nothing_is_granted_tells_nothing() -> None:
 
     seen: list[Context] = []
 
-    def look(context: Context) -> Raw:
+    def look(context: Context) -> PlannerOutput:
         seen.append(context)
-        return Raw(text=".")
+        return PlannerOutput(text=".")
 
     both = [Till(), Secret()]
     async with talk(adapter=look, domain=both, permissions={"till.look"}) as session:
@@ -387,9 +396,9 @@ async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None
 async def test_sessions_do_not_hear_each_other() -> None:
     seen: list[Context] = []
 
-    def listen(context: Context) -> Raw:
+    def listen(context: Context) -> PlannerOutput:
         seen.append(context)
-        return Raw(text="ok")
+        return PlannerOutput(text="ok")
 
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, session="a", adapter=listen)
@@ -428,7 +437,7 @@ async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_me
 
 async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
-        script = Scripted([[put(500)]])
+        script = ScriptedAdapter([[put(500)]])
         one = await Session.open(world=world, session="a", adapter=script)
         await one.grant("till.look", by="ann")
         await one.say("put 500")
@@ -445,9 +454,9 @@ async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> Non
 
 @pytest.mark.parametrize("ruling", [None, "allow", ("yes", "", ""), {"decision": "allow"}])
 async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None:
-    from placet.agents.proposal.modes import Ruling
+    from placet.agents.proposal.modes import PolicyDecision
 
-    given_ruling = Ruling(*ruling) if isinstance(ruling, tuple) else ruling
+    given_ruling = PolicyDecision(*ruling) if isinstance(ruling, tuple) else ruling
     async with talk([put(1)], policy=lambda *_: given_ruling) as session:
         turn = await session.say("go")
         assert (turn.outcome, turn.stop) == ("refused", "policy_error")
@@ -555,7 +564,7 @@ async def test_many_wait_for_their_models_at_once() -> None:
         if waiting == 40:
             all_wait.set()
         await all_wait.wait()
-        return Raw(text="ok")
+        return PlannerOutput(text="ok")
 
     async with Orchestrator([Till(), Sessions()]) as world:
         sessions = [
@@ -570,7 +579,7 @@ async def test_many_wait_for_their_models_at_once() -> None:
 async def test_model_calls_have_the_worlds_quota() -> None:
     config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
-        session = await Session.open(world=world, adapter=Scripted([[put(1)], [put(1)]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)], [put(1)]]))
         assert (await session.say("one")).outcome == "applied"
         turn = await session.say("two")
         assert (turn.outcome, turn.stop) == ("failed", "budget_exceeded")
@@ -588,15 +597,15 @@ async def test_a_session_again_has_the_same_silences() -> None:
         [put(3)],
     ]
 
-    async def lived(adapter: Any) -> tuple[list[str], str, Replay]:
+    async def lived(adapter: Any) -> tuple[list[str], str, ReplayAdapter]:
         async with talk(adapter=adapter, **AUTO) as session:
             stops = [(await session.say(f"{n}")).stop for n in range(5)]
             assert isinstance(session.world, Orchestrator)
             world = session.world
-            replay = await Replay.of(world.events(since=0), world.seq, "main")
+            replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
             return stops, await world.digest(), replay
 
-    stops, digest, replay = await lived(Scripted(steps))
+    stops, digest, replay = await lived(ScriptedAdapter(steps))
     assert stops == ["completed", "planner_unavailable"] * 2 + ["completed"]
     assert (await lived(replay))[:2] == (stops, digest)
 
@@ -632,7 +641,7 @@ async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for
         if is_settled:
             let_go.set()
             await world.settle()
-        replay = await Replay.of(world.events(since=0), world.seq, "main")
+        replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
         let_go.set()
     async with talk(adapter=replay) as session:
         stops = [(await session.say(said)).stop for said in ("one", "two", "three")]
@@ -648,7 +657,7 @@ async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
         assert (await session.say("go")).stop == "deadline_exceeded"
         assert isinstance(session.world, Orchestrator)
         digest = await session.world.digest()
-        replay = await Replay.of(session.world.events(since=0), session.world.seq, "main")
+        replay = await ReplayAdapter.of(session.world.events(since=0), session.world.seq, "main")
     async with talk(adapter=replay) as session:
         assert (await session.say("go")).stop == "deadline_exceeded"
         assert isinstance(session.world, Orchestrator)
@@ -658,18 +667,18 @@ async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
 async def test_with_holds_a_session_is_the_same_again_but_for_when_they_end() -> None:
     """A hold ends at a simulated time; all else is the same, bit for bit."""
 
-    async def lived(adapter: Any) -> tuple[Any, Replay]:
+    async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:
         async with talk(adapter=adapter) as session:
             hold = (await session.say("a lot")).hold_id
             assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
             assert isinstance(session.world, Orchestrator)
             world = session.world
-            replay = await Replay.of(world.events(since=0), world.seq, "main")
+            replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
             state = await world.state()
             assert state["session.holds"][hold].pop("expires") > 0
             return state, replay
 
-    state, replay = await lived(Scripted([[put(500)]]))
+    state, replay = await lived(ScriptedAdapter([[put(500)]]))
     assert (await lived(replay))[0] == state
 
 

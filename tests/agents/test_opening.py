@@ -8,7 +8,15 @@ import anyio
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Context, Human, Raw, Scripted, Session, SessionError, Turn
+from placet.agents import (
+    Context,
+    HumanAdapter,
+    PlannerOutput,
+    ScriptedAdapter,
+    Session,
+    SessionError,
+    Turn,
+)
 from placet.agents.proposal.contract import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
@@ -26,7 +34,7 @@ async def opened() -> AsyncIterator[Orchestrator]:
 
 async def test_a_session_is_not_opened_as_another_agent() -> None:
     async with opened() as world:
-        mine = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        mine = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         await mine.say("my secret is 42")
         with pytest.raises(SessionError, match="is of the agent 'agent', not of 'other'") as caught:
             await Session.open(world=world, session="a", agent="other")
@@ -76,7 +84,7 @@ async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> No
         return [put(1)]
 
     async with opened() as world:
-        one = await Session.open(world=world, session="a", adapter=Scripted([[EMPTY]]))
+        one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="a", agent="other", adapter=listens)
         await one.say("empty it, my secret is 42")
         with pytest.raises(SessionError, match="is of the agent 'agent'") as caught:
@@ -123,7 +131,7 @@ async def test_the_longest_name_can_hold_and_grant() -> None:
 
 async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
     async with opened() as world:
-        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         hold = (await session.say("empty it")).hold_id
         await session.close()
         await session.close()
@@ -175,10 +183,10 @@ async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session(
 async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> None:
     async with opened() as world:
 
-        async def propose(_: Context) -> Raw:
+        async def propose(_: Context) -> PlannerOutput:
             await world.remove_agent("agent")
             await world.register_agent("agent")
-            return Raw(calls=[Call("till.put", '{"amount": 1}')])
+            return PlannerOutput(calls=[Call("till.put", '{"amount": 1}')])
 
         session = await Session.open(world=world, adapter=propose)
         turn = await session.say("put one")
@@ -223,7 +231,7 @@ class Usurped(Orchestrator):
 @pytest.mark.parametrize(("kind", "plan"), [("till.put", [put(1)]), ("session.hold", [EMPTY])])
 async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind, plan) -> None:
     async with Usurped([Till(), Sessions()]) as world:
-        session = await Session.open(world=world, adapter=Scripted([plan]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([plan]))
         world.at = kind
         turn = await session.say("go")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
@@ -233,12 +241,12 @@ async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind
 
 async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
     async with Usurped([Till(), Sessions()]) as world:
-        session = await Session.open(world=world, adapter=Scripted([]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([]))
         world.at = "session.grant"
         with pytest.raises(PermissionError, match="the agent was removed"):
             await session.grant("till.empty", by="ann")
         assert await world.entities("session.grants") == {}
-        again = await Session.open(world=world, adapter=Scripted([]))
+        again = await Session.open(world=world, adapter=ScriptedAdapter([]))
         world.at = "session.turn"
         with pytest.raises(SessionError, match="was removed; open the session again"):
             await again.say("go")
@@ -246,7 +254,7 @@ async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
 
 
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
-    human = Human()
+    human = HumanAdapter()
     async with opened() as world:
         session = await Session.open(world=world, adapter=human)
         ended: list[Turn | ClosedError] = []
@@ -312,8 +320,8 @@ async def test_who_goes_away_as_it_opens_leaves_the_next_somebody_who_asks(
 
         monkeypatch.setattr(world, "register_executor", leave)
         with caller:
-            await Session.open(world=world, adapter=Scripted([]))
+            await Session.open(world=world, adapter=ScriptedAdapter([]))
         assert caller.cancelled_caught
-        session = await Session.open(world=world, adapter=Scripted([[put(1)]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)]]))
         assert "session.propose" in await world.executed()
         assert (await session.say("go")).outcome == "applied"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Scripted, Session
+from placet.agents import ScriptedAdapter, Session
 from placet.domains.session import Sessions
 from placet.kernel import Draft, Kind
 from placet.kernel.domain import RuleRefusal, refuse
@@ -48,7 +48,7 @@ class Robbed(Orchestrator):
 
 async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting() -> None:
     async with Orchestrator([Strict(), Sessions()]) as world:
-        session = await Session.open(world=world, adapter=Scripted([[EMPTY]]))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
         await session.say("/till.put amount=5")
         turn = await session.say("empty it")
         bob = await world.register_agent("bob")
@@ -62,7 +62,7 @@ async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting(
 
 async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it() -> None:
     async with Robbed([Strict(), Sessions()]) as world:
-        session = await Session.open(world=world, adapter=Scripted([[EMPTY]] * 2))
+        session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]] * 2))
         await session.say("/till.put amount=5")
         await session.grant("till.empty", by="ann")
         world.is_robbed = True

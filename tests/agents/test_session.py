@@ -8,10 +8,19 @@ import anyio
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, Human, Raw, Replay, Scripted, Session, Turn
+from placet.agents import (
+    AgentLimits,
+    Context,
+    HumanAdapter,
+    PlannerOutput,
+    ReplayAdapter,
+    ScriptedAdapter,
+    Session,
+    Turn,
+)
 from placet.agents.proposal.context_text import ContextText
 from placet.agents.proposal.contract import Call
-from placet.agents.proposal.modes import Mode, Ruling
+from placet.agents.proposal.modes import Mode, PolicyDecision
 from placet.agents.proposal.plan import Plan
 from placet.domains.session import KINDS, Sessions
 from placet.domains.world import World
@@ -67,13 +76,13 @@ async def test_what_the_proposer_did_wrong_is_told_to_it() -> None:
         ([[put(-1)], [put(-1)], [put(1)]], "autonomous", {}, "failed", "repair_no_progress", 2),
         ([[put(1)]], "autonomous", {"tokens_max": 10}, "failed", "tokens_exhausted", 0),
         ([[put(1)]], "autonomous", {"context_tokens_max": 10}, "failed", "context_too_large", 0),
-        ([Raw(text="I did it.")], "autonomous", {}, "said", "said", 1),
-        ([Raw(text="no", refused=True)], "autonomous", {}, "refused", "planner_refused", 1),
+        ([PlannerOutput(text="I did it.")], "autonomous", {}, "said", "said", 1),
+        ([PlannerOutput(text="no", refused=True)], "autonomous", {}, "refused", "planner_refused", 1),
         ([ConnectionError("secret")], "autonomous", {}, "failed", "planner_unavailable", 0),
         ([], "autonomous", {}, "failed", "planner_unavailable", 0),
-        ([Raw(calls=(Call("ask_clarification", '{"question": "how much?"}'),))],
+        ([PlannerOutput(calls=(Call("ask_clarification", '{"question": "how much?"}'),))],
          "autonomous", {}, "clarify", "clarification_needed", 1),
-        ([Raw(calls=(Call("stop", '{"code": "unsafe_goal", "message": "no"}'),))],
+        ([PlannerOutput(calls=(Call("stop", '{"code": "unsafe_goal", "message": "no"}'),))],
          "autonomous", {}, "refused", "unsafe_goal", 1),
         ([[put(1), put(2)], [put(1)]], "interactive", {}, "held", "confirmation_required", 2),
     ],
@@ -101,7 +110,7 @@ async def test_without_a_planner_it_says_so_and_commands_still_work() -> None:
 # money and time
 
 
-class Priced(Scripted):
+class Priced(ScriptedAdapter):
     """A script that costs."""
 
     def __init__(self, steps: Steps, cost: Any, is_priced: bool = True) -> None:
@@ -109,7 +118,7 @@ class Priced(Scripted):
         self._cost = cost
         self.is_priced = is_priced
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         raw = await super().propose(context)
         return raw._replace(usage=raw.usage._replace(requests=1, cost_usd=self._cost))
 
@@ -227,15 +236,15 @@ async def test_a_person_may_do_something_else_instead() -> None:
 
 
 async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
-    def policy(plan: Plan, _risks: Sequence[Risk], _mode: Mode) -> Ruling:
+    def policy(plan: Plan, _risks: Sequence[Risk], _mode: Mode) -> PolicyDecision:
         amount = plan.actions[0].payload.get("amount")
         if amount == 3:
             raise ZeroDivisionError
-        rulings: dict[Any, Ruling] = {
-            1: Ruling("hold", role="cashier", reason="cash"),
-            2: Ruling("deny"),
+        rulings: dict[Any, PolicyDecision] = {
+            1: PolicyDecision("hold", role="cashier", reason="cash"),
+            2: PolicyDecision("deny"),
         }
-        return rulings.get(amount, Ruling())
+        return rulings.get(amount, PolicyDecision())
 
     async with talk([put(1)], [put(2)], [put(3)], [put(4)], policy=policy) as session:
         turn = await session.say("one")
@@ -361,7 +370,7 @@ async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> 
         world = session.world
         assert isinstance(world, Orchestrator)
         digest = await world.digest()
-        replay = await Replay.of(world.events(since=0), world.seq, "main")
+        replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
     assert asked == 4
     async with talk(adapter=replay) as session:
         for message in said:
@@ -379,9 +388,9 @@ async def test_a_world_without_the_domain_session_is_refused() -> None:
 
 async def test_two_sessions_talk_in_one_world() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
-        one = await Session.open(world=world, session="a", adapter=Scripted([[put(1)]]))
+        one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[put(1)]]))
         two = await Session.open(
-            world=world, session="b", agent="other", adapter=Scripted([[put(2)]])
+            world=world, session="b", agent="other", adapter=ScriptedAdapter([[put(2)]])
         )
         async with anyio.create_task_group() as group:
             group.start_soon(one.say, "go")
@@ -393,7 +402,7 @@ async def test_two_sessions_talk_in_one_world() -> None:
 async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> None:
     config = OrchestratorConfig(staleness_threshold=3)
     async with Orchestrator([Till(), Sessions()], config) as world:
-        script = Scripted([[put(1)], [EMPTY]], is_looping=True)
+        script = ScriptedAdapter([[put(1)], [EMPTY]], is_looping=True)
         session = await Session.open(world=world, mode="autonomous", adapter=script)
         for _ in range(3):
             assert (await session.say("put one in")).outcome == "applied"
@@ -402,7 +411,7 @@ async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> No
 
 
 async def test_a_person_may_be_the_proposer() -> None:
-    human = Human()
+    human = HumanAdapter()
     async with talk(adapter=human) as session, anyio.create_task_group() as group:
         turns: list[Turn] = []
 
@@ -417,7 +426,7 @@ async def test_a_person_may_be_the_proposer() -> None:
 
 
 async def test_a_question_waits_on_where_what_came_was_no_answer() -> None:
-    human, no_pair = Human(), cast("Any", [("till.put",)])
+    human, no_pair = HumanAdapter(), cast("Any", [("till.put",)])
     async with talk(adapter=human) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.say, "what now?")

@@ -7,12 +7,12 @@ import pytest
 
 from placet.agents.loop.planning_loop import (
     Counters,
-    Proposing,
+    PlanningLoop,
     after_invalid,
     after_refused,
     over_budget,
 )
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw, Usage
+from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import MODES
@@ -110,14 +110,14 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
             proposing.stop()
         return Context("go", "", 0, Catalogue(Till()))
 
-    async def ask(number: int, _context: Context) -> Raw:
+    async def ask(number: int, _context: Context) -> PlannerOutput:
         said.append(number)
         proposing.stop()
         if stopped_in == "failure":
             raise PlannerUnavailable("gone")
-        return Raw(text="too late", usage=Usage(1, 2, 3))
+        return PlannerOutput(text="too late", usage=Usage(1, 2, 3))
 
-    proposing = Proposing(
+    proposing = PlanningLoop(
         None,  # type: ignore[arg-type]  # `ask` answers
         desk=None,  # type: ignore[arg-type]  # nothing gets there
         mode=MODES["assisted"],

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from placet import Orchestrator
-from placet.agents import AgentLimits, Scripted, Session, Turn
+from placet.agents import AgentLimits, ScriptedAdapter, Session, Turn
 from placet.agents.adapters.scripted import Step
 from placet.domains.session import Sessions
 from placet.errors import OutcomeUnknown
@@ -51,7 +51,7 @@ async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
         await world.register_executor(
             "till.bank", cut_off, delivery="at_most_once", on_in_doubt=hook, seconds_max=60.0
         )
-        script = Scripted([[PAY] * times])
+        script = ScriptedAdapter([[PAY] * times])
         session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
         return await session.say("pay")
 
@@ -111,7 +111,7 @@ async def tried(*plans: Step) -> tuple[Turn, int]:
 
     async with Orchestrator([Asking(), Sessions()]) as world:
         await world.register_executor("till.bank", fails_first, attempts_max=1)
-        session = await Session.open(world=world, adapter=Scripted(plans), mode="autonomous")
+        session = await Session.open(world=world, adapter=ScriptedAdapter(plans), mode="autonomous")
         return await session.say("go"), await total(session)
 
 

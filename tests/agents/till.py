@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from placet.agents import Scripted, Session, Turn
+from placet.agents import ScriptedAdapter, Session, Turn
 from placet.kernel import Domain, Draft, Kind
 from placet.kernel.domain import Risk, RuleRefusal, refuse
 from placet.schemas.codec import Json
@@ -79,7 +79,7 @@ EMPTY: tuple[str, dict[str, int]] = ("till.empty", {})
 @asynccontextmanager
 async def talk(*steps: Any, **options: Any) -> AsyncIterator[Session]:
     """Talk with a script about a till."""
-    adapter = options.pop("adapter", Scripted(steps))
+    adapter = options.pop("adapter", ScriptedAdapter(steps))
     domain = options.pop("domain", Till())
     async with Session.open(domain=domain, adapter=adapter, **options) as session:
         yield session

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects import executor
-from placet.actors.effects.attempt import Attempted
+from placet.actors.effects.attempt import AttemptResult
 from placet.kernel import kernel
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.kernel import Kernel
@@ -184,8 +184,8 @@ def forget_settlements() -> None:
 def settle_unrun() -> None:
     """An executor reports what it has not done."""
 
-    async def attempt(*_: object) -> Attempted:
-        return Attempted(True, "posted")
+    async def attempt(*_: object) -> AttemptResult:
+        return AttemptResult(True, "posted")
 
     _replace(executor, "attempt", lambda _: attempt)
 

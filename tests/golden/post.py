@@ -36,7 +36,7 @@ def send(draft: Draft, given: Intent) -> RuleRefusal | None:
     sent = draft.get(COUNTS, sender, "sent", 0)
     draft.put(COUNTS, sender, "sent", sent + 1)
     draft.create(LETTERS, f"{sender}-{sent}", {"to": payload["to"], "luck": draft.draw("luck")})
-    draft.emit("mail", {"letter": f"{sender}-{sent}", "bag": draft.draw_below(4, "bag")})
+    draft.emit("mail", {"letter": f"{sender}-{sent}", "bag": draft.randint_below(4, "bag")})
     return None
 
 

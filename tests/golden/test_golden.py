@@ -8,7 +8,7 @@ import pytest
 from placet.kernel import Domain
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.log.snapshot import world_digest
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.rules_version import Rules
 from placet.runtime.history.verify import redecide
 from placet.runtime.plugins import remake
@@ -74,7 +74,7 @@ def test_an_old_log_is_decided_again_as_it_was(path):
 
 @EACH_LOG
 def test_deciding_again_comes_to_the_same_books(path):
-    redecider = Redecider(domains_of, validator=Watchman())
+    redecider = Verifier(domains_of, validator=Watchman())
     for data in records_of(path):
         redecider.apply(data)
     expected = expected_of(path)

@@ -275,7 +275,7 @@ class Lab(Domain):
         if not draft.exists(COUNTS, "clock"):
             draft.create(COUNTS, "clock")
         draft.put(COUNTS, "clock", "time", sim_time)
-        draft.put(COUNTS, "clock", "draw", draft.draw_below(6, "tick"))
+        draft.put(COUNTS, "clock", "draw", draft.randint_below(6, "tick"))
         self._perhaps_raise("on_tick")
         if "emit_on_tick" in self.faults:
             draft.emit(MAIL, {})

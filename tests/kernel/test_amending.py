@@ -9,10 +9,10 @@ from placet.kernel import KernelConfig
 from placet.kernel.control.operator_patch import require_branch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.structure import Structure
-from placet.kernel.log.divergence import OtherDecision
-from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.divergence import DecisionMismatch
+from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, folded
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.registry import Registry
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.log.record import (
@@ -28,8 +28,8 @@ from tests.kernel.builders import add, intent, kernel_of, trace
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Lab
 
 
-def decided(log: list[bytes], domain: Domain) -> Redecider:
-    again = Redecider([domain])
+def decided(log: list[bytes], domain: Domain) -> Verifier:
+    again = Verifier([domain])
     for data in log:
         again.apply(data)
     return again
@@ -127,7 +127,7 @@ def test_a_false_amendment_is_found():
     (change,) = record.changes.entities
     changes = Changes([msgspec.structs.replace(change, fields={"count": 8})])
     log[-1] = encode_record(msgspec.structs.replace(record, changes=changes))
-    with pytest.raises(OtherDecision, match="invariants, for an amendment, of lab 1"):
+    with pytest.raises(DecisionMismatch, match="invariants, for an amendment, of lab 1"):
         decided(log, lab)
 
 
@@ -139,7 +139,7 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     registry, header = Registry([lab]), past.header
     assert header is not None
     structure = Structure(registry, KernelConfig().limits)
-    rehearsal = Rehearsal(registry, structure, past.state, past.ledger, header)
+    rehearsal = Sandbox(registry, structure, past.state, past.ledger, header)
     template = Forked(
         prev=past.journal.prev,
         seq=past.ledger.seq,

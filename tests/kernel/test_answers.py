@@ -6,9 +6,9 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Draft, Kernel, Kind
-from placet.kernel.log.divergence import OtherDecision
+from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import folded
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Answered, decode_record, record_as_dict, record_type
@@ -102,12 +102,12 @@ def test_an_answer_that_would_be_another_today_is_named() -> None:
     def tell_otherwise(draft: Draft, _intent: Intent) -> None:
         draft.answer("nothing")
 
-    same, other = Redecider([Clerk()]), Redecider([Clerk(tell_otherwise)])
+    same, other = Verifier([Clerk()]), Verifier([Clerk(tell_otherwise)])
     for data in records[:-1]:
         same.apply(data)
         other.apply(data)
     same.apply(records[-1])
-    with pytest.raises(OtherDecision) as raised:
+    with pytest.raises(DecisionMismatch) as raised:
         other.apply(records[-1])
     assert raised.value.difference.what == "an answer"
 

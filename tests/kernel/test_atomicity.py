@@ -11,7 +11,7 @@ from placet.kernel.log.replay import fold_changes, folded
 from placet.kernel.log.snapshot import world_digest
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
-from placet.schemas.refusal import REMEMBERED_STAGES, Stage
+from placet.schemas.refusal import FINAL_STAGES, Stage
 from tests.kernel.builders import add, intent, kernel_of, reused, trace
 from tests.kernel.domains import COUNTS, FAULTS, MAIL, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
@@ -93,7 +93,7 @@ def test_a_refused_batch_leaves_the_digest_and_a_refusal_of_load_leaves_nothing(
                 continue
             assert (kernel.digest(), kernel.seq) == (digest, seq)
             stages = {Stage(refusal["stage"]) for refusal in verdict["refusals"]}
-            is_final = stages & REMEMBERED_STAGES and not verdict["replayed"]
+            is_final = stages & FINAL_STAGES and not verdict["replayed"]
             if not is_final or verdict["dry_run"]:
                 assert trace(kernel) == before
 

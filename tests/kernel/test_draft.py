@@ -52,7 +52,7 @@ def test_a_draft_reads_what_it_wrote(draft):
         (lambda d: d.emit("mail", {"a": {1}}), TypeError, "plain JSON, got set"),
         (lambda d: d.normalize({"a": {1}}), TypeError, "plain JSON, got set"),
         (lambda d: d.warn("code", None), TypeError, "a warning is made of strings"),
-        (lambda d: d.draw_below(0, "x"), ValueError, "a draw needs a bound >= 1"),
+        (lambda d: d.randint_below(0, "x"), ValueError, "a draw needs a bound >= 1"),
     ],
 )
 def test_what_makes_no_sense_is_an_error_and_changes_nothing(draft, act, error, why):
@@ -110,10 +110,10 @@ def test_a_claim_is_the_first_ones_until_the_next_group(draft):
 
 
 def test_a_draw_is_repeatable_and_belongs_to_its_intent(draft):
-    drawn = draft.draw("x"), draft.draw_below(1000, "x")
-    assert drawn == (draft.draw("x"), draft.draw_below(1000, "x"))
+    drawn = draft.draw("x"), draft.randint_below(1000, "x")
+    assert drawn == (draft.draw("x"), draft.randint_below(1000, "x"))
     draft.begin(0, 10, "alice")
-    assert drawn != (draft.draw("x"), draft.draw_below(1000, "x"))
+    assert drawn != (draft.draw("x"), draft.randint_below(1000, "x"))
 
 
 def test_a_draft_by_itself_has_no_executors():

@@ -7,7 +7,7 @@ import pytest
 
 from placet.kernel import Domain
 from placet.kernel.log.explain import STAGES, explain_batch, explain_other
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.schemas.effect import Settlement
 from placet.schemas.explanation import Explanation, StageReport
 from placet.schemas.log.record import Admitted, Refused, Scheduled, decode_record
@@ -23,7 +23,7 @@ def told(
 ) -> Explanation:
     """Explain one record of a log: the last, if nothing else is said."""
     place %= len(log)
-    past = Redecider([Lab(things=("cup",))] if domains is None else domains)
+    past = Verifier([Lab(things=("cup",))] if domains is None else domains)
     for data in log[:place]:
         past.apply(data)
     digest = past.state.digest()
@@ -125,7 +125,7 @@ def test_a_new_try_says_what_was_answered_before(kernel, log):
 
 def test_a_repetition_of_what_was_admitted_is_told(kernel, log):
     kernel.decide([add("p")])
-    past = Redecider([Lab(things=("cup",))])
+    past = Verifier([Lab(things=("cup",))])
     for data in log:
         past.apply(data)
     record = decode_record(log[-1])

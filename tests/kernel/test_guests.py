@@ -31,7 +31,7 @@ def listened_to(kernel):
         ("raise", "ZeroDivisionError"),
         ("nonsense", "TypeError"),
         ("object", "TypeError"),
-        ("details", "NotPlain"),
+        ("details", "InvalidJsonValue"),
         ("code", "TypeError"),
         ("retry", "TypeError"),
         ("warning", "TypeError"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.kernel.order import in_order
-from placet.kernel.prng import draw_below, draw_unit, mix64
+from placet.kernel.prng import mix64, randint_below, random_unit
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
 AGENTS = tuple(f"agent_{n}" for n in range(6))
@@ -182,21 +182,21 @@ def test_unknown_agents_find_a_place_too():
 
 
 def test_a_draw_is_a_function_of_what_it_is_for():
-    drawn = [draw_unit(0, 1, "alice", purpose) for purpose in "abc"]
-    assert drawn == [draw_unit(0, 1, "alice", purpose) for purpose in "abc"]
+    drawn = [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
+    assert drawn == [random_unit(0, 1, "alice", purpose) for purpose in "abc"]
     assert len(set(drawn)) == 3
-    assert draw_unit(1, 1, "alice", "a") != drawn[0] != draw_unit(0, 2, "alice", "a")
-    assert draw_unit(0, 1, "bob", "a") != drawn[0]
+    assert random_unit(1, 1, "alice", "a") != drawn[0] != random_unit(0, 2, "alice", "a")
+    assert random_unit(0, 1, "bob", "a") != drawn[0]
 
 
 def test_draws_are_in_their_range_and_about_even():
-    rolls = Counter(draw_below(6, 0, seq, "alice", "die") for seq in range(3000))
+    rolls = Counter(randint_below(6, 0, seq, "alice", "die") for seq in range(3000))
     assert set(rolls) == set(range(6))
     assert max(rolls.values()) < 600
-    assert all(0 <= draw_unit(0, seq, "alice", "u") < 1 for seq in range(300))
-    assert draw_below(1, 0, 0, "", "") == 0
+    assert all(0 <= random_unit(0, seq, "alice", "u") < 1 for seq in range(300))
+    assert randint_below(1, 0, 0, "", "") == 0
     with pytest.raises(ValueError, match="a draw needs a bound >= 1, got 0"):
-        draw_below(0, 0, 0, "", "")
+        randint_below(0, 0, 0, "", "")
 
 
 def test_mixing_is_spread_and_depends_on_every_word():

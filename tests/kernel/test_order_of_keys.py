@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.log.snapshot import world_digest
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, Settlement
@@ -116,7 +116,7 @@ def test_a_world_goes_on_as_it_would_have_whatever_it_was_read_back_from(restart
         kernel.restore(kernel.snapshot())
     live(kernel, 2)
     settle_all(kernel)
-    again = Redecider([Noticing()])
+    again = Verifier([Noticing()])
     for data in log:
         again.apply(data)
     assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
@@ -158,7 +158,7 @@ def test_a_rule_may_go_by_until_when_an_intent_is_valid(given, seen, later):
     assert kernel.decide({"intents": [more], "sim_time": later}).admitted
     kernel.step(0.2)
     assert kernel.tree.get(SEEN, "until", "seconds") == seen
-    again = Redecider([Punctual()])
+    again = Verifier([Punctual()])
     for data in log:
         again.apply(data)
     assert again.state.digest().hex() == kernel.digest()

@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kind
-from placet.kernel.log.divergence import Difference, OtherDecision, difference_of_records
+from placet.kernel.log.divergence import DecisionMismatch, Difference, difference_of_records
 from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.kernel.log.snapshot import resume, take, world_digest
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import canonical
 from placet.schemas.effect import Settlement
@@ -45,9 +45,9 @@ from tests.kernel.lives import LIVES, SETTINGS, live, long_life
 EACH_SETTING = pytest.mark.parametrize("setting", SETTINGS)
 
 
-def decided(log: Sequence[bytes], domains: Any = None, **options: Any) -> Redecider:
+def decided(log: Sequence[bytes], domains: Any = None, **options: Any) -> Verifier:
     """Decide a whole log again, by the lab if nothing else is said."""
-    again = Redecider([Lab()] if domains is None else domains, **options)
+    again = Verifier([Lab()] if domains is None else domains, **options)
     for data in log:
         again.apply(data)
     return again
@@ -55,7 +55,7 @@ def decided(log: Sequence[bytes], domains: Any = None, **options: Any) -> Redeci
 
 def difference(log: Sequence[bytes], domains: Any = None, **options: Any) -> Difference:
     """Decide a log again that must come out otherwise."""
-    with pytest.raises(OtherDecision) as raised:
+    with pytest.raises(DecisionMismatch) as raised:
         decided(log, domains, **options)
     return raised.value.difference
 
@@ -191,11 +191,11 @@ def test_deciding_can_begin_at_a_snapshot_or_anywhere_in_a_fold(setting):
     for middle in (len(log) // 3, len(log) - 9):
         past = resume(take(folded(log[:middle])))
         begun_at = past.ledger.seq
-        again = Redecider(domains, past=past)
+        again = Verifier(domains, past=past)
         for data in log[middle:]:
             again.apply(data)
         assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
-        switched = Redecider(domains)
+        switched = Verifier(domains)
         for ordinal, data in enumerate(log):
             switched.is_folding = ordinal < middle
             switched.apply(data)
@@ -217,7 +217,7 @@ def test_what_was_decided_in_a_group_that_is_cut_off_is_not_decided_again():
     kernel.decide([intent("Grab", {"thing": "cup"}, "later")])
     cut = len(log) - 3
     assert isinstance(decode_record(log[cut]), Refused)
-    again = Redecider([Lab()], past=resume(take(folded(log[:cut]))))
+    again = Verifier([Lab()], past=resume(take(folded(log[:cut]))))
     for data in log[cut:]:
         again.apply(data)
     assert again.batches == 1
@@ -285,7 +285,7 @@ class Moody(Domain):
 
     def roll(self, draft: Draft, given: Intent) -> None:
         self.say(draft, given)
-        draft.put("moody.all", "it", "roll", [draft.draw("dice"), draft.draw_below(6, "die")])
+        draft.put("moody.all", "it", "roll", [draft.draw("dice"), draft.randint_below(6, "die")])
 
 
 def test_a_rule_that_reads_a_global_is_named_with_what_it_drew():

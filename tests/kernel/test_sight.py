@@ -9,9 +9,9 @@ from placet.kernel import Domain, Kernel
 from placet.kernel.domain import Kind, Sight
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import Entity, State
-from placet.kernel.visibility.distance import Distance
+from placet.kernel.visibility.distance import WithinDistance
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
-from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
+from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.identity import Ref
 
 MEN = "sea.men"
@@ -39,8 +39,8 @@ ROCK, SONG, BO, CY = (
 )
 AL = Ref(MEN, "al")
 TREE = tree(al=man(0, 0, "red", "cy"), bo=man(3, 4, "red"), cy=man(9, 0))
-NEAR, TEAM, KNOWN = Distance(5.0, MEN), SameTeam(MEN), Known(MEN, "knows")
-HIDING = HiddenFields(["purse"], MEN)
+NEAR, TEAM, KNOWN = WithinDistance(5.0, MEN), SameTeam(MEN), KnownOnly(MEN, "knows")
+HIDING = HideFields(["purse"], MEN)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ HIDING = HiddenFields(["purse"], MEN)
     [
         (Policy(), {AL, BO, CY, ROCK, SONG}),
         (NEAR, {AL, BO, ROCK, SONG}),
-        (Distance(4.999, MEN), {AL, ROCK, SONG}),
+        (WithinDistance(4.999, MEN), {AL, ROCK, SONG}),
         (TEAM, {AL, BO}),
         (KNOWN, {AL, CY}),
         (HIDING, {AL, BO, CY, ROCK, SONG}),
@@ -83,8 +83,8 @@ def test_a_man_without_a_team_is_in_no_team_with_others():
         (HIDING, AL, set()),
         (HIDING, ROCK, set()),
         (AllOf(NEAR, HIDING), BO, {"purse"}),
-        (AllOf(HIDING, HiddenFields(["team"], MEN)), BO, {"purse", "team"}),
-        (AnyOf(HIDING, HiddenFields(["team", "purse"], MEN)), BO, {"purse"}),
+        (AllOf(HIDING, HideFields(["team"], MEN)), BO, {"purse", "team"}),
+        (AnyOf(HIDING, HideFields(["team", "purse"], MEN)), BO, {"purse"}),
         (AnyOf(AllOf(NEAR, HIDING), TEAM), BO, set()),
         (AnyOf(AllOf(NEAR, TEAM), HIDING), CY, {"purse"}),
         (AnyOf(TEAM), CY, set()),
@@ -115,7 +115,7 @@ def test_what_is_unsound_is_refused():
     with pytest.raises(ValueError, match="at least one policy"):
         AnyOf()
     with pytest.raises(ValueError, match="finite distance above 0"):
-        Distance(0.0, MEN)
+        WithinDistance(0.0, MEN)
 
 
 def test_the_first_policy_that_can_measure_a_distance_says_it():

@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
 from placet.kernel.domain import Upcaster
-from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.upcast import upcast
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.verify import Maker, Verifier
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import rules_in
 from placet.kernel.state.draft import Draft
@@ -70,8 +70,8 @@ def life_of(domain: Domain, log: list[bytes], **options: Any) -> Kernel:
     return Kernel(domain, KernelConfig(), sink=log.append, history=tuple(log), **options)
 
 
-def decided(log: list[bytes], domain: Tank | Maker) -> Redecider:
-    again = Redecider([domain] if isinstance(domain, Tank) else domain)
+def decided(log: list[bytes], domain: Tank | Maker) -> Verifier:
+    again = Verifier([domain] if isinstance(domain, Tank) else domain)
     for data in log:
         again.apply(data)
     return again
@@ -210,7 +210,7 @@ def test_an_upcaster_that_raises_is_a_divergence():
     broken = tank_2(lambda payload: {"milliliters": payload["gallons"]})
     with pytest.raises(Divergence, match=rf"^record 3, after seq 2: {why}"):
         decided(log, broken)
-    again = Redecider([broken], past=folded(log[:3]))
+    again = Verifier([broken], past=folded(log[:3]))
     with pytest.raises(Divergence, match=why):
         again.verdict_again(decode_record(log[3]))  # type: ignore[arg-type]  # a batch
 
@@ -302,7 +302,7 @@ def test_what_waits_from_before_the_last_upgrade_must_be_read_too():
 
 def test_a_payload_of_a_version_that_nothing_reads_is_never_taken_for_todays():
     batch = recorded_batch(decode_record(poured_in_liters()[-1]))  # type: ignore[arg-type]  # a batch
-    with pytest.raises(GuestFault, match="upcaster of Pour from version 1") as raised:
+    with pytest.raises(PluginError, match="upcaster of Pour from version 1") as raised:
         upcast(batch, {"Pour": "1"}, Registry([tank_3("2")]))
     assert str(raised.value.error) == "there is none to version 3"
     assert batch.intents[0]["payload"] == {"liters": 1}

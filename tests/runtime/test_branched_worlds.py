@@ -7,7 +7,7 @@ import pytest
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
-from placet.runtime.executors import DoNotRetry, Live, Simulated
+from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
 from placet.runtime.history.fork import Branch
 from placet.runtime.history.verify import redecide
 from placet.runtime.stores.url import open_event_log
@@ -58,7 +58,9 @@ async def test_no_executor_comes_to_a_fork_by_accident(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
-        with pytest.raises(ValueError, match=r"Simulated\(handler\), or, .* Live\(handler\)"):
+        with pytest.raises(
+            ValueError, match=r"SimulatedHandler\(handler\), or, .* LiveHandler\(handler\)"
+        ):
             await fork.register_executor(MAIL, here.mail)
         assert (await fork.submit([intent("Mail", {"count": 1}, "m:2")])).admitted
     assert here.keys == []
@@ -68,7 +70,7 @@ async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
-        await fork.register_executor(MAIL, Simulated(here.mail))
+        await fork.register_executor(MAIL, SimulatedHandler(here.mail))
         await fork.submit([intent("Mail", {"count": 1}, "m:2")])
         await fork.settle()
         assert await fork.effects() == []
@@ -81,7 +83,7 @@ async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
     config = await forked(tmp_path, outside)
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
-        await fork.register_executor(MAIL, Live(here.mail))
+        await fork.register_executor(MAIL, LiveHandler(here.mail))
         await fork.submit([intent("Mail", {"count": 1}, "m:2")])
         await fork.settle()
         dead = await fork.effects("dead")
@@ -94,7 +96,7 @@ async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
 async def test_the_words_mean_nothing_where_a_world_is_its_own():
     here = Outside()
     async with Orchestrator(DOMAINS) as world:
-        await world.register_executor(MAIL, Live(here.mail))
+        await world.register_executor(MAIL, LiveHandler(here.mail))
         await world.register_agent("alice")
         await world.submit([intent("Mail", {"count": 1}, "m:0")])
         await world.settle()

@@ -268,7 +268,7 @@ def test_a_tick_that_drew_otherwise_is_named_with_its_draws():
     class Later(Lab):
         def on_tick(self, draft, sim_time):
             super().on_tick(draft, sim_time)
-            draft.put(COUNTS, "clock", "draw", draft.draw_below(6, "toss"))
+            draft.put(COUNTS, "clock", "draw", draft.randint_below(6, "toss"))
 
     logs = []
     for domain in (Lab(), Later()):

@@ -12,7 +12,7 @@ import pytest
 from anyio import run_process, to_thread
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import Scripted, Session
+from placet.agents import ScriptedAdapter, Session
 from placet.domains.files import (
     ANALYZE,
     CREATE,
@@ -28,7 +28,7 @@ from placet.extensions.files import root as file_root
 from placet.extensions.files.root import RootUnusable
 from placet.kernel import Domain
 from placet.kernel.log.replay import Replayer
-from placet.runtime.executors import Live
+from placet.runtime.executors import LiveHandler
 from placet.runtime.executors.domain_executors import ExecutorNotFound
 from placet.runtime.stores.url import open_event_log
 from tests.domains.files.archives import archive, link
@@ -225,7 +225,7 @@ async def test_a_fork_reads_and_does_not_write_unless_its_host_says_so(folders, 
         assert handling is not None
         await fork.register_executor(
             CREATE,
-            Live(handling.handler),
+            LiveHandler(handling.handler),
             delivery=handling.delivery,
             on_in_doubt=handling.on_in_doubt,
         )
@@ -436,7 +436,7 @@ async def test_an_agent_in_a_session_creates_a_file_and_looks_into_it(folders):
         ],
     }
     async with Session.open(
-        domain=[folders.domain()], mode="autonomous", adapter=Scripted([plan])
+        domain=[folders.domain()], mode="autonomous", adapter=ScriptedAdapter([plan])
     ) as session:
         turn = await session.say("write a note")
         assert turn.outcome == "applied"

@@ -22,7 +22,7 @@ from placet.runtime.executors import (
     Settlement,
 )
 from placet.runtime.executors.thread import ThreadHandler, ThreadsBusy
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json
 from tests.actors.parts import effects_of, open_world, register_executor
 from tests.actors.real_time import until
@@ -32,7 +32,7 @@ SOON = Backoff(first_s=0.001)
 EFFECT = Effect(EffectKey("world", 1, 0), "mail", {}, "alice")
 
 
-async def outcomes(world: OpenWorld) -> list[tuple[bool, Any]]:
+async def outcomes(world: WorldRuntime) -> list[tuple[bool, Any]]:
     await asyncio.wait_for(world.executors.settled(), 20)
     return [(record.succeeded, record.output) for record in settled(world)]
 

@@ -139,9 +139,9 @@ def test_an_orchestrator_is_an_async_context_manager():
 
 
 def test_a_ticket_is_awaitable():
-    from placet.runtime.pending_verdict import Ticket
+    from placet.runtime.pending_verdict import PendingVerdict
 
-    assert hasattr(Ticket, "__await__")
+    assert hasattr(PendingVerdict, "__await__")
 
 
 def test_the_configuration_has_its_fields_and_defaults():

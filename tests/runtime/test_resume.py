@@ -72,7 +72,7 @@ async def crashes(request, tmp_path, monkeypatch):
     (tmp_path / "live").mkdir()
     store = f"sqlite:///{tmp_path}/live/t.db?synchronous=off"
     images: list[Path] = []
-    genuine = open_world.OpenWorld._on_durable
+    genuine = open_world.WorldRuntime._on_durable
 
     def photographed(world: Any, commit: Any) -> None:
         genuine(world, commit)
@@ -88,7 +88,7 @@ async def crashes(request, tmp_path, monkeypatch):
             images.append(image / "t.db")
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_world.OpenWorld, "_on_durable", photographed)
+        patch.setattr(open_world.WorldRuntime, "_on_durable", photographed)
         await run(store, **options)
     return images, store, options
 

@@ -16,7 +16,7 @@ from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import verify
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
-from placet.scenarios.fairness import Contests, Pair, jain, jain_of_a_lottery
+from placet.scenarios.fairness import FairnessStats, Pair, jain, lottery_jain_index
 from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
@@ -90,7 +90,7 @@ def lost(agent_id: str, winner: str, resource: str = "lamp") -> tuple[list[Any],
 
 
 def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
-    contests = Contests()
+    contests = FairnessStats()
     for _ in range(2):
         contests.begin_group()
         for loser in ("bob", "cid", "dan"):
@@ -107,7 +107,7 @@ def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
 
 
 def test_what_is_turned_away_at_the_door_is_not_decided():
-    contests = Contests()
+    contests = FairnessStats()
     refusal = Refusal("queue_full", "full", Stage.DOOR)
     batch: list[Any] = [intent("Grab", agent_id="ann")]
     contests.count(batch, Verdict("", False, None, 0, 0.0, (refusal,)))
@@ -117,7 +117,7 @@ def test_what_is_turned_away_at_the_door_is_not_decided():
 
 
 def test_a_run_without_contests_has_figures_all_the_same():
-    figures = Contests().as_dict(0)
+    figures = FairnessStats().as_dict(0)
     assert figures["jain_wins"] is figures["jain_decided"] is None
     assert figures["jain_wins_of_a_lottery"] is None
     assert figures["lost_to"] == []
@@ -125,7 +125,7 @@ def test_a_run_without_contests_has_figures_all_the_same():
 
 def test_pairs_are_bounded_and_those_that_are_known_go_on(monkeypatch):
     monkeypatch.setattr("placet.scenarios.fairness.PAIRS_MAX", 2)
-    contests = Contests()
+    contests = FairnessStats()
     for loser in ("bob", "cid", "dan", "bob"):
         contests.count(*lost(loser, "ann"))
     assert contests.pairs == {("bob", "ann"): 2, ("cid", "ann"): 1}
@@ -148,11 +148,11 @@ def test_the_index_is_between_one_nth_and_one_whatever_the_scale(parts, scale):
 
 
 def test_a_lottery_comes_nearer_to_one_the_more_is_won():
-    indices = [jain_of_a_lottery(wins, 50) or 0.0 for wins in (1, 10, 100, 1000, 100_000)]
+    indices = [lottery_jain_index(wins, 50) or 0.0 for wins in (1, 10, 100, 1000, 100_000)]
     assert indices[0] == pytest.approx(1 / 50)
     assert all(one < other for one, other in pairwise(indices))
     assert indices[-1] > 0.999
-    assert jain_of_a_lottery(0, 50) is None
+    assert lottery_jain_index(0, 50) is None
 
 
 def test_the_lottery_it_is_compared_with_is_what_drawing_gives():
@@ -160,4 +160,4 @@ def test_the_lottery_it_is_compared_with_is_what_drawing_gives():
     for _ in range(200):
         wins = Counter(chance.randrange(20) for _ in range(60))
         mean += (jain(wins.values(), 20) or 0.0) / 200
-    assert mean == pytest.approx(jain_of_a_lottery(60, 20), rel=0.03)
+    assert mean == pytest.approx(lottery_jain_index(60, 20), rel=0.03)

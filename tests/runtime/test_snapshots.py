@@ -19,8 +19,8 @@ from placet.runtime.history.reader import verify
 from placet.runtime.snapshots import writer_process as snapshot_process
 from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
 from placet.runtime.snapshots.recovery import Recovery, recover
-from placet.runtime.snapshots.scheduler import SnapshotKeeper
-from placet.runtime.snapshots.writer import Taken, take_snapshot
+from placet.runtime.snapshots.scheduler import SnapshotScheduler
+from placet.runtime.snapshots.writer import WrittenSnapshot, take_snapshot
 from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import open_event_log
@@ -67,7 +67,7 @@ def test_a_process_is_ended_with_its_world(tmp_path, monkeypatch):
     program = f"open({str(tmp_path / 'begun')!r}, 'w').close(); import time; time.sleep(600)"
     monkeypatch.setattr(snapshot_process, "_PROGRAM", program)
     process = SnapshotProcess("sqlite:///a.db", 2, LATEST_SECONDS)
-    outcome: list[Taken | None] = []
+    outcome: list[WrittenSnapshot | None] = []
     thread = threading.Thread(target=lambda: outcome.append(process.run()))
     thread.start()
     while process._process is None:
@@ -83,7 +83,7 @@ def test_an_orphan_takes_nothing(tmp_path, monkeypatch, capsys):
     log = write_log(tmp_path / "a.db", records_of_adds(3))
     monkeypatch.setattr(sys, "argv", ["-c", log.url, "2", "1"])
     monkeypatch.setattr(os, "nice", lambda _: 0)
-    monkeypatch.setattr(snapshot_process, "calm_collector", lambda: None)
+    monkeypatch.setattr(snapshot_process, "tune_gc", lambda: None)
     monkeypatch.setattr(os, "getppid", lambda: 2)
     assert snapshot_process.main() == 1
     assert "nobody wants the snapshot" in capsys.readouterr().err
@@ -121,12 +121,12 @@ def test_a_process_that_was_held_up_leaves_what_was_taken_meanwhile(tmp_path, mo
 class FakeProcess:
     """Takes what it is told to, and notes how often it was asked."""
 
-    def __init__(self, *outcomes: Taken | StoreError | None) -> None:
+    def __init__(self, *outcomes: WrittenSnapshot | StoreError | None) -> None:
         self.outcomes = list(outcomes)
         self.runs = 0
         self.is_stopped = False
 
-    def run(self) -> Taken | None:
+    def run(self) -> WrittenSnapshot | None:
         self.runs += 1
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, StoreError):
@@ -137,8 +137,8 @@ class FakeProcess:
         self.is_stopped = True
 
 
-def taken(records: int, seq: int, before: int = 0) -> Taken:
-    return Taken(records=records, seq=seq, size_bytes=1, folded=1, compact_before=before)
+def taken(records: int, seq: int, before: int = 0) -> WrittenSnapshot:
+    return WrittenSnapshot(records=records, seq=seq, size_bytes=1, folded=1, compact_before=before)
 
 
 class Kept:
@@ -147,7 +147,7 @@ class Kept:
     def __init__(self, process: Any, log: Any = None, *, every: int = 10, **more: Any) -> None:
         self.counters = Counters([])
         self.faults: list[str] = []
-        self.keeper = SnapshotKeeper(
+        self.keeper = SnapshotScheduler(
             log,
             1,
             process,
@@ -241,7 +241,7 @@ async def test_a_compaction_that_fails_is_reported_and_the_snapshots_go_on(tmp_p
 class InThisProcess(SnapshotProcess):
     """Takes the snapshot in a thread of the test's own process, which is quicker."""
 
-    def run(self) -> Taken | None:
+    def run(self) -> WrittenSnapshot | None:
         log = open_event_log(self._url)
         files = snapshots_of(log)
         assert files is not None

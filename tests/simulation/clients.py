@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from placet.runtime.agent_handle import AgentHandle
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.pending_verdict import Ticket
+from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.errors import ClosedError, PlacetError, StoreError
 from placet.schemas.verdict import Verdict
 from tests.kernel.fairground import COINS, PURSES
@@ -93,7 +93,7 @@ class Client:
             return seen
         return max(seen, self.server.archive.seq)
 
-    def post(self, served: Served, request: Request) -> Ticket:
+    def post(self, served: Served, request: Request) -> PendingVerdict:
         """Hand a batch in, and go on."""
         door = self._door(served)
         if door is None or served.life.is_dead:
@@ -108,7 +108,7 @@ class Client:
     def _door(self, served: Served) -> AgentHandle | Orchestrator | None:
         return served.handles.get(self.agent)
 
-    async def answer(self, served: Served, request: Request, ticket: Ticket) -> Verdict:
+    async def answer(self, served: Served, request: Request, ticket: PendingVerdict) -> Verdict:
         verdict = await self.server.ask(served, lambda: _wait(ticket))
         self.memory.note(request, verdict)
         if verdict.seq is not None and not verdict.dry_run:  # you read your own writes
@@ -270,5 +270,5 @@ def payload_of(rng: Random, kind: str, agents: list[str]) -> dict[str, Any]:
             return {}
 
 
-async def _wait(ticket: Ticket) -> Verdict:
+async def _wait(ticket: PendingVerdict) -> Verdict:
     return await ticket

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from placet.kernel import Kernel
 from placet.kernel.log.replay import Divergence
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from tests.kernel.fairground import Fairground
 from tests.simulation.archive import Archive, Findings
 from tests.simulation.clients import Client, Crowd
@@ -141,7 +141,7 @@ async def _close(server: Server, crowd: Crowd) -> None:
     history = [data for _, data in server.disk.log.read()]
     kernel = Kernel(Fairground(), server.swarm.config.kernel_config(), history=history)
     expect(kernel.digest() == archive.digests[-1], "G15", "opened again, the world is another")
-    redecider = Redecider([Fairground()])
+    redecider = Verifier([Fairground()])
     try:
         for data in history:
             redecider.apply(data)

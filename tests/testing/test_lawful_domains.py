@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from examples.counter import Counter
 from placet.domains.world import World
-from placet.testing import domain_laws
+from placet.testing import domain_property_tests
 
 PLACES = st.lists(st.integers(-4, 4), min_size=2, max_size=3)
 PLACING = st.fixed_dictionaries(
@@ -32,9 +32,9 @@ SETTLED_WORLD = partial(
     teams=["red", "blue"],
 )
 
-TestWorld = pytest.mark.slow(domain_laws(World, examples=30))
+TestWorld = pytest.mark.slow(domain_property_tests(World, examples=30))
 TestSettledWorld = pytest.mark.slow(
-    domain_laws(
+    domain_property_tests(
         SETTLED_WORLD,
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
         placing=PLACING,
@@ -46,11 +46,11 @@ OBSERVATION = {
     "hidden_fields": ["inventory"],
 }
 TestSightedWorld = pytest.mark.slow(
-    domain_laws(
+    domain_property_tests(
         partial(SETTLED_WORLD, observation=OBSERVATION),
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
         placing=PLACING,
         examples=30,
     )
 )
-TestCounter = domain_laws(Counter, examples=15)
+TestCounter = domain_property_tests(Counter, examples=15)

@@ -10,11 +10,21 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from placet.testing import LawBroken, domain_laws
+from placet.testing import PropertyViolation, domain_property_tests
 from placet.testing import hash_order_property as hash_order
 from placet.testing.hash_order_property import NAME as ORDER_OF_SETS
 from placet.testing.properties import LAWS
-from placet.testing.trace import Join, Leave, Life, Living, Proposal, Propose, Settle, Wait, smaller
+from placet.testing.trace import (
+    Join,
+    Leave,
+    Life,
+    Proposal,
+    Propose,
+    Settle,
+    TraceRunner,
+    Wait,
+    smaller,
+)
 from placet.testing.trace_generator import lives
 from tests.kernel.domains import Lab
 from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
@@ -22,7 +32,7 @@ from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
 _EXAMPLES = {ORDER_OF_SETS: 40}
 """The others stop at the first life that is not lawful; that one lives them all."""
 
-TestPurses = domain_laws(Purses, examples=15)
+TestPurses = domain_property_tests(Purses, examples=15)
 NAMES = [*(law.name for law in LAWS), ORDER_OF_SETS]
 
 
@@ -36,8 +46,8 @@ def same_lives_each_time():
     settings.load_profile(before)
 
 
-def broken(laws, name) -> LawBroken:
-    with pytest.raises(LawBroken) as raised:
+def broken(laws, name) -> PropertyViolation:
+    with pytest.raises(PropertyViolation) as raised:
         getattr(laws(), f"test_{name}")()
     return raised.value
 
@@ -46,7 +56,7 @@ def broken(laws, name) -> LawBroken:
     ("factory", "law", "seen"), CONTROLS, ids=[f"{c.__name__}-{law}" for c, law, _ in CONTROLS]
 )
 def test_an_unlawful_domain_is_caught_by_the_law_that_is_meant_for_it(factory, law, seen):
-    error = broken(domain_laws(factory, examples=_EXAMPLES.get(law, 400)), law)
+    error = broken(domain_property_tests(factory, examples=_EXAMPLES.get(law, 400)), law)
     assert str(error).startswith(f"the domain 'odd' breaks a law: {error.law}\n")
     assert re.search(seen, error.seen), error.seen
 
@@ -56,7 +66,7 @@ def test_every_law_has_a_domain_that_breaks_it():
 
 
 def test_the_smallest_life_is_told():
-    error = broken(domain_laws(Unwary, examples=400), "rules_never_raise")
+    error = broken(domain_property_tests(Unwary, examples=400), "rules_never_raise")
     who = error.story[0].split()[0]
     assert error.story == (
         f"{who} joins",
@@ -73,7 +83,7 @@ def test_the_smallest_life_is_told():
 
 
 def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
-    names = {name for name in vars(domain_laws(Purses)) if name.startswith("test_")}
+    names = {name for name in vars(domain_property_tests(Purses)) if name.startswith("test_")}
     silent = {"invariants_hold_after_every_step", "looking_is_pure"}
     silent |= {"settings_make_the_domain_again", "sight_overlooks_nobody"}
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
@@ -81,30 +91,30 @@ def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
 
 def test_what_a_rule_says_that_it_judges_at_its_turn_may_make_a_difference():
     # Envious, which says nothing of it, is caught in its 134th life.
-    domain_laws(Candid, examples=200)().test_footprints_name_what_matters()
+    domain_property_tests(Candid, examples=200)().test_footprints_name_what_matters()
 
 
 def test_an_author_may_leave_a_law_out():
-    laws = domain_laws(Purses, without=["footprints_name_what_matters"])
+    laws = domain_property_tests(Purses, without=["footprints_name_what_matters"])
     assert not hasattr(laws, "test_footprints_name_what_matters")
     with pytest.raises(ValueError, match=r"no law 'kindness'; there are rules_never_raise, "):
-        domain_laws(Purses, without=["kindness"])
+        domain_property_tests(Purses, without=["kindness"])
 
 
 def test_payloads_of_a_kind_that_is_not_there_are_refused():
     with pytest.raises(ValueError, match=r"names the kind 'Pat'; the domain has Put, Give"):
-        domain_laws(Purses, intents={"Pat": st.none()})
+        domain_property_tests(Purses, intents={"Pat": st.none()})
 
 
 def test_an_author_may_say_what_is_proposed_and_how_agents_come():
     never_three = {"Put": st.fixed_dictionaries({"coins": st.sampled_from([1, 2])})}
-    domain_laws(Unwary, intents=never_three, examples=25)().test_rules_never_raise()
+    domain_property_tests(Unwary, intents=never_three, examples=25)().test_rules_never_raise()
     with_coins = {"coins": 1}
-    domain_laws(Clumsy, placing=with_coins, examples=25)().test_rules_never_raise()
+    domain_property_tests(Clumsy, placing=with_coins, examples=25)().test_rules_never_raise()
 
 
 def test_a_factory_without_a_name_is_not_asked_of_another_process():
-    laws = domain_laws(lambda: Purses(), examples=1)  # noqa: PLW0108  # the point of it
+    laws = domain_property_tests(lambda: Purses(), examples=1)  # noqa: PLW0108  # the point of it
     with pytest.raises(SkipTest, match="a class or a function of a module"):
         getattr(laws(), f"test_{ORDER_OF_SETS}")()
 
@@ -137,7 +147,7 @@ def test_a_life_reads_like_sentences():
         Leave("ann"),
         Leave("ann"),
     ]
-    living = Living(Lab).live_all(life)
+    living = TraceRunner(Lab).live_all(life)
     assert living.story == [
         'ann joins with {"count": 3}',
         'ann joins with {"count": 4}',
@@ -158,12 +168,12 @@ def test_a_life_reads_like_sentences():
 
 def test_a_life_lived_again_is_the_same_log():
     life: Life = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
-    assert Living(Lab).live_all(life).log == Living(Lab).live_all(life).log
+    assert TraceRunner(Lab).live_all(life).log == TraceRunner(Lab).live_all(life).log
 
 
 def test_the_same_proposal_a_step_later_is_another():
     again = Propose(0.0, ((Proposal("ann", "Add", {"amount": 1}),),))
-    living = Living(Lab).live_all([Join("ann", {}), again, again])
+    living = TraceRunner(Lab).live_all([Join("ann", {}), again, again])
     assert living.kernel.tree.get("lab.counts", "ann", "count") == 2
 
 

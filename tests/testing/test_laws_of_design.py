@@ -9,7 +9,7 @@ from hypothesis.strategies import SearchStrategy
 from placet.domains.design import Design
 from placet.domains.design.fields import REFINABLE_SCHEMA
 from placet.domains.design.phases import PHASES
-from placet.testing import domain_laws
+from placet.testing import domain_property_tests
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ INTENTS: dict[str, SearchStrategy[Any]] = {
     ),
 }
 
-TestDesign = domain_laws(
+TestDesign = domain_property_tests(
     Design,
     intents=INTENTS,
     placing=st.fixed_dictionaries(

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from placet.actors.admission.ingress import Intake
+from placet.actors.admission.ingress import Ingress
 from placet.schemas.batch import CheckedBatch
 
 _LISTED_MAX = 1_000
@@ -40,7 +40,7 @@ class Barrier:
         lates: How often an agent was late, so far.
     """
 
-    def __init__(self, intake: Intake) -> None:
+    def __init__(self, intake: Ingress) -> None:
         self._intake = intake
         self._missing: dict[str, None] = {}
         self._passed: dict[str, None] = {}

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     import asyncio
 
-    from placet.actors.queued_batch import Waiting
+    from placet.actors.queued_batch import QueuedBatch
     from placet.schemas.effect import Effect
     from placet.schemas.verdict import Verdict
 
 Reply: TypeAlias = "tuple[asyncio.Future[Any], object]"
 """Whoever waits, and what it is told."""
 
-Decided: TypeAlias = "tuple[Waiting, Verdict]"
+Decided: TypeAlias = "tuple[QueuedBatch, Verdict]"
 """A batch that waited, and its verdict."""
 
 

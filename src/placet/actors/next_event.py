@@ -18,7 +18,7 @@ from typing import Final
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock
-from placet.actors.timers.participants import Company
+from placet.actors.timers.participants import TimeParticipants
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
 from placet.schemas.limits import SECOND_NS
@@ -49,7 +49,7 @@ class NextEvent:
         kernel: Kernel,
         actor: OrchestratorActor,
         executors: Executors,
-        company: Company,
+        company: TimeParticipants,
         clock: Clock,
         *,
         tick_ns: int | None,

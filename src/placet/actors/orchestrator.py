@@ -1,7 +1,7 @@
 """The one writer: takes batches from its mailbox, lets the kernel decide, hands the outcome on.
 
 What waits is drained together (smart batching) and decided in chunks, so one turn of the event
-loop stays short. It never awaits between reading and writing state. Its messages are `Waiting`
+loop stays short. It never awaits between reading and writing state. Its messages are `QueuedBatch`
 (a batch in the queue), and `Command` and `Step` (control messages, never shed).
 
 Between two turns nothing is half done, so the first thing that the operator says then is done at
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from placet.actors.admission.ingress import Intake
+from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
-from placet.actors.admission.queue import Backpressure, Command, Step, Waiting
+from placet.actors.admission.queue import Backpressure, Command, QueuedBatch, Step
 from placet.actors.barrier import Barrier
 from placet.actors.committer import Commit, Committer
 from placet.actors.cycle import Turn, resolve
 from placet.actors.metrics.counters import Counters
-from placet.actors.metrics.group_metrics import GroupReport, Tally
+from placet.actors.metrics.group_metrics import GroupMetrics, GroupReport
 from placet.actors.ports import Clock, HostClock
-from placet.actors.timers.alarm import Alarm
+from placet.actors.timers.alarm import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
@@ -47,10 +47,10 @@ class OrchestratorActor:
         on_group: Told of the verdicts of each group, for logging.
 
     Attributes:
-        post: Hands in a batch (`Intake.post`).
-        refuse: Answers at the door (`Intake.refuse`).
-        shed: Answers everything that waits without deciding it (`Intake.shed`).
-        stall: Tells who waits for a step that none will come (`Intake.stall`).
+        post: Hands in a batch (`Ingress.post`).
+        refuse: Answers at the door (`Ingress.refuse`).
+        shed: Answers everything that waits without deciding it (`Ingress.shed`).
+        stall: Tells who waits for a step that none will come (`Ingress.stall`).
         barrier: Where the host of a stepped world waits for its agents.
     """
 
@@ -72,15 +72,15 @@ class OrchestratorActor:
         self._committer = committer
         self._clock = clock
         self._advance = clock.advance if isinstance(clock, HostClock) else None
-        self._tally = Tally(counters, on_group)
+        self._tally = GroupMetrics(counters, on_group)
         self._limits = limits
-        self._intake = intake = Intake(kernel, committer, clock, self._tally, backpressure)
+        self._intake = intake = Ingress(kernel, committer, clock, self._tally, backpressure)
         self._mailbox, self._held = intake.mailbox, intake.held
         # Bound once: a method around it would be one more call for each batch.
         self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
         self.stall = intake.stall
         self.barrier = Barrier(intake)
-        self._alarm = Alarm(clock, self._mailbox.wake)
+        self._alarm = OneShotTimer(clock, self._mailbox.wake)
         self._is_free = True  # neither the operator nor a step has come since the last turn
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
         counters.watch("mailbox_oldest_seconds", self._oldest_seconds)
@@ -255,11 +255,11 @@ class OrchestratorActor:
         self._committer.fail(failure)
         turn.fail(self._committer.failure or failure)
 
-    def _take(self) -> list[Waiting]:
+    def _take(self) -> list[QueuedBatch]:
         """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
         budget = self._limits.group_ms_max * _MS_NS // self._tally.ns_per_intent
 
-        def is_enough(waiting: Waiting) -> bool:
+        def is_enough(waiting: QueuedBatch) -> bool:
             nonlocal budget
             budget -= len(waiting.batch.intents)
             return budget <= 0
@@ -302,7 +302,7 @@ class OrchestratorActor:
             self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Verdict]:
+    def _decide(self, waiting: list[QueuedBatch], now_ns: int, turn: Turn) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         turn.owed += [one.reply for one in waiting]
         waiting = self._still_asked(waiting, started_ns, turn)
@@ -315,10 +315,12 @@ class OrchestratorActor:
         self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return verdicts
 
-    def _still_asked(self, waiting: list[Waiting], now_ns: int, turn: Turn) -> list[Waiting]:
+    def _still_asked(
+        self, waiting: list[QueuedBatch], now_ns: int, turn: Turn
+    ) -> list[QueuedBatch]:
         """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
         agents = self._kernel.ledger.agents
-        asked: list[Waiting] = []
+        asked: list[QueuedBatch] = []
         for one in waiting:
             batch, speaker = one.batch, one.speaker
             if one.reply.done():

@@ -9,7 +9,7 @@ from placet.actors.ports import Speaker
 from placet.schemas.batch import CheckedBatch
 
 
-class Waiting(msgspec.Struct, eq=False):
+class QueuedBatch(msgspec.Struct, eq=False):
     """A batch in the queue, and who waits for its verdict. A struct: one call in C makes it.
 
     Attributes:

@@ -6,12 +6,12 @@ field of it grants anything. See `docs/agents.md`.
 
 from typing import TYPE_CHECKING
 
-from placet.agents.adapters import Callable, Human, Replay, Scripted
+from placet.agents.adapters import Callable, HumanAdapter, ReplayAdapter, ScriptedAdapter
 from placet.agents.loop.recorder import SessionError
-from placet.agents.proposal.adapter import Adapter, Context, Raw, Usage
+from placet.agents.proposal.adapter import Adapter, Context, PlannerOutput, Usage
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.session import Session
 
 if TYPE_CHECKING:
@@ -21,17 +21,17 @@ __all__ = [
     "Adapter",
     "AgentAdapter",
     "AgentLimits",
+    "ApprovalRequest",
     "Callable",
     "ChatIntent",
     "Context",
     "ExecutionPlan",
-    "Hold",
-    "Human",
+    "HumanAdapter",
     "Llm",
+    "PlannerOutput",
     "Prices",
-    "Raw",
-    "Replay",
-    "Scripted",
+    "ReplayAdapter",
+    "ScriptedAdapter",
     "Session",
     "SessionError",
     "Turn",

@@ -55,7 +55,7 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(min(values), median(values), max(values))
 
 
-async def take_turns(
+async def interleave(
     contenders: Sequence[Contender], seconds: float
 ) -> dict[Contender, list[Turn]]:
     """Let contenders work in turn, the first of them once more at the end.

@@ -37,7 +37,7 @@ from placet.bench.measure import percentiles_ms
 from placet.bench.workloads import PERMISSIONS, SEED, Load, Scale, Shape, make_config, make_domain
 from placet.runtime.config import BACKPRESSURE, OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
-from placet.runtime.pending_verdict import Ticket
+from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 
@@ -63,13 +63,13 @@ _PRIORITIES: Final = (10, 30, 50, 70)
 class _Offer(NamedTuple):
     """A batch, which agent offers it, and that agent's way to hand it in."""
 
-    post: Callable[[object], Ticket]
+    post: Callable[[object], PendingVerdict]
     batch: list[Intent]
     agent: int
 
 
 class _Pending(NamedTuple):
-    ticket: Ticket
+    ticket: PendingVerdict
     posted_ns: int
 
 
@@ -99,7 +99,7 @@ class Stand:
     def __init__(self, shape: Shape, backpressure: Backpressure, places: int = OUTSTANDING) -> None:
         self._load = Load(shape)
         self._random = Random(SEED)
-        self._posts: list[Callable[[object], Ticket]] = []
+        self._posts: list[Callable[[object], PendingVerdict]] = []
         self._next_agents = cycle(range(shape.agents))
         self.agents = shape.agents
         self.orchestrator = Orchestrator(make_domain(), _config(shape, backpressure, places))
@@ -242,7 +242,7 @@ class Trial:
             del burst, tickets
             self._generator_ns += posting_ns - making_ns + clock() - booking_ns
 
-    def _book(self, burst: list[_Offer], tickets: list[Ticket], posted_ns: int) -> None:
+    def _book(self, burst: list[_Offer], tickets: list[PendingVerdict], posted_ns: int) -> None:
         self.offered += len(burst)
         for offer, ticket in zip(burst, tickets, strict=True):
             verdict = ticket.verdict

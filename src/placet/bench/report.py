@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from placet.bench.suite import SUITE
 from placet.bench.workloads import SEED, Scale
-from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.gc_tuning import tuned_gc
 from placet.schemas.codec import Json
 
 WORKLOADS: Final = tuple(SUITE)
@@ -87,7 +87,7 @@ def run(
         raise ValueError(f"no workload is called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
     if not 0 < seconds < float("inf"):
         raise ValueError(f"seconds must be a finite number > 0, got {seconds!r}")
-    with calmed_collector():
+    with tuned_gc():
         return [asyncio.run(_result(name, seconds, scale or Scale())) for name in names]
 
 

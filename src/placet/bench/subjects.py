@@ -28,7 +28,7 @@ from placet.bench.workloads import (
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.kernel.log.replay import Replayer
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json
@@ -263,7 +263,7 @@ class Redecided(Fold):
 
     async def run(self, chunk: Chunk) -> None:
         """Decide it."""
-        redecider = Redecider([make_domain()])
+        redecider = Verifier([make_domain()])
         for data in self.records:
             redecider.apply(data)
         assert redecider.intents == chunk.intents, "all of it is decided again"

@@ -17,7 +17,7 @@ from placet.bench.footprint import (
     first_world_seconds,
     import_seconds,
 )
-from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread, take_turns
+from placet.bench.measure import Turn, cpu_ratios, interleave, percentiles_ms, ratios, spread
 from placet.bench.overload import overload
 from placet.bench.recovery import DiskLog, Recovering, opening
 from placet.bench.subjects import (
@@ -43,7 +43,7 @@ async def _compete(contenders: Sequence[Contender], seconds: float) -> dict[Cont
     async with AsyncExitStack() as stack:
         for contender in contenders:
             await stack.enter_async_context(contender)
-        return await take_turns(contenders, seconds)
+        return await interleave(contenders, seconds)
 
 
 def _figures(turns: Sequence[Turn], reference: Sequence[Turn]) -> Figures:
@@ -163,7 +163,7 @@ async def w5(scale: Scale, seconds: float) -> Figures:
         for contender in contenders:
             await stack.enter_async_context(contender)
         await old.grow(log_records)
-        turns = await take_turns(contenders, seconds)
+        turns = await interleave(contenders, seconds)
         records = [world.statistics()["records"] for world in [*worlds, old]]
     costs = [median(turn.cpu_us for turn in turns[world]) for world in [*worlds, old]]
     own_costs = [median(turn.cpu_us for turn in turns[reference]) for reference in references]

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.command_table import APPLICATION
-from placet.cli.plugin_commands import WithGuests
+from placet.cli.plugin_commands import WithPlugins
 from placet.cli.terminal import USAGE_EXIT, complain, say
 from placet.schemas.errors import PlacetError
 
@@ -22,7 +22,7 @@ _FULL: Final = (ENOSPC, EFBIG, EDQUOT)
 # took in click; the base of its public BadParameter did not.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(name="placet", cls=WithGuests, **APPLICATION)
+app = typer.Typer(name="placet", cls=WithPlugins, **APPLICATION)
 
 
 def _show_version(is_asked: bool) -> None:

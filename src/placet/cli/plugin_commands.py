@@ -6,10 +6,10 @@ import typer
 
 from placet.cli.command_table import COMMANDS as OWN
 from placet.cli.command_table import Group, LateCommand, command_of
-from placet.runtime.entry_points import COMMANDS, Guest, GuestBroken, guests
+from placet.runtime.entry_points import COMMANDS, Plugin, PluginBroken, guests
 
 
-class WithGuests(Group):
+class WithPlugins(Group):
     """The commands of placet, and those of its guests; one of placet's own name is placet's."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401  # see Group
@@ -21,7 +21,7 @@ class WithGuests(Group):
         """Give a command; a guest's is loaded now.
 
         Raises:
-            GuestBroken: It cannot be.
+            PluginBroken: It cannot be.
         """
         own = super().get_command(ctx, cmd_name)
         if own is not None:
@@ -38,11 +38,11 @@ class WithGuests(Group):
                 formatter.write_text(", ".join(names))
 
 
-def _command_of(guest: Guest) -> Any:  # noqa: ANN401  # see Group
+def _command_of(guest: Plugin) -> Any:  # noqa: ANN401  # see Group
     """Make a command of what a guest brings: an application of typer, or a function."""
     found = guest.load()
     if not isinstance(found, typer.Typer) and not callable(found):
-        raise GuestBroken(
+        raise PluginBroken(
             f"{guest} is no command: expected a typer.Typer or a function, got {found!r:.80}"
         )
     command = command_of(found)

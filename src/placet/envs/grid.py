@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from placet.envs.parallel_env import Adapter, Array, Placings, WorldEnv
-from placet.kernel.prng import draw_below
+from placet.kernel.prng import randint_below
 from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
 from placet.schemas.view import View
@@ -119,8 +119,8 @@ def _anywhere(agents: Sequence[str], width: int, height: int) -> Callable[[int],
         return {
             agent: {
                 "position": [
-                    draw_below(width, seed, 0, agent, "x"),
-                    draw_below(height, seed, 0, agent, "y"),
+                    randint_below(width, seed, 0, agent, "x"),
+                    randint_below(height, seed, 0, agent, "y"),
                 ]
             }
             for agent in agents

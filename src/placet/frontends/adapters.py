@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from placet.agents.adapters.human import Human
-from placet.agents.proposal.adapter import Adapter, Context, Raw
+from placet.agents.adapters.human import HumanAdapter
+from placet.agents.proposal.adapter import Adapter, Context, PlannerOutput
 from placet.cli.terminal import CommandError
-from placet.frontends.offline_adapter import Offline
+from placet.frontends.offline_adapter import OfflineAdapter
 
 NAMES: Sequence[str] = ("scripted", "human")
 
 
-class AskedPerson(Human):
+class TerminalHumanAdapter(HumanAdapter):
     """A person at a terminal, who is told when something is asked.
 
     Attributes:
@@ -21,7 +21,7 @@ class AskedPerson(Human):
         super().__init__()
         self.on_question: Callable[[Context], None] = _nobody
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask, and wait for the person."""
         self.on_question(context)
         return await super().propose(context)
@@ -38,9 +38,9 @@ def proposer(name: str) -> Adapter:
         CommandError: There is none of this name, or what speaks with models is not installed.
     """
     if name == "scripted":
-        return Offline()
+        return OfflineAdapter()
     if name == "human":
-        return AskedPerson()
+        return TerminalHumanAdapter()
     try:
         from placet.agents import Llm  # noqa: PLC0415  # the extra
     except (ImportError, AttributeError) as error:

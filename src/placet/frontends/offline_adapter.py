@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from placet.agents.adapters.scripted import plan_of
-from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.contract import Call
 from placet.agents.proposal.plan import Stop
@@ -25,12 +25,12 @@ _CHOICE_CHARS_MAX: Final = 120
 _MESSAGE_CHARS_MAX: Final = 500
 
 
-class Offline:
+class OfflineAdapter:
     """Proposes what a sentence plainly says, in a domain that reads sentences."""
 
     is_priced = True
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Read the message by the first domain that can."""
         unsound = _unsound_plan(context)
         if unsound is not None:
@@ -45,7 +45,7 @@ class Offline:
         return _stop(context, Stop(code="unsupported_goal", message=text))
 
 
-def _unsound_plan(context: Context) -> Raw | None:
+def _unsound_plan(context: Context) -> PlannerOutput | None:
     """Stop where the plan that a sentence comes to is none here: reading it again mends nothing."""
     issues = context.repairs[-1].issues if context.repairs else ()
     if not any(facts_of(issue.code).stage == "contract" for issue in issues):
@@ -54,7 +54,7 @@ def _unsound_plan(context: Context) -> Raw | None:
     return _stop(context, Stop(code="unsupported_goal", message=message))
 
 
-def _read_of_design(context: Context) -> Raw:
+def _read_of_design(context: Context) -> PlannerOutput:
     """Make calls of a sentence about a design (`placet.domains.design.parse_text`)."""
     # Here, because the domain is a sixth of a second that no other conversation should pay.
     from placet.domains.design import Clarification, Design, parse_text  # noqa: PLC0415
@@ -67,12 +67,14 @@ def _read_of_design(context: Context) -> Raw:
     if isinstance(parsed, Clarification):
         return _stop(context, _question(parsed, fields, current))
     if not parsed.actions:
-        return Raw(text="That is a question, and I only carry out what is said. `/state` shows it.")
+        return PlannerOutput(
+            text="That is a question, and I only carry out what is said. `/state` shows it."
+        )
     calls = []
     for action in parsed.actions:
         kind, payload = payload_of(action)
         calls.append(Call(wire_name(kind), to_json(payload).decode()))
-    return Raw(calls=tuple(calls))
+    return PlannerOutput(calls=tuple(calls))
 
 
 def _question(
@@ -96,5 +98,5 @@ def _values(state: Json) -> dict[str, Json]:
     return {path: fields["value"] for path, fields in rows.items() if "value" in fields}
 
 
-def _stop(context: Context, stop: Stop) -> Raw:
-    return Raw(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})
+def _stop(context: Context, stop: Stop) -> PlannerOutput:
+    return PlannerOutput(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})

@@ -7,7 +7,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.identity import Ref
 
 
-async def seen_by_agent(turn: Turn, session: Session) -> Turn:
+async def visible_turn(turn: Turn, session: Session) -> Turn:
     """Leave out of the diff of a turn what its agent may not see.
 
     Raises:

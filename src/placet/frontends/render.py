@@ -6,7 +6,7 @@ from shlex import quote
 from typing import Final, Protocol
 
 from placet.agents.proposal.plan import Issue
-from placet.agents.proposal.turn_result import Change, Decision, Hold, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Change, Decision, Turn
 from placet.cli.terminal import printable, say_json
 from placet.schemas.codec import Json, from_json, to_json
 
@@ -23,16 +23,16 @@ _STYLES: Final[Mapping[str, str]] = {
 _MARKS: Final[Mapping[str, str]] = {"add": "+", "replace": "~", "remove": "-"}
 
 
-class Screen(Protocol):
+class Renderer(Protocol):
     """Where a conversation is shown."""
 
     def turn(self, turn: Turn) -> None:
         """Show what came of a message."""
 
-    def held(self, hold: Hold) -> None:
+    def held(self, hold: ApprovalRequest) -> None:
         """Show what waits for a person, where one is about to be asked."""
 
-    def holds(self, holds: Sequence[Hold]) -> None:
+    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
@@ -42,7 +42,7 @@ class Screen(Protocol):
         """Show something that was asked for by name."""
 
 
-class Lines:
+class JsonRenderer:
     """Shows one JSON value a line: turns as they are, anything else under its name."""
 
     def turn(self, turn: Turn) -> None:
@@ -50,10 +50,10 @@ class Lines:
         say_json(from_json(turn.model_dump_json()))
         sys.stdout.flush()
 
-    def held(self, hold: Hold) -> None:
+    def held(self, hold: ApprovalRequest) -> None:
         """Show nothing: the turn has said it."""
 
-    def holds(self, holds: Sequence[Hold]) -> None:
+    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
         self.value("holds", [hold.model_dump(mode="json") for hold in holds])
 
@@ -99,13 +99,13 @@ class Page:
         self._list(line for one in last if one.message not in told for line in _issue_lines(one))
         self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
 
-    def held(self, hold: Hold) -> None:
+    def held(self, hold: ApprovalRequest) -> None:
         """Show what waits for a person."""
         who = f"the approval of {hold.role!r}" if hold.role else "a person's word"
         self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
         self._commands(hold)
 
-    def holds(self, holds: Sequence[Hold]) -> None:
+    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
         for hold in holds:
             if hold.state == "open":
@@ -130,7 +130,7 @@ class Page:
         else:
             self._list(f"  {_short(one)}" for one in value)
 
-    def _commands(self, hold: Hold) -> None:
+    def _commands(self, hold: ApprovalRequest) -> None:
         self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
 
     def _tree(self, value: Mapping[str, Json]) -> None:

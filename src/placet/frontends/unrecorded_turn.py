@@ -6,14 +6,14 @@ from placet.agents.proposal.turn_result import Attempt, Turn
 from placet.agents.session.session import Session
 
 
-def unended(session: Session, error: SessionError) -> Turn:
+def failed_turn(session: Session, error: SessionError) -> Turn:
     """Give what came of a turn that could not be recorded: `failed` if it had begun."""
-    turn = unrecorded(session, str(error.code), str(error))
+    turn = unrecorded_turn(session, str(error.code), str(error))
     outcome = "failed" if error.has_begun else turn.outcome
     return turn.model_copy(update={"outcome": outcome, "route": error.route})
 
 
-def unrecorded(session: Session, code: str, message: str) -> Turn:
+def unrecorded_turn(session: Session, code: str, message: str) -> Turn:
     """Give a turn that is in no log, with what refused it; it has no number."""
     issue = Issue(code=code, message=message)
     return Turn(

@@ -4,7 +4,7 @@ from typing import NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import Applier
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
-from placet.kernel.gate.context import GateContext, GuestFault
+from placet.kernel.gate.context import GateContext, PluginError
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
@@ -64,7 +64,7 @@ def decide_batch(
             context.draft.undo()
             return applier.refuse(batch, refusals)
         return applier.admit(batch)
-    except GuestFault as fault:
+    except PluginError as fault:
         rules.on_fault(fault.where, fault.error)
         return applier.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])
 

@@ -28,7 +28,7 @@ from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
 from placet.kernel.order import in_order
 from placet.kernel.registry import Registry
-from placet.kernel.rules_version import Rules, require_successor, rules_in, rules_of
+from placet.kernel.rules_version import Rules, require_compatible, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import CheckedBatch
@@ -122,7 +122,7 @@ class Kernel(KeepsOutbox, Amends):
                 f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
                 f"{config.world!r} with seed {config.seed}; open it with its own"
             )
-        require_successor(then, ledger.scheduled.values(), self.registry)
+        require_compatible(then, ledger.scheduled.values(), self.registry)
         return then
 
     # reading

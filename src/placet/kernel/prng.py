@@ -24,22 +24,22 @@ def mix64(*words: int) -> int:
     return state
 
 
-def draw64(seed: int, seq: int, agent_id: str, purpose: str) -> int:
+def random_u64(seed: int, seq: int, agent_id: str, purpose: str) -> int:
     """Draw 64 uniform bits for a purpose of an agent's at a seq."""
     key = f"{seed}\x00{seq}\x00{agent_id}\x00{purpose}".encode()
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
 
 
-def draw_unit(seed: int, seq: int, agent_id: str, purpose: str) -> float:
+def random_unit(seed: int, seq: int, agent_id: str, purpose: str) -> float:
     """Draw a float in [0, 1), a multiple of 2**-53."""
-    return (draw64(seed, seq, agent_id, purpose) >> 11) * 2.0**-53
+    return (random_u64(seed, seq, agent_id, purpose) >> 11) * 2.0**-53
 
 
-def draw_below(bound: int, seed: int, seq: int, agent_id: str, purpose: str) -> int:
+def randint_below(bound: int, seed: int, seq: int, agent_id: str, purpose: str) -> int:
     """Draw an int in 0..bound-1; the bias is at most bound / 2**64.
 
     Source: multiply-shift, Lemire, ACM TOMACS 29 (2019).
     """
     if bound < 1:
         raise ValueError(f"a draw needs a bound >= 1, got {bound}")
-    return draw64(seed, seq, agent_id, purpose) * bound >> 64
+    return random_u64(seed, seq, agent_id, purpose) * bound >> 64

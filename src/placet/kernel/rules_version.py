@@ -56,7 +56,7 @@ def validator_name(validator: object) -> str:
     return f"{type(validator).__module__}:{type(validator).__qualname__}"
 
 
-def require_successor(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
+def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
     """Check that a world of today's may go on with a log: that it can read what it will meet.
 
     Args:
@@ -79,7 +79,7 @@ def require_successor(then: Rules, scheduled: Iterable[Scheduled], registry: Reg
             )
 
 
-def why_not_again(then: Rules, registry: Registry) -> str | None:
+def incompatibility(then: Rules, registry: Registry) -> str | None:
     """Say why rules cannot decide again what others have decided; None if they can.
 
     They can if they are the same, or differ in payloads alone, for which there are upcasters.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from placet.actors.admission.overload import unauthorized
 from placet.actors.observation.observer import Observer
-from placet.actors.policies.staleness_options import Freshness, Read
+from placet.actors.policies.staleness_options import Read, StalenessOptions
 from placet.actors.policies.staleness_scope import Begin, Context
-from placet.actors.policies.subscriptions import ForeignChange
+from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
 from placet.runtime.api.sim_time import Sleeps
 from placet.runtime.api.typed_errors import RaisesRefusals
-from placet.runtime.pending_verdict import Ticket
+from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.intent import SCHEMA_VERSION, Intent
@@ -23,7 +23,7 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import Observation, View
 
 if TYPE_CHECKING:
-    from placet.runtime.world import OpenWorld
+    from placet.runtime.world import WorldRuntime
 
 DEFAULT_PRIORITY = 10
 
@@ -45,7 +45,9 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "incarnation", "view_seq")
 
-    def __init__(self, world: "OpenWorld", agent_id: str, incarnation: int, sequence: str) -> None:
+    def __init__(
+        self, world: "WorldRuntime", agent_id: str, incarnation: int, sequence: str
+    ) -> None:
         self._world = world
         self.agent_id = agent_id
         self.incarnation = incarnation
@@ -75,10 +77,10 @@ class AgentHandle(RaisesRefusals, Sleeps):
             await asyncio.sleep(0)
         return await reply
 
-    def post(self, batch: object, *, dry_run: bool = False) -> Ticket:
+    def post(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
         reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
-        return Ticket(reply, reply.done())
+        return PendingVerdict(reply, reply.done())
 
     async def refresh_view(self) -> View:
         """Look: an atomic cut of what the agent may see, at the latest durable seq.
@@ -92,14 +94,14 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     def fresh_context(
         self,
-        freshness: Freshness | None = None,
+        freshness: StalenessOptions | None = None,
         /,
         *,
         threshold: int | None = None,
         reads: Iterable[Read] | None = None,
         kinds: Iterable[str] | None = None,
         intents: Iterable[Intent] | None = None,
-        relevant: Callable[[ForeignChange], bool] | None = None,
+        relevant: Callable[[ExternalChange], bool] | None = None,
         debounce: float = 0.0,
     ) -> Context:
         """Look, and think in a block that is stopped once what was seen is no longer true.
@@ -109,7 +111,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
         The block is canceled when what another did is durable and changes what the thought depends
         on; then `StaleContextError` is raised out of it, and says what changed. A block that comes
-        to its end raises nothing. The arguments are those of `Freshness`, which may be given
+        to its end raises nothing. The arguments are those of `StalenessOptions`, which may be given
         instead; with none of them, all that the agent may see counts.
 
         Raises:
@@ -118,7 +120,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
             ValueError: What it should depend on cannot be told.
         """
         if freshness is None:
-            freshness = Freshness(
+            freshness = StalenessOptions(
                 threshold=threshold,
                 reads=reads,
                 kinds=kinds,

@@ -20,11 +20,11 @@ ROUTES: Final = "placet.routes"
 """Name -> a function of the application, which gives a router for `/api/v1`, or None."""
 
 
-class GuestBroken(PlacetError):  # noqa: N818  # what it says
+class PluginBroken(PlacetError):  # noqa: N818  # what it says
     """What a guest brings cannot be loaded."""
 
 
-class Guest(NamedTuple):
+class Plugin(NamedTuple):
     """Something that a distribution brings, not loaded yet.
 
     Attributes:
@@ -39,15 +39,15 @@ class Guest(NamedTuple):
         """Import it.
 
         Raises:
-            GuestBroken: It cannot be imported, or is not there.
+            PluginBroken: It cannot be imported, or is not there.
         """
         try:
             found = import_from_here(self.entry.module)
         except ImportError as error:
-            raise GuestBroken(f"{self} cannot be loaded: {error}") from error
+            raise PluginBroken(f"{self} cannot be loaded: {error}") from error
         for part in filter(None, self.entry.attr.split(".")):
             if not hasattr(found, part):
-                raise GuestBroken(f"{self} cannot be loaded: {self.entry.module} has no {part!r}")
+                raise PluginBroken(f"{self} cannot be loaded: {self.entry.module} has no {part!r}")
             found = getattr(found, part)
         return found
 
@@ -56,7 +56,7 @@ class Guest(NamedTuple):
         return f"{self.name!r} of {owner} ({self.entry.value})"
 
 
-def guests(group: str) -> dict[str, Guest]:
+def guests(group: str) -> dict[str, Plugin]:
     """List what a group brings, by name, without importing any of it.
 
     Of two with one name the first by its distribution's name and place counts: which of them it is
@@ -64,9 +64,9 @@ def guests(group: str) -> dict[str, Guest]:
     """
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms, and `run` asks for none
 
-    found: dict[str, Guest] = {}
+    found: dict[str, Plugin] = {}
     for entry in sorted(entry_points(group=group), key=_by_owner):
-        found.setdefault(entry.name, Guest(entry.name, entry))
+        found.setdefault(entry.name, Plugin(entry.name, entry))
     return dict(sorted(found.items()))
 
 

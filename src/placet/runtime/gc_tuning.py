@@ -17,7 +17,7 @@ from typing import Final
 THRESHOLDS: Final = (50_000, 20, 50)
 
 
-def calm_collector() -> None:
+def tune_gc() -> None:
     """Collect less often from here on, and leave what is loaded now out of it."""
     gc.collect()
     gc.freeze()
@@ -25,10 +25,10 @@ def calm_collector() -> None:
 
 
 @contextmanager
-def calmed_collector() -> Iterator[None]:
+def tuned_gc() -> Iterator[None]:
     """Collect less often for a while, as the benchmarks do; then as before."""
     before = gc.get_threshold()
-    calm_collector()
+    tune_gc()
     try:
         yield
     finally:

@@ -27,13 +27,13 @@ from placet.runtime.api.observers import ShowsAgents
 from placet.runtime.api.sim_time import KeepsTime
 from placet.runtime.api.typed_errors import RaisesRefusals
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.pending_verdict import Ticket
+from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.standby import Standby, stand_by
 from placet.runtime.state_path import state_at
 from placet.runtime.stores.url import open_event_log
-from placet.runtime.world import OpenWorld, in_thread_if
+from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
 from placet.schemas.errors import ClosedError, StoreError
@@ -80,7 +80,7 @@ class Orchestrator(
         self.config = config or OrchestratorConfig()
         self._domain = default_domain() if domain is None else domain
         self._validator = effect_validator
-        self._world: OpenWorld | None = None
+        self._world: WorldRuntime | None = None
 
     async def __aenter__(self) -> Self:
         if self._world is not None:
@@ -94,7 +94,7 @@ class Orchestrator(
         except BaseException:
             log.close()
             raise
-        self._world = OpenWorld(self.config, log, epoch, kernel, records, recovery=recovery)
+        self._world = WorldRuntime(self.config, log, epoch, kernel, records, recovery=recovery)
         try:
             await self._world.start()
             await self._register_brought(self.domains)
@@ -144,7 +144,7 @@ class Orchestrator(
         Reports(config.log_format, config.log_level, config.world).warning(str(error))
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         if self._world is None:
             raise ClosedError("the world is not open; use `async with Orchestrator(...)`")
         return self._world
@@ -213,7 +213,9 @@ class Orchestrator(
             await asyncio.sleep(0)
         return await reply
 
-    def post(self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR) -> Ticket:
+    def post(
+        self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
+    ) -> PendingVerdict:
         """Hand in a batch and go on; await the ticket for its verdict.
 
         Args:
@@ -225,7 +227,7 @@ class Orchestrator(
             ClosedError, StoreError: The world is closed, or has failed.
         """
         reply = self._open.actor.post(batch, submitter, dry_run=dry_run)
-        return Ticket(reply, reply.done())
+        return PendingVerdict(reply, reply.done())
 
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
         """Ask for the answer to a request; None if it is not, or no longer, remembered."""

@@ -10,7 +10,7 @@ import msgspec
 from placet.schemas.verdict import Verdict
 
 
-class Ticket(msgspec.Struct, eq=False):
+class PendingVerdict(msgspec.Struct, eq=False):
     """Stands for the verdict of a batch that was posted. Await it, as often as you like.
 
     A struct, as there is one for each offer that is refused: one call in C makes it.

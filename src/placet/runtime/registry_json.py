@@ -7,7 +7,7 @@ from placet.kernel.registry import Registry
 from placet.schemas.codec import Json
 
 
-def describe(domains: Sequence[Domain]) -> list[dict[str, Json]]:
+def registry_json(domains: Sequence[Domain]) -> list[dict[str, Json]]:
     """Describe domains, each by itself: their kinds, with the JSON Schemas of the payloads."""
     return [_described(domain) for domain in domains]
 

@@ -20,11 +20,11 @@ from placet.actors.committer import Commit, Committer
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.metrics.counters import Counters
 from placet.actors.observation.delayed_observer import Time
-from placet.actors.observation.hub import Observing
+from placet.actors.observation.hub import ObserverHub
 from placet.actors.observation.viewer import Viewer
 from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.policies.runner import Roster
-from placet.actors.policies.subscriptions import Watches
+from placet.actors.policies.runner import PolicySupervisor
+from placet.actors.policies.subscriptions import SubscriptionTable
 from placet.actors.ports import Clock, EventLog
 from placet.actors.publisher import Publisher
 from placet.actors.supervisor import Fault, Supervisor
@@ -34,7 +34,7 @@ from placet.kernel.state.tree import State
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.snapshots.recovery import Recovery
-from placet.runtime.snapshots.scheduler import SnapshotKeeper
+from placet.runtime.snapshots.scheduler import SnapshotScheduler
 from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.stores.url import environment_of, lasting_url_of
 from placet.runtime.world_time import WorldTime
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class OpenWorld:
+class WorldRuntime:
     """The parts of an open world, and their life.
 
     Args:
@@ -107,10 +107,10 @@ class OpenWorld:
         self.viewer = Viewer(kernel)
         self.observing = self._make_observing(kernel)
         self.supervisor = Supervisor(limits, self.clock, self._on_fault)
-        self.roster = Roster(
+        self.roster = PolicySupervisor(
             self.supervisor, kernel.ledger.agents, self._suspend, self._on_given_up
         )
-        self.watches = Watches(kernel.registry, self._state_to_judge_by)
+        self.watches = SubscriptionTable(kernel.registry, self._state_to_judge_by)
         self.executors = Executors(
             kernel,
             self.actor,
@@ -239,18 +239,18 @@ class OpenWorld:
         if self.time.company is not None:
             self.time.company.nudge()
 
-    def _make_observing(self, kernel: Kernel) -> Observing:
+    def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers
         time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.rest, kernel.config.seed)
-        return Observing(kernel.registry, self._on_error, time)
+        return ObserverHub(kernel.registry, self._on_error, time)
 
-    def _make_keeper(self) -> SnapshotKeeper | None:
+    def _make_keeper(self) -> SnapshotScheduler | None:
         """Make the keeper of snapshots, where the log is on a disk and snapshots are wanted."""
         config, log = self.config, self.log
         if config.snapshot_every_seqs is None or snapshots_of(log) is None:
             return None
         seconds_max = self.limits.snapshot_seconds_max
-        return SnapshotKeeper(
+        return SnapshotScheduler(
             log,
             self.epoch,
             SnapshotProcess(

@@ -8,8 +8,8 @@ from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import Clock, Speaker
-from placet.actors.timers.participants import Company
-from placet.actors.timers.timer_queue import Sleepers
+from placet.actors.timers.participants import TimeParticipants
+from placet.actors.timers.timer_queue import TimerQueue
 from placet.kernel.kernel import Kernel
 from placet.runtime.clock import DilatedClock, RealtimeClock, SteppedClock
 from placet.runtime.config import OrchestratorConfig
@@ -50,8 +50,8 @@ class WorldTime:
         self._config = config
         self._on_stall = on_stall
         self.clock = clock or _clock_of(config, start_ns, on_dilated)
-        self.company = Company(self.clock) if config.clock == "next_event" else None
-        self.sleepers = Sleepers(self.clock) if self.company is None else self.company
+        self.company = TimeParticipants(self.clock) if config.clock == "next_event" else None
+        self.sleepers = TimerQueue(self.clock) if self.company is None else self.company
 
     def next_event(
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors

@@ -30,7 +30,7 @@ class Pair(NamedTuple):
     winner: str
 
 
-class Contests:
+class FairnessStats:
     """Counts verdicts, and what their refusals tell of who was first.
 
     Attributes:
@@ -76,7 +76,7 @@ class Contests:
             "contests": won,
             "contestants": len(self.entered),
             "jain_wins": _rounded(jain(self.wins.values(), len(self.entered))),
-            "jain_wins_of_a_lottery": _rounded(jain_of_a_lottery(won, len(self.entered))),
+            "jain_wins_of_a_lottery": _rounded(lottery_jain_index(won, len(self.entered))),
             "lost_to": [[*pair, count] for pair, count in self.top_pairs()],
         }
 
@@ -100,7 +100,7 @@ def jain(parts: Iterable[int], count: int) -> float | None:
     return sum(known) ** 2 / (count * squares) if squares else None
 
 
-def jain_of_a_lottery(wins: int, count: int) -> float | None:
+def lottery_jain_index(wins: int, count: int) -> float | None:
     """Give what the index is of where each win is drawn among all alike: it is not 1.
 
     The expected sum of squares of a multinomial is `wins + wins * (wins - 1) / count`.

@@ -25,7 +25,7 @@ from placet.runtime.config import OrchestratorConfig
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import DomainNotFound, find_domain
 from placet.runtime.snapshots.writer import EVERY_SEQS
-from placet.scenarios.fairness import Contests
+from placet.scenarios.fairness import FairnessStats
 from placet.scenarios.loader import as_text, open_domain
 from placet.scenarios.policies import ScriptedPolicy, make_policy
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
@@ -74,7 +74,7 @@ class RunReport:
     batches: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
-    contests: Contests = field(default_factory=Contests)
+    contests: FairnessStats = field(default_factory=FairnessStats)
     seq: int = 0
     digest: str = ""
     seconds: float = 0.0

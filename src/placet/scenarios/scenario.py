@@ -13,12 +13,12 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from placet.actors.admission.queue import Backpressure
 from placet.actors.admission.time_scale import FACTOR_MIN, WAIT_MS
-from placet.kernel.prng import draw_unit
+from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
 from placet.schemas.codec import Json
 from placet.schemas.config import Quota
 from placet.schemas.errors import PlacetError
-from placet.schemas.json_value import to_plain
+from placet.schemas.json_value import to_json_value
 from placet.schemas.limits import SCENARIO_AGENTS_MAX, SCENARIO_TICKS_MAX
 
 
@@ -28,7 +28,7 @@ def _checked_quota(quota: dict[str, Json]) -> dict[str, Json]:
 
 
 def _checked_table(table: Mapping[str, Json]) -> Mapping[str, Json]:
-    to_plain(table, _DEPTH_MAX, sys.maxsize)
+    to_json_value(table, _DEPTH_MAX, sys.maxsize)
     return table
 
 
@@ -201,7 +201,7 @@ class Scenario:
     def _place(self, name: str, area: Area) -> list[float]:
         """Draw a place, to a hundredth: it will stand in many logs."""
         return [
-            round(low + (high - low) * draw_unit(self.seed, axis, name, "place"), 2)
+            round(low + (high - low) * random_unit(self.seed, axis, name, "place"), 2)
             for axis, (low, high) in enumerate(zip(*area, strict=True))
         ]
 

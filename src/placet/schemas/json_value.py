@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SHOWN_CHARS_MAX: Final = 80
 
 
-class NotPlain(ValueError):  # noqa: N818  # says what the value is, to the one who answers it
+class InvalidJsonValue(ValueError):  # noqa: N818  # says what the value is, to the one who answers it
     """A value that JSON does not have. `at` is a JSON pointer inside the value."""
 
     def __init__(self, message: str) -> None:
@@ -28,11 +28,11 @@ class NotPlain(ValueError):  # noqa: N818  # says what the value is, to the one 
         self.at = ""
 
 
-class TooLarge(NotPlain):
+class TooLarge(InvalidJsonValue):
     """A value that would be encoded in more bytes than are allowed."""
 
 
-def to_plain(value: object, depth_max: int, bytes_max: int) -> Json:
+def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
     """Copy a value into plain lists and dicts. O(its size), and at most O(bytes_max).
 
     The keys of objects come to stand in their sorted order, as when they are read back from a log.
@@ -44,7 +44,7 @@ def to_plain(value: object, depth_max: int, bytes_max: int) -> Json:
             large part many times ends before it fills the memory.
 
     Raises:
-        NotPlain: JSON has no such value: a set, an iterator, NaN, a key that is no string, a lone
+        InvalidJsonValue: JSON has no such value: a set, an iterator, NaN, a key that is no string, a lone
             surrogate, an int beyond 64 bits, deeper nesting.
         TooLarge: It is larger than `bytes_max` allows.
     """
@@ -71,16 +71,16 @@ class _Copier:
             number = float.__float__(value)
             if isfinite(number):
                 return number
-            raise NotPlain(f"a number must be finite, got {number!r}")
+            raise InvalidJsonValue(f"a number must be finite, got {number!r}")
         if isinstance(value, list | tuple | Mapping) or _is_model(value):
             if depth_max == 0:
-                raise NotPlain("the value is nested too deeply, or holds itself")
+                raise InvalidJsonValue("the value is nested too deeply, or holds itself")
             if isinstance(value, list | tuple):
                 return self._array(value, depth_max - 1)
             if type(value) is not dict and _is_model(value):
                 return self._object(_fields(value), depth_max - 1)
             return self._object(value.items(), depth_max - 1)
-        raise NotPlain(f"JSON has no {type(value).__name__}, got {shown(value)}")
+        raise InvalidJsonValue(f"JSON has no {type(value).__name__}, got {shown(value)}")
 
     def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
         copied: list[Json] = []
@@ -88,7 +88,7 @@ class _Copier:
         for index, item in enumerate(islice(items, self._bytes_left + 1)):
             try:
                 copied.append(self.copy(item, depth_max))
-            except NotPlain as error:
+            except InvalidJsonValue as error:
                 error.at = f"/{index}{error.at}"
                 raise
         return copied
@@ -97,11 +97,11 @@ class _Copier:
         copied: dict[str, Json] = {}
         for key, item in islice(pairs, self._bytes_left + 1):
             if not isinstance(key, str):
-                raise NotPlain(f"an object's keys must be strings, got {shown(key)}")
+                raise InvalidJsonValue(f"an object's keys must be strings, got {shown(key)}")
             name = self._text(key)
             try:
                 copied[name] = self.copy(item, depth_max)
-            except NotPlain as error:
+            except InvalidJsonValue as error:
                 error.at = pointer([name]) + error.at
                 raise
         return copied if len(copied) < 2 else dict(sorted(copied.items()))  # noqa: PLR2004  # one is
@@ -113,7 +113,9 @@ class _Copier:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise NotPlain(f"a string must be valid Unicode, got {shown(text)}") from None
+                raise InvalidJsonValue(
+                    f"a string must be valid Unicode, got {shown(text)}"
+                ) from None
         return text
 
     def _spend(self, count: int) -> None:
@@ -126,7 +128,7 @@ def _integer(value: int) -> int:
     number = int.__int__(value)  # a subclass may compare as it likes
     if -(2**63) <= number < 2**64:
         return number
-    raise NotPlain(f"an int must fit 64 bits, got one of {number.bit_length()} bits")
+    raise InvalidJsonValue(f"an int must fit 64 bits, got one of {number.bit_length()} bits")
 
 
 def _is_model(value: object) -> "TypeIs[BaseModel]":

@@ -97,7 +97,7 @@ def _stages() -> dict[str, Stage]:
 STAGE_OF: Final[Mapping[str, Stage]] = _stages()
 """code -> the stage that gives it; a code that is not here is a domain's."""
 
-REMEMBERED_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
+FINAL_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
 """A refusal of these stages is final for its req_id (G6); every other leaves no trace."""
 
 

@@ -25,7 +25,7 @@ class View(msgspec.Struct, frozen=True):
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
 
 
-Showing: TypeAlias = Literal["enter", "change", "leave"]
+ChangeOp: TypeAlias = Literal["enter", "change", "leave"]
 """`enter` gives all that may be seen of an entity, in place of what was known; `change` gives the
 fields that have other values; `leave` says that it is gone, or out of sight, which is the same to
 who looks."""
@@ -44,7 +44,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
     """
 
     entity: str
-    what: Showing
+    what: ChangeOp
     seq: int
     by: str
     fields: Mapping[str, Json] | None
@@ -55,7 +55,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
         return to_json(self)
 
 
-class Heard(msgspec.Struct, frozen=True, dict=True):
+class DeliveredEvent(msgspec.Struct, frozen=True, dict=True):
     """Something that was done and that an agent is told of, whatever became of its trace.
 
     Attributes:
@@ -96,7 +96,7 @@ class Observation(msgspec.Struct, frozen=True):
     agent_id: str
     kind: Literal["snapshot", "delta"]
     changes: tuple[Change, ...]
-    events: tuple[Heard, ...] = ()
+    events: tuple[DeliveredEvent, ...] = ()
     events_missed: int = 0
     late: int = 0
 
@@ -118,11 +118,11 @@ class Observation(msgspec.Struct, frozen=True):
         )
 
 
-Picture: TypeAlias = dict[str, dict[str, dict[str, Json]]]
+LocalView: TypeAlias = dict[str, dict[str, dict[str, Json]]]
 """What an agent knows: `collection -> entity -> field -> value`."""
 
 
-def fold_observation(picture: Picture, observation: Observation) -> None:
+def apply_observation(picture: LocalView, observation: Observation) -> None:
     """Bring a picture up to date; afterwards it equals the view at the observation's seq."""
     if observation.kind == "snapshot":
         picture.clear()

@@ -13,21 +13,21 @@ from starlette.middleware.cors import CORSMiddleware
 
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.entry_points import ROUTES, Guest, GuestBroken, guests
+from placet.runtime.entry_points import ROUTES, Plugin, PluginBroken, guests
 from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.plugins import default_domain, find_domain
-from placet.runtime.registry_json import describe
+from placet.runtime.registry_json import registry_json
 from placet.runtime.telemetry.world_logger import Reports
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.identity import OPERATOR
 from placet.server import dashboard
-from placet.server.auth import HttpDoor
+from placet.server.auth import RequestContext
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, KnownToken, hash_of, new_token
 from placet.server.http import problems
-from placet.server.http.head_requests import HeadAsGet
-from placet.server.http.lean_route import AnswerDirectly
+from placet.server.http.head_requests import HeadRequests
+from placet.server.http.lean_route import LeanRouteMiddleware
 from placet.server.http.request_id import HEADER, RequestId
 from placet.server.openapi import build_document
 from placet.server.routes import agents, batches, health, stream
@@ -53,7 +53,7 @@ def build_app(
     if credentials is None:
         operator_token = new_token()
         credentials = Credentials([KnownToken(OPERATOR, hash_of(operator_token))])
-    door = HttpDoor(Worlds(Orchestrator(domains, config), serve.limits), serve, credentials)
+    door = RequestContext(Worlds(Orchestrator(domains, config), serve.limits), serve, credentials)
     app = FastAPI(
         title="placet",
         version=_version(),
@@ -66,11 +66,11 @@ def build_app(
     app.state.operator_token = operator_token
     app.state.schemas = {}
     app.state.kinds = cache(
-        lambda: {"domains": describe(domains), "limits": asdict(config.kernel_config().limits)}
+        lambda: {"domains": registry_json(domains), "limits": asdict(config.kernel_config().limits)}
     )
     lean = app.state.lean_routers = [batches.direct]
     # Within all others. It reads the list at the first request: a plug-in can add to it.
-    app.add_middleware(AnswerDirectly, routers=lean, prefix=_PREFIX)
+    app.add_middleware(LeanRouteMiddleware, routers=lean, prefix=_PREFIX)
     _wrap(app, serve)
     for part in (*lean, batches.router, agents.router, reading.router, stream.router):
         app.include_router(part, prefix=_PREFIX)
@@ -83,13 +83,13 @@ def build_app(
     return app
 
 
-def _add_guest(app: FastAPI, guest: Guest) -> None:
+def _add_guest(app: FastAPI, guest: Plugin) -> None:
     """Serve what a guest brings; one that is broken is told of, and the others are served."""
     try:
         routes = guest.load()
         if not callable(routes):
-            raise GuestBroken(f"{guest} is no function of an application, got {routes!r:.80}")
-    except GuestBroken as error:
+            raise PluginBroken(f"{guest} is no function of an application, got {routes!r:.80}")
+    except PluginBroken as error:
         config = app.state.door.worlds.first.config
         Reports(config.log_format, config.log_level, config.world).warning(str(error))
         return
@@ -100,7 +100,7 @@ def _add_guest(app: FastAPI, guest: Guest) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    door: HttpDoor = app.state.door
+    door: RequestContext = app.state.door
     await door.worlds.open()
     try:
         yield
@@ -124,7 +124,7 @@ def _wrap(app: FastAPI, serve: ServeConfig) -> None:
             allow_headers=["authorization", "content-type", HEADER],
             expose_headers=["retry-after", HEADER],
         )
-    app.add_middleware(HeadAsGet)
+    app.add_middleware(HeadRequests)
     app.add_middleware(RequestId)
 
 

@@ -1,6 +1,6 @@
 """What every request passes: who asks, of which world, and what its body says.
 
-One `HttpDoor` belongs to one application. Nothing a request carries besides its token says who it
+One `RequestContext` belongs to one application. Nothing a request carries besides its token says who it
 is: a batch's fields are those of the gate, and the gate knows no field for a role.
 """
 
@@ -31,7 +31,7 @@ _TOKEN_SUBPROTOCOL: Final = "bearer."
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 
-class HttpDoor:
+class RequestContext:
     """What the routes of one application share.
 
     Attributes:
@@ -194,9 +194,9 @@ def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
     return agent is not None and agent.owner == submitter
 
 
-def door_of(connection: HTTPConnection) -> HttpDoor:
+def door_of(connection: HTTPConnection) -> RequestContext:
     """Give the door of the application that a request came to."""
-    door: HttpDoor = connection.app.state.door
+    door: RequestContext = connection.app.state.door
     return door
 
 

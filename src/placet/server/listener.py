@@ -25,7 +25,7 @@ from placet.server.http.problems import Problem
 from placet.server.http.request_id import HEADER, KEY
 
 if TYPE_CHECKING:
-    from placet.server.auth import HttpDoor
+    from placet.server.auth import RequestContext
 
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2_048
@@ -176,7 +176,7 @@ async def run_server(
     Raises:
         StoreError: The world cannot be opened.
     """
-    door: HttpDoor = app.state.door
+    door: RequestContext = app.state.door
     world = door.worlds.first
 
     def drain() -> None:

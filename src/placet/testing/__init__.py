@@ -1,7 +1,7 @@
 """Laws that every domain keeps, as tests for the author of one. Needs the extra `testing`.
 
-    from placet.testing import domain_laws
-    TestGarden = domain_laws(Garden)        # in a test file; pytest collects it
+    from placet.testing import domain_property_tests
+    TestGarden = domain_property_tests(Garden)        # in a test file; pytest collects it
 
 Rules of the room: it stands beside the kernel and looks on. It imports the floors below, nothing of
 the library imports it, and hypothesis is loaded with it and not before. A law is a function of a
@@ -17,7 +17,7 @@ except ImportError as error:
         "install placet[testing]"
     ) from error
 
-from placet.testing.domain_property_tests import domain_laws
-from placet.testing.errors import LawBroken
+from placet.testing.domain_property_tests import domain_property_tests
+from placet.testing.errors import PropertyViolation
 
-__all__ = ["LawBroken", "domain_laws"]
+__all__ = ["PropertyViolation", "domain_property_tests"]

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from placet.testing import hash_order_property as hash_order
-from placet.testing.errors import LawBroken
+from placet.testing.errors import PropertyViolation
 from placet.testing.properties import LAWS, Law
 from placet.testing.trace import Factory, Life
 from placet.testing.trace_generator import Placing, lives
@@ -21,7 +21,7 @@ _PHASES: Final = tuple(phase for phase in Phase if phase is not Phase.explain)
 """What is to be explained, the message explains."""
 
 
-def domain_laws(
+def domain_property_tests(
     domain_factory: Factory,
     *,
     intents: Mapping[str, SearchStrategy[Any]] | None = None,
@@ -31,8 +31,8 @@ def domain_laws(
 ) -> type:
     """Make the tests of a domain: a class, one method for each law that says something about it.
 
-        TestGarden = domain_laws(Garden)
-        TestSmallGarden = domain_laws(partial(Garden, size=2), intents={"Plant": plants})
+        TestGarden = domain_property_tests(Garden)
+        TestSmallGarden = domain_property_tests(partial(Garden, size=2), intents={"Plant": plants})
 
     Args:
         domain_factory: The class of the domain, or what makes one; called anew for every life.
@@ -74,7 +74,7 @@ def _test_of(
     def test(_self: object) -> None:
         try:
             check()
-        except LawBroken as broken:
+        except PropertyViolation as broken:
             # hypothesis makes the values small; a step or an intent it does not always leave out.
             law.check_smaller(factory, broken)
 

@@ -15,8 +15,8 @@ from typing import Final
 from unittest import SkipTest
 
 from placet.schemas.log.record import record_hash
-from placet.testing.errors import LawBroken
-from placet.testing.trace import Factory, Life, Living
+from placet.testing.errors import PropertyViolation
+from placet.testing.trace import Factory, Life, TraceRunner
 
 NAME: Final = "the_order_of_sets_does_not_matter"
 SENTENCE: Final = "The same life is the same log, whatever order Python gives to sets."
@@ -28,7 +28,7 @@ def check(factory: Factory, lives: Sequence[Life]) -> None:
     """Live lives in two processes whose sets are in different orders.
 
     Raises:
-        LawBroken: A life is not the same log in both.
+        PropertyViolation: A life is not the same log in both.
         SkipTest: The factory has no name by which another process could import it.
     """
     try:
@@ -44,12 +44,12 @@ def check(factory: Factory, lives: Sequence[Life]) -> None:
     parted = [life for life, one, other in zip(lives, *ends, strict=True) if one != other]
     if parted:
         smallest = min(parted, key=len)
-        living = Living(factory).live_all(smallest)
+        living = TraceRunner(factory).live_all(smallest)
         seen = (
             "Its log is another with PYTHONHASHSEED=1 than with PYTHONHASHSEED=2. Go through a set "
             "in sorted order."
         )
-        raise LawBroken(SENTENCE, smallest, living, seen)
+        raise PropertyViolation(SENTENCE, smallest, living, seen)
 
 
 def _begun(hash_seed: str) -> "subprocess.Popen[bytes]":
@@ -78,7 +78,7 @@ def live_in_this_process() -> None:
     """Read lives on stdin, live them, and write how each ends."""
     factory, lives = pickle.load(sys.stdin.buffer)
     for life in lives:
-        end = record_hash(Living(factory).live_all(life).log[-1])
+        end = record_hash(TraceRunner(factory).live_all(life).log[-1])
         sys.stdout.write(f"{end.hex()}\n")
 
 

@@ -11,20 +11,20 @@ from typing import Final, NamedTuple
 from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import world_digest
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json, canonical, from_canonical, thaw
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
-from placet.testing.errors import LawBroken
+from placet.testing.errors import PropertyViolation
 from placet.testing.read_set_property import footprint_breach, has_footprints
-from placet.testing.trace import AGENTS, Factory, Life, Living, Propose, one_by_one, smaller
+from placet.testing.trace import AGENTS, Factory, Life, Propose, TraceRunner, one_by_one, smaller
 from placet.testing.tree_diff import difference, whole
 from placet.testing.visibility_property import has_sight, sight_breach
 
-Breach = Callable[[Living, Life, Factory], str | None]
+Breach = Callable[[TraceRunner, Life, Factory], str | None]
 """Live a life in a new world, and say what was seen where the law is broken."""
 
 
@@ -47,29 +47,29 @@ class Law(NamedTuple):
         """Live a life under this law.
 
         Raises:
-            LawBroken: The domain breaks it.
+            PropertyViolation: The domain breaks it.
         """
-        living = Living(factory)
+        living = TraceRunner(factory)
         seen = self.breach(living, life, factory)
         if seen is not None:
-            raise LawBroken(self.sentence, life, living, seen)
+            raise PropertyViolation(self.sentence, life, living, seen)
 
-    def check_smaller(self, factory: Factory, broken: LawBroken) -> None:
+    def check_smaller(self, factory: Factory, broken: PropertyViolation) -> None:
         """Take away from a life in which the law is broken what is not needed for that.
 
         Raises:
-            LawBroken: Of the smallest such life that is found.
+            PropertyViolation: Of the smallest such life that is found.
         """
         parts = smaller(broken.life)
         while (life := next(parts, None)) is not None:
             try:
                 self.check(factory, life)
-            except LawBroken as again:
+            except PropertyViolation as again:
                 broken, parts = again, smaller(life)
         raise broken from None
 
 
-def _raised(living: Living, life: Life, _: Factory) -> str | None:
+def _raised(living: TraceRunner, life: Life, _: Factory) -> str | None:
     for step in life:
         living.live(step)
         for where, error in living.faults:
@@ -80,7 +80,7 @@ def _raised(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _refused_and_changed(living: Living, life: Life, _: Factory) -> str | None:
+def _refused_and_changed(living: TraceRunner, life: Life, _: Factory) -> str | None:
     for step in one_by_one(life):
         before = whole(living.kernel.tree)
         verdicts = living.live(step)
@@ -93,7 +93,7 @@ def _refused_and_changed(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _tried_and_other(living: Living, life: Life, _: Factory) -> str | None:
+def _tried_and_other(living: TraceRunner, life: Life, _: Factory) -> str | None:
     for step in one_by_one(life):
         if not isinstance(step, Propose):
             living.live(step)
@@ -112,7 +112,7 @@ def _tried_and_other(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _replayed_and_other(living: Living, life: Life, _: Factory) -> str | None:
+def _replayed_and_other(living: TraceRunner, life: Life, _: Factory) -> str | None:
     tree = living.live_all(life).kernel.tree
     advice = "Write through the draft, and only there: what it is not told is not in the log."
     try:
@@ -127,13 +127,13 @@ def _replayed_and_other(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _decided_otherwise(living: Living, life: Life, factory: Factory) -> str | None:
+def _decided_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str | None:
     living.live_all(life)
     advice = (
         "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
         "its own, no order of a set; chance comes from `draft.draw`."
     )
-    again = Redecider([factory()])
+    again = Verifier([factory()])
     try:
         for data in living.log:
             again.apply(data)
@@ -147,7 +147,7 @@ def _decided_otherwise(living: Living, life: Life, factory: Factory) -> str | No
     return None
 
 
-def _intent_rewritten(living: Living, life: Life, _: Factory) -> str | None:
+def _intent_rewritten(living: TraceRunner, life: Life, _: Factory) -> str | None:
     kinds, seen = living.kernel.registry.kinds, list[str]()
     for name, kind in kinds.items():
         kinds[name] = replace(kind, rule=_watched(kind, seen))
@@ -177,7 +177,7 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
     return rule
 
 
-def _normalized_otherwise(living: Living, life: Life, _: Factory) -> str | None:
+def _normalized_otherwise(living: TraceRunner, life: Life, _: Factory) -> str | None:
     for step in one_by_one(life):
         if isinstance(step, Propose):
             once = _normalized(living.try_out(step))
@@ -195,7 +195,7 @@ def _normalized_otherwise(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _invariant_violated(living: Living, life: Life, _: Factory) -> str | None:
+def _invariant_violated(living: TraceRunner, life: Life, _: Factory) -> str | None:
     tree = living.kernel.tree
     for step in life:
         living.live(step)
@@ -208,7 +208,7 @@ def _invariant_violated(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _seen_otherwise(living: Living, life: Life, factory: Factory) -> str | None:
+def _seen_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str | None:
     tree = living.live_all(life).kernel.tree
     before, dumped = whole(tree), tree.dump()
     other, same = factory(), State.load(thaw(dumped))
@@ -229,12 +229,12 @@ def _seen_otherwise(living: Living, life: Life, factory: Factory) -> str | None:
     return None if after == before else f"{difference(before, after)} by looking at it."
 
 
-def _made_otherwise(living: Living, life: Life, _: Factory) -> str | None:
+def _made_otherwise(living: TraceRunner, life: Life, _: Factory) -> str | None:
     domain = living.domain
     settings = living.kernel.registry.settings[domain.name]
     maker = type(domain)
     try:
-        again = Living(lambda: maker(**settings))
+        again = TraceRunner(lambda: maker(**settings))
     except (TypeError, ValueError) as error:
         return f"{maker.__name__}(**{settings}), which its settings say, raised: {error}."
     said = again.kernel.registry.settings.get(domain.name)

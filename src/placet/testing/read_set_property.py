@@ -17,7 +17,7 @@ from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Admitted, decode_record
 from placet.schemas.refusal import RefusalCode
-from placet.testing.trace import Factory, Life, Living, Proposal, Propose
+from placet.testing.trace import Factory, Life, Proposal, Propose, TraceRunner
 
 _OTHERS_MAX: Final = 6
 _NOBODYS: Final = "placet.testing"
@@ -42,9 +42,9 @@ def has_footprints(domain: Domain) -> bool:
     return any(map(_is_bound, domain.kinds))
 
 
-def footprint_breach(living: Living, life: Life, factory: Factory) -> str | None:
+def footprint_breach(living: TraceRunner, life: Life, factory: Factory) -> str | None:
     """Say where an intent's outcome is up to what its kind does not say that it reads."""
-    copy = Living(factory)
+    copy = TraceRunner(factory)
     kinds = living.kernel.registry.kinds
     proposals = [p for s in life if isinstance(s, Propose) for batch in s.batches for p in batch]
     for step in life:
@@ -69,7 +69,9 @@ def _others(proposal: Proposal, proposals: list[Proposal]) -> Iterator[Proposal]
     return islice(others, _OTHERS_MAX)
 
 
-def _breach(living: Living, copy: Living, proposal: Proposal, other: Proposal) -> str | None:
+def _breach(
+    living: TraceRunner, copy: TraceRunner, proposal: Proposal, other: Proposal
+) -> str | None:
     world = living.kernel.snapshot()
     before = living.intents((other._replace(behind=0),), 1)
     copy.kernel.restore(world)
@@ -90,7 +92,7 @@ def _breach(living: Living, copy: Living, proposal: Proposal, other: Proposal) -
     )
 
 
-def _outcome(living: Living, copy: Living, proposal: Proposal) -> _Outcome:
+def _outcome(living: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Outcome:
     """Decide a proposal in the copy, as its agent meant it before anything else was."""
     verdict = copy.kernel.decide(living.intents((proposal._replace(behind=0),)), living.now)
     if not verdict.admitted:
@@ -106,13 +108,13 @@ def _outcome(living: Living, copy: Living, proposal: Proposal) -> _Outcome:
     return _Outcome((), thaw(verdict.results[0].normalized), written)
 
 
-def _latest(copy: Living) -> Admitted:
+def _latest(copy: TraceRunner) -> Admitted:
     """Give the record of the batch that passed last."""
     latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
     return next(record for record in latest if isinstance(record, Admitted))
 
 
-def _is_judged_anew(touched: set[tuple[str, str]], living: Living, proposal: Proposal) -> bool:
+def _is_judged_anew(touched: set[tuple[str, str]], living: TraceRunner, proposal: Proposal) -> bool:
     """Tell whether all that was touched is what the rule says that it judges at its turn."""
     revalidates = living.kernel.registry.kinds[proposal.kind].revalidates
     if revalidates is None:

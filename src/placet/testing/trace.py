@@ -105,7 +105,7 @@ class Fault(NamedTuple):
     error: BaseException
 
 
-class Living:
+class TraceRunner:
     """One world of a domain, made for one life.
 
     Args:
@@ -152,7 +152,7 @@ class Living:
                 self._come_or_go(step)
         return verdicts
 
-    def live_all(self, life: Life) -> "Living":
+    def live_all(self, life: Life) -> "TraceRunner":
         """Live a whole life."""
         for step in life:
             self.live(step)

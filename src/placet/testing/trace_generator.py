@@ -16,11 +16,11 @@ from placet.testing.trace import (
     Join,
     Leave,
     Life,
-    Living,
     Proposal,
     Propose,
     Settle,
     Step,
+    TraceRunner,
     Wait,
 )
 
@@ -50,7 +50,7 @@ def lives(
     Raises:
         ValueError: `intents` names a kind that the domain does not have.
     """
-    first = Living(factory)
+    first = TraceRunner(factory)
     registry = first.kernel.registry
     unknown = sorted(intents.keys() - registry.kinds.keys())
     if unknown:
@@ -126,7 +126,7 @@ def _mostly(allowed: Payloads, stray: Payloads) -> Payloads:
     return st.integers(1, _STRAYS).flatmap(lambda n: stray if n == _STRAYS // 2 else allowed)
 
 
-def _words(living: Living) -> list[str]:
+def _words(living: TraceRunner) -> list[str]:
     """Names that mean something in a world as it begins, and two that mean nothing yet."""
     tree = living.kernel.tree
     ids = [entity for name in sorted(tree.collections) for entity in tree.ids(name)]

@@ -7,13 +7,13 @@ observer is shown then equals its view, and nothing that is hidden stays in its 
 
 from typing import TypeAlias
 
-from placet.actors.observation.interest import Concern, Sighting
-from placet.actors.observation.replica import Published
+from placet.actors.observation.interest import Affected, InterestManager
+from placet.actors.observation.replica import ReadReplica
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import canonical
 from placet.schemas.identity import Ref
-from placet.testing.trace import AGENTS, Factory, Life, Living
+from placet.testing.trace import AGENTS, Factory, Life, TraceRunner
 
 Shown: TypeAlias = dict[tuple[str, Ref], bytes]
 """What each agent may see of each entity."""
@@ -24,11 +24,11 @@ def has_sight(domain: Domain) -> bool:
     return domain.sight is not None
 
 
-def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
+def sight_breach(living: TraceRunner, life: Life, _: Factory) -> str | None:
     """Live a life, and say who would have gone on seeing what is no longer so."""
     kernel = living.kernel
-    sighting = Sighting(kernel.registry)
-    published = Published(kernel)
+    sighting = InterestManager(kernel.registry)
+    published = ReadReplica(kernel)
     sighting.begin(published)
     shown, fields = _shown(kernel, published), _fields(published)
     for step in life:
@@ -37,7 +37,7 @@ def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
         there = frozenset(kernel.ledger.agents)
         living.live(step)
         there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
-        published = Published(kernel)
+        published = ReadReplica(kernel)
         shown_now, fields_now = _shown(kernel, published), _fields(published)
         changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
         concerns = list(
@@ -58,7 +58,7 @@ def sight_breach(living: Living, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _shown(kernel: Kernel, published: Published) -> Shown:
+def _shown(kernel: Kernel, published: ReadReplica) -> Shown:
     seen = kernel.registry.seen
     return {
         (agent_id, ref): canonical(dict(fields))
@@ -69,20 +69,20 @@ def _shown(kernel: Kernel, published: Published) -> Shown:
     }
 
 
-def _fields(published: Published) -> dict[Ref, bytes]:
+def _fields(published: ReadReplica) -> dict[Ref, bytes]:
     rows = ((ref, published.row(ref)) for ref in published.refs())
     return {ref: canonical(row.fields) for ref, row in rows if row is not None}
 
 
-def _kept(concern: Concern) -> Concern:
+def _kept(concern: Affected) -> Affected:
     """Copy a concern, which is good until the next is asked for."""
     agent_ids, refs = concern
-    return Concern(
+    return Affected(
         None if agent_ids is None else frozenset(agent_ids),
         None if refs is None else frozenset(refs),
     )
 
 
-def _names(concern: Concern, agent_id: str, ref: Ref) -> bool:
+def _names(concern: Affected, agent_id: str, ref: Ref) -> bool:
     agent_ids, refs = concern
     return (agent_ids is None or agent_id in agent_ids) and (refs is None or ref in refs)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.entry_points import GuestBroken, guests
+from placet.runtime.entry_points import PluginBroken, guests
 from tests.runtime.command_line import run_process
 
 MODULES = {
@@ -105,7 +105,7 @@ def test_of_two_guests_of_one_name_the_owner_decides(installed, monkeypatch):
 
 def test_a_module_that_raises_is_a_broken_guest(installed):
     (installed / "broken.py").write_text("raise RuntimeError('at import')\n")
-    with pytest.raises(GuestBroken, match="at import"):
+    with pytest.raises(PluginBroken, match="at import"):
         guests("placet.commands")["fault"].load()
 
 

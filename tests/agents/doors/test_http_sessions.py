@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from placet.agents import Raw, Session
+from placet.agents import PlannerOutput, Session
 from placet.domains.design import Design
 from placet.domains.session import Sessions
 from placet.extensions.design.plan_handler import plan_schemas
@@ -423,7 +423,7 @@ async def test_a_phase_is_not_kept_waiting_by_a_model_that_thinks():
     async def thinks(_context):
         is_asked.set()
         await is_over.wait()
-        return Raw(text="hm")
+        return PlannerOutput(text="hm")
 
     async with serving([Design(), Sessions()], agents=()) as served:  # type: ignore[arg-type]
         session = await Session.open(world=served.world, adapter=thinks)

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from placet.agents import Session
 from placet.domains.world import World
 from placet.frontends.mcp import stdin as mcp_stdin
-from placet.frontends.mcp.server import McpDoor
+from placet.frontends.mcp.server import McpServer
 from tests.agents.till import Till
 from tests.runtime.command_line import PLACET, Process, run_process
 
@@ -49,7 +49,7 @@ async def connected(
         return next(waiting)
 
     async with Session.open(domain=Till(), agent="mcp", session="mcp", **more) as session:
-        server = McpDoor(session, person).server()
+        server = McpServer(session, person).server()
         async with Client(
             server, mode=protocol, elicitation_callback=elicit if answers else None, cache=None
         ) as client:
@@ -200,10 +200,10 @@ async def test_a_client_that_cannot_ask_gets_the_hold():
 
 
 async def test_an_approval_of_a_role_is_not_given_through_a_client():
-    from placet.agents.proposal.modes import Ruling
+    from placet.agents.proposal.modes import PolicyDecision
 
     def chief(_plan, _risks, _mode):
-        return Ruling("hold", "chief", "the chief signs")
+        return PolicyDecision("hold", "chief", "the chief signs")
 
     async with connected(YES, policy=chief) as (client, session, asked):
         result = await client.call_tool("till__put", {"amount": 1})
@@ -279,7 +279,7 @@ async def test_what_an_agent_may_not_see_is_in_no_resource():
         world: Any = session.world
         far = await world.register_agent("far", position=[900, 900])
         await world.submit([far.intent("Speak", text="psst")])
-        async with Client(McpDoor(session).server(), cache=None) as client:
+        async with Client(McpServer(session).server(), cache=None) as client:
             assert "psst" not in json.dumps(await read(client, "placet://events"))
             assert "far" not in (await read(client, "placet://view"))["view"]["world.agents"]
 

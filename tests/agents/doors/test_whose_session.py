@@ -6,10 +6,10 @@ import pytest
 from mcp import Client
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import Human, Session
+from placet.agents import HumanAdapter, Session
 from placet.domains.session import Sessions
 from placet.domains.world import World
-from placet.frontends.mcp.server import McpDoor
+from placet.frontends.mcp.server import McpServer
 from placet.frontends.sessions import bodies as http_bodies
 from placet.frontends.sessions import routes as http_sessions
 from tests.agents.doors.test_chat import turns
@@ -75,7 +75,7 @@ async def test_a_call_that_cannot_be_recorded_is_an_error_that_says_why():
     config = OrchestratorConfig(quotas={"session.turn": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
         session = await Session.open(world=world, session="mcp", agent="mcp")
-        async with Client(McpDoor(session).server(), cache=None) as client:
+        async with Client(McpServer(session).server(), cache=None) as client:
             assert not (await client.call_tool("till__put", {"amount": 1})).is_error
             refused = await client.call_tool("till__put", {"amount": 1})
             assert isinstance(refused, types.CallToolResult)
@@ -212,7 +212,7 @@ async def test_who_may_close_a_session_is_who_may_open_one():
 
 @pytest.mark.anyio
 async def test_closing_ends_what_waits_in_it(monkeypatch):
-    human = Human()
+    human = HumanAdapter()
     monkeypatch.setattr(http_bodies, "proposer", lambda _name: human)
     async with talking() as talk:
         said = []

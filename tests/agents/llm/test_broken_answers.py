@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCall
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import FunctionModel
 
-from placet.agents import AgentLimits, Llm, Raw, Replay, Session
+from placet.agents import AgentLimits, Llm, PlannerOutput, ReplayAdapter, Session
 from placet.agents.adapters.llm.requests import Requests
 from placet.agents.proposal.adapter import PlannerTimedOut, PlannerUnavailable
 from placet.domains.world import World
@@ -50,7 +50,7 @@ async def test_a_plan_whose_end_is_missing_is_not_done_in_part(reason: Any, code
         assert [one.kind for one in turn.results] == ["Speak", "Move"], "once, and all of it"
         world: Any = session.world
         digest = await world.digest()
-        recorded = await Replay.of(world.events(since=0), world.seq, "main")
+        recorded = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
     async with Session.open(domain=World(), adapter=recorded, mode="autonomous") as session:
         again = await session.say("greet and go")
         assert [one.status for one in again.attempts] == ["invalid", "applied"]
@@ -91,7 +91,7 @@ async def test_nothing_said_is_asked_again_and_no_answer(parts: list[Any]) -> No
 
 
 async def test_whoever_says_nothing_is_asked_again() -> None:
-    async with talk(Raw(), [put(1)]) as session:
+    async with talk(PlannerOutput(), [put(1)]) as session:
         assert (await session.say("go")).outcome == "applied"
         assert await total(session) == 1
 

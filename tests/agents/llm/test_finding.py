@@ -9,7 +9,7 @@ from pydantic_ai.models.function import AgentInfo
 from typing_extensions import TypedDict
 
 from placet import Orchestrator
-from placet.agents import AgentLimits, Context, Llm, Replay, Session
+from placet.agents import AgentLimits, Context, Llm, ReplayAdapter, Session
 from placet.agents.adapters.llm import tool_search as finding
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
@@ -125,7 +125,7 @@ async def test_what_a_search_cost_is_counted_though_the_request_after_it_fails()
     async with Orchestrator([Shop(), Sessions()]) as world:
         async with Session.open(world=world, adapter=Llm(fails_then)) as session:
             turn = await session.say("buy two apples")
-        replay = await Replay.of(world.events(since=0), world.seq, session.name)
+        replay = await ReplayAdapter.of(world.events(since=0), world.seq, session.name)
     assert (turn.stop, turn.usage.requests) == ("planner_unavailable", 1)
     assert turn.usage.input_tokens > 0
     async with Session.open(domain=Shop(), adapter=replay) as session:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Adapter, AgentLimits, Llm, Replay, Session, Turn
+from placet.agents import Adapter, AgentLimits, Llm, ReplayAdapter, Session, Turn
 from placet.domains.session import Sessions
 from placet.domains.world import World
 from placet.runtime.clock import RealtimeClock
@@ -64,7 +64,7 @@ async def test_said_held_approved_applied_and_again_from_the_log_with_no_request
             llm = Llm(wire.model(provider.url))
             turns = await converse(world, llm, messages)
             digest = await world.digest()
-            replay = await Replay.of(world.events(since=0), world.seq, "main")
+            replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
         assert [(turn.outcome, turn.route) for turn in turns] == [
             ("held", "agent"),
             ("applied", "person"),

@@ -26,7 +26,7 @@ from pydantic_ai.usage import RequestUsage
 from placet.agents import Context, Llm, Prices, Session
 from placet.agents.adapters import as_adapter
 from placet.agents.loop.model_calls import json_of, raw_of
-from placet.agents.proposal.adapter import Media, PlannerUnavailable, Raw, Repair
+from placet.agents.proposal.adapter import Media, PlannerOutput, PlannerUnavailable, Repair
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.context_text import build
 from placet.agents.proposal.contract import parse_calls
@@ -147,7 +147,7 @@ async def test_an_answer_of_another_adapter_is_mended_by_the_issues_alone() -> N
 
     issue = Issue(code="json_invalid", message="no JSON")
     text = build(domain=WORLD, issues=[issue])
-    told = context(repairs=(Repair(Raw(plan="{"), (issue,)),))._replace(text=text)
+    told = context(repairs=(Repair(PlannerOutput(plan="{"), (issue,)),))._replace(text=text)
     await Llm(model).propose(told)
     [request] = seen
     assert "no JSON" in request.parts[1].content[0]

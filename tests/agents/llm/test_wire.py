@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from placet.agents import Context, Llm, Raw
+from placet.agents import Context, Llm, PlannerOutput
 from placet.agents.proposal.adapter import PlannerUnavailable, Repair
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
@@ -44,12 +44,12 @@ def context(message: str = "say hi", **fields: Any) -> Context:
 
 async def ask(
     wire: Wire, steps: Iterable[Step], told: Context | None = None, **options: Any
-) -> tuple[Raw | str, Provider]:
+) -> tuple[PlannerOutput | str, Provider]:
     """Ask once; give the answer, or the text of its failure."""
     async with Provider(steps) as provider:
         llm = Llm(wire.model(provider.url, KEY), **options)
         try:
-            raw: Raw | str = await llm.propose(told or context())
+            raw: PlannerOutput | str = await llm.propose(told or context())
         except PlannerUnavailable as error:
             raw = str(error)
     return raw, provider
@@ -58,7 +58,7 @@ async def ask(
 async def test_calls_come_back_in_order_with_what_they_cost(wire: Wire) -> None:
     move = ("Move", {"to": [1, 2]})
     raw, provider = await ask(wire, [wire.says(SPEAK, move, text="Here I go.")])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert [(call.name, json.loads(call.arguments), call.call_id) for call in raw.calls] == [
         ("Speak", {"text": "hi"}, "call_0"),
         ("Move", {"to": [1, 2]}, "call_1"),
@@ -103,13 +103,13 @@ async def test_the_prefix_is_the_same_for_every_request(wire: Wire) -> None:
 
 async def test_malformed_arguments_come_through_as_they_were_written() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(("Speak", '{"text": '))])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert raw.calls[0].arguments == '{"text": '
 
 
 async def test_every_call_of_a_refused_answer_gets_its_result(wire: Wire) -> None:
     raw, _ = await ask(wire, [wire.says(("Speek", {"text": "a"}), SPEAK, text="hm")])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     unknown = Issue(
         code="kind_unknown",
         message="'Speek' does not exist",
@@ -129,7 +129,7 @@ async def test_every_call_of_a_refused_answer_gets_its_result(wire: Wire) -> Non
 
 async def test_what_the_gate_refused_is_told_to_the_call_that_it_concerns(wire: Wire) -> None:
     raw, _ = await ask(wire, [wire.says(SPEAK, ("Move", {"to": [9, 9]}))])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     far = Issue(code="world.too_far", message="too far", at="/actions/1/payload/to")
     stale = Issue(code="stale_context", message="moved on")
     told = context(repairs=(Repair(raw, (far,)), Repair(raw, (stale,))))
@@ -142,7 +142,7 @@ async def test_what_the_gate_refused_is_told_to_the_call_that_it_concerns(wire: 
 
 async def test_where_work_outside_failed_the_other_calls_are_not_said_to_be_refused() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, ("Move", {"to": [9, 9]}))])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     failed = Issue(code="effect_failed", message="no line", at="/actions/1")
     _, provider = await ask(
         OPENAI, [OPENAI.says(SPEAK)], context(repairs=(Repair(raw, (failed,)),))
@@ -154,7 +154,7 @@ async def test_where_work_outside_failed_the_other_calls_are_not_said_to_be_refu
 
 async def test_a_content_filter_is_a_refusal(wire: Wire) -> None:
     raw, _ = await ask(wire, [wire.says(SPEAK, text="I", is_refused=True)])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert (raw.refused, raw.calls) == (True, ())
     assert raw.text == "the provider's content filter stopped the answer"
 
@@ -163,7 +163,7 @@ async def test_a_content_filter_is_a_refusal(wire: Wire) -> None:
 async def test_what_passes_is_tried_once_more(wire: Wire, status: int) -> None:
     steps = [wire.fails(status, "wait", ("retry-after-ms", "10")), wire.says(SPEAK)]
     raw, provider = await ask(wire, steps)
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert raw.usage.requests == len(provider.asked) == 2
 
 
@@ -196,7 +196,7 @@ async def test_no_try_is_made_before_the_time_that_was_named(wire: Wire) -> None
     steps = [wire.fails(429, "wait", ("retry-after-ms", "300")), wire.says(SPEAK)]
     begun = anyio.current_time()
     raw, _ = await ask(wire, steps)
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert anyio.current_time() - begun >= 0.3
 
 
@@ -238,7 +238,7 @@ async def test_canceling_hangs_up_and_no_connection_is_left(wire: Wire) -> None:
 async def test_a_cut_connection_is_tried_once_more(wire: Wire) -> None:
     cut = wire.says(SPEAK)._replace(is_cut=True)
     raw, provider = await ask(wire, [cut, wire.says(SPEAK)])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert raw.calls
     raw, provider = await ask(wire, [cut, cut, wire.says(SPEAK)])
     assert (raw, len(provider.asked)) == ("ModelConnectionError", 2)
@@ -272,7 +272,7 @@ async def test_words_that_were_shown_are_not_shown_again_by_another_try(wire: Wi
 
 async def test_without_the_providers_count_tokens_are_estimated_and_the_cost_is_unknown() -> None:
     raw, _ = await ask(OPENAI, [OPENAI.says(SPEAK, usage=0)])
-    assert isinstance(raw, Raw)
+    assert isinstance(raw, PlannerOutput)
     assert raw.usage.input_tokens > 50
     assert raw.usage.cost_usd is None
 

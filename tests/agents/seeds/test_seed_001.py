@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from placet.agents import Raw, Session
+from placet.agents import PlannerOutput, Session
 from placet.agents.compat import plan_v1
 from placet.agents.compat.plan_v1 import PlanV1
 from placet.domains.program import Program
@@ -145,7 +145,9 @@ async def test_a_prompt_yields_a_structured_failure(answer: Any, code: str) -> N
 
 
 async def test_prose_is_the_failure_said() -> None:
-    async with Session.open(domain=Program(), adapter=lambda _: Raw(text="Done!")) as session:
+    async with Session.open(
+        domain=Program(), adapter=lambda _: PlannerOutput(text="Done!")
+    ) as session:
         turn = await session.say("please make me a calculator")
         assert plan_v1.failure_of(turn) == {
             "code": "said",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placet.agents import Raw, Scripted, Session
+from placet.agents import PlannerOutput, ScriptedAdapter, Session
 from placet.agents.compat.codi import (
     Action,
     ActionBuilder,
@@ -105,7 +105,7 @@ def test_the_whole_flow(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("inside.txt", "x")
     steps = [(f"files.{name}", params) for name, params in PARAMS.items()]
-    intents = AIPlanner(Scripted([steps])).plan("write it and look", files=["a.zip"])
+    intents = AIPlanner(ScriptedAdapter([steps])).plan("write it and look", files=["a.zip"])
     assert intents == [{"name": name, "params": params} for name, params in PARAMS.items()]
     actions = [ActionBuilder().build(intent) for intent in intents]
     created, figures, listing = executor(tmp_path).run(actions)
@@ -139,11 +139,11 @@ def test_the_first_failure_is_raised_and_ends_the_run(
     ("adapter", "says"),
     [
         (None, "planner_unconfigured"),
-        (Scripted(["{"]), "expected one JSON object"),
-        (Scripted([[("files.delete", {})]]), "does not exist"),
-        (lambda _: Raw(text="I will do it"), "said"),
+        (ScriptedAdapter(["{"]), "expected one JSON object"),
+        (ScriptedAdapter([[("files.delete", {})]]), "does not exist"),
+        (lambda _: PlannerOutput(text="I will do it"), "said"),
         (
-            Scripted(
+            ScriptedAdapter(
                 [
                     {
                         "version": "placet.plan/1",
@@ -171,7 +171,7 @@ class OwnPlanner(AIPlanner):
 
 @pytest.mark.anyio
 async def test_a_planner_is_an_adapter(tmp_path: Path) -> None:
-    for planner in (OwnPlanner(), AIPlanner(Scripted([[("files.analyze_text",
+    for planner in (OwnPlanner(), AIPlanner(ScriptedAdapter([[("files.analyze_text",
         {"path": "own.txt"})]]))):  # fmt: skip
         domain = Files(tmp_path)
         async with Session.open(domain=domain, adapter=planner, mode="autonomous") as session:

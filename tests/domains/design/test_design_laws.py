@@ -16,7 +16,7 @@ from placet.domains.design import (
     StateManager,
     parse_plan,
 )
-from placet.domains.design.actions.normalize import Fault, meant_by_set
+from placet.domains.design.actions.normalize import Fault, normalize_set
 from placet.domains.design.actions.plans import action_of
 from placet.domains.design.actions.protocol import ActionPlan
 from placet.errors import PlacetError
@@ -76,10 +76,10 @@ def begin_again(world):
 def test_normalization_is_idempotent(field, value, unit):
     """Law: what a value comes to, comes to itself, without a warning."""
     refinable = REFINABLE_SCHEMA[field]
-    once = meant_by_set(refinable, {"path": field, "value": value, "unit": unit}, "clamp")
+    once = normalize_set(refinable, {"path": field, "value": value, "unit": unit}, "clamp")
     if isinstance(once, Fault):
         return
-    again = meant_by_set(refinable, once.payload, "clamp")
+    again = normalize_set(refinable, once.payload, "clamp")
     assert not isinstance(again, Fault)
     assert (again.value, again.payload, again.warned) == (once.value, once.payload, ())
     if refinable.is_number:

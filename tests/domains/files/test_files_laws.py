@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from placet.domains.files import ANALYZE, CREATE, INSPECT, RECEIPTS, USAGE, WRITES, Files
 from placet.kernel.domain import RuleRefusal
-from placet.testing import domain_laws
+from placet.testing import domain_property_tests
 
 PATHS = st.sampled_from(["a", "a/b", "c.txt", "../x", "con"])
 CONTENT = st.text(max_size=6)
@@ -41,11 +41,13 @@ class CountedFiles(Files):
 # Who only creates depends on others by what is there already, and by what all share; it is refused
 # by that name, and is not stale.
 TestFiles = pytest.mark.slow(
-    domain_laws(
+    domain_property_tests(
         partial(CountedFiles, files_max=2, bytes_max=12),
         intents={**CREATES, **READS},
         examples=30,
         without=["footprints_name_what_matters"],
     )
 )
-TestOverwrites = pytest.mark.slow(domain_laws(Files, intents={**OVERWRITES, **READS}, examples=30))
+TestOverwrites = pytest.mark.slow(
+    domain_property_tests(Files, intents={**OVERWRITES, **READS}, examples=30)
+)

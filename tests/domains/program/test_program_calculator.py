@@ -6,7 +6,7 @@ from placet.agents.session.message_route import route
 from placet.domains.program import Program
 from placet.kernel import Kernel
 from placet.kernel.log.replay import folded
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from tests.domains.program.programs import Desk, begin, calculator, put, result
 
 PLAN = [
@@ -83,7 +83,7 @@ def test_the_log_has_the_outputs_and_gives_the_same_again():
     assert kernel.decide(batch).admitted
     assert b"entry = f_calc" in log[-1]
     assert folded(log).state.digest().hex() == kernel.digest()
-    again = Redecider([Program()])
+    again = Verifier([Program()])
     for record in log:
         again.apply(record)  # raises where it comes out otherwise
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 from placet.domains.program import Program
-from placet.testing import domain_laws
+from placet.testing import domain_property_tests
 from tests.domains.program.programs import begin, connect, exported, gone, result
 
 pytestmark = pytest.mark.slow
@@ -64,6 +64,8 @@ INTENTS = {
     "program.restore": st.fixed_dictionaries({"to_seq": SEQS}),
 }
 
-TestProgramLaws = domain_laws(Program, intents=INTENTS, examples=30)
-TestExportedLaws = domain_laws(partial(Program, verify_exported=True), intents=INTENTS, examples=15)
-TestRandomPayloadLaws = domain_laws(Program, examples=10)
+TestProgramLaws = domain_property_tests(Program, intents=INTENTS, examples=30)
+TestExportedLaws = domain_property_tests(
+    partial(Program, verify_exported=True), intents=INTENTS, examples=15
+)
+TestRandomPayloadLaws = domain_property_tests(Program, examples=10)

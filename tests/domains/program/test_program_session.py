@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Scripted, Session
+from placet.agents import ScriptedAdapter, Session
 from placet.domains.program import Program
 from placet.schemas.codec import from_json, to_json
 from tests.domains.program.programs import begin, calculator, put
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_planner_makes_a_calculator_in_one_turn():
     steps = [[(f"program.{kind}", payload) for kind, payload in PLAN]]
-    opened = Session.open(domain=Program(), mode="autonomous", adapter=Scripted(steps))
+    opened = Session.open(domain=Program(), mode="autonomous", adapter=ScriptedAdapter(steps))
     async with opened as session:
         turn = await session.say("make me a calculator")
         assert (turn.outcome, turn.stop) == ("applied", "completed")
@@ -26,7 +26,9 @@ async def test_a_planner_makes_a_calculator_in_one_turn():
 
 
 async def test_the_phrases_are_commands_and_near_misses_go_to_the_planner():
-    async with Session.open(domain=Program(), mode="autonomous", adapter=Scripted([])) as session:
+    async with Session.open(
+        domain=Program(), mode="autonomous", adapter=ScriptedAdapter([])
+    ) as session:
         turns = [await session.say(phrase) for phrase in PHRASES]
         assert {(turn.route, turn.outcome) for turn in turns} == {("command", "applied")}
         assert turns[-1].results[0].output["value"] == "Hello, world!"

@@ -10,7 +10,7 @@ from placet.domains.session import CLERK, KINDS, Sessions
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 
 
 class Room:
@@ -227,7 +227,7 @@ def test_what_goes_with_an_agent_is_decided_again_alike(room: Room) -> None:
     assert [room.hold("h"), room.grant("g"), room.turn(2)] == [""] * 3
     room.kernel.change_agent("ann", "removed")
     assert room.turn(3) == ""
-    again = Redecider([Sessions()])
+    again = Verifier([Sessions()])
     for data in room.records:
         again.apply(data)
     digests = {world_digest(one.state, one.ledger).hex() for one in (again, folded(room.records))}

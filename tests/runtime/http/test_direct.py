@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from placet.server.config import ServeConfig
-from placet.server.http.lean_route import AnswerDirectly, Direct
+from placet.server.http.lean_route import LeanRoute, LeanRouteMiddleware
 from placet.server.http.problems import Problem
 from tests.kernel.builders import add
 from tests.runtime.http.served import WORLD, serving
@@ -39,15 +39,15 @@ async def with_a_path(part: str, request: Request) -> Response:
 @pytest.mark.parametrize("function", [with_a_header, with_a_needed_query, with_a_number])
 def test_what_would_not_be_read_is_refused_as_the_route_is_made(function):
     with pytest.raises(TypeError, match="reads more than its path"):
-        APIRouter(route_class=Direct).post("/{part}")(function)
+        APIRouter(route_class=LeanRoute).post("/{part}")(function)
 
 
 def test_a_dependency_is_not_passed_by():
     """It may be what lets nobody in."""
-    router = APIRouter(route_class=Direct)
+    router = APIRouter(route_class=LeanRoute)
     with pytest.raises(TypeError, match="reads more than its path"):
         router.post("/{part}", dependencies=[Depends(list)])(with_a_path)
-    guarded = APIRouter(route_class=Direct, dependencies=[Depends(list)])
+    guarded = APIRouter(route_class=LeanRoute, dependencies=[Depends(list)])
     with pytest.raises(TypeError, match="reads more than its path"):
         guarded.post("/{part}")(with_a_path)
 
@@ -115,9 +115,9 @@ async def seen_by(app: FastAPI, path: str) -> httpx.Response:
 
 
 def an_application() -> FastAPI:
-    app, router = FastAPI(), APIRouter(route_class=Direct)
+    app, router = FastAPI(), APIRouter(route_class=LeanRoute)
     router.post("/{part}")(raising)
-    app.add_middleware(AnswerDirectly, routers=[router], prefix="/in")
+    app.add_middleware(LeanRouteMiddleware, routers=[router], prefix="/in")
     app.include_router(router, prefix="/in")
     return app
 

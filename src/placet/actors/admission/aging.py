@@ -1,7 +1,7 @@
 """Who lost, and since when: what the ages of `shed_lowest` are counted from."""
 
 
-class Losers:
+class AgeTracker:
     """The group since which each owner has had nothing but losses.
 
     Bounded by recency: whoever has not come again while half as many others as are kept did is

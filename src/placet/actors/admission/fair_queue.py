@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.identity import OPERATOR
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _GONE_MAX: Final = 64
 
 
-class OneEach(dict[str, Waiting]):
+class OneEach(dict[str, QueuedBatch]):
     """Those in a lane of whom every owner has one batch, all as large: their turns are the lane.
 
     So a crowd in which everybody awaits an answer before they ask again costs a dict, and no turns.
@@ -35,7 +35,7 @@ class OneEach(dict[str, Waiting]):
 
     __slots__ = ()
 
-    def are_all(self, lane: "deque[Waiting]") -> bool:
+    def are_all(self, lane: "deque[QueuedBatch]") -> bool:
         """Look at who came since the last time; where it is no longer so, all are forgotten."""
         size = len(lane[0].batch.intents)
         for waiting in islice(reversed(lane), len(lane) - len(self)):
@@ -46,7 +46,7 @@ class OneEach(dict[str, Waiting]):
             self[owner] = waiting
         return True
 
-    def leave(self, taken: Collection[Waiting]) -> None:
+    def leave(self, taken: Collection[QueuedBatch]) -> None:
         """Forget the oldest, who have left the lane."""
         for waiting in taken:
             self.pop(waiting.owner, None)
@@ -62,13 +62,13 @@ class Lane(msgspec.Struct, eq=False):
         is_next: It is among those whose turn will come.
     """
 
-    batches: OrderedDict[Waiting, None]
+    batches: OrderedDict[QueuedBatch, None]
     size: int = 0
     paid: int = 0
     is_next: bool = False
 
 
-class Turns:
+class FairQueue:
     """Batches of many owners. Adding and taking cost O(log owners), all else O(1).
 
     Attributes:
@@ -86,7 +86,7 @@ class Turns:
         self._order = 0
         self._count = 0
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: QueuedBatch) -> None:
         """Put a batch behind those of its owner; who is new has its turn with the present ones."""
         owner = waiting.owner or owner_of(waiting)
         order = self._order = self._order + 1
@@ -99,14 +99,14 @@ class Turns:
         lane.size += len(waiting.batch.encoded)
         self._count += 1
 
-    def peek(self) -> Waiting:
+    def peek(self) -> QueuedBatch:
         """Give the batch whose turn it is, and leave it where it is."""
         turns = self._next
         while not (batches := turns[0][2].batches):  # its turn came, and it had nothing to give
             heappop(turns)[2].is_next = False
         return next(iter(batches))
 
-    def pop(self) -> Waiting:
+    def pop(self) -> QueuedBatch:
         """Remove the batch whose turn it is, and give it."""
         turns = self._next
         while not turns[0][2].batches:
@@ -129,14 +129,14 @@ class Turns:
             turns.clear()
         return waiting
 
-    def discard(self, waiting: Waiting) -> None:
+    def discard(self, waiting: QueuedBatch) -> None:
         """Remove a batch out of its turn; that is not counted as given."""
         lane = self.lanes[waiting.owner]
         del lane.batches[waiting]
         lane.size -= len(waiting.batch.encoded)
         self._count -= 1
 
-    def clear(self) -> list[Waiting]:
+    def clear(self) -> list[QueuedBatch]:
         """Remove all, and give them in the order in which they came."""
         waiting = sorted(self, key=lambda one: one.number)
         self.lanes.clear()
@@ -149,17 +149,17 @@ class Turns:
         lane = self.lanes.get(owner)
         return 0 if lane is None else len(lane.batches)
 
-    def oldest_of(self, owner: str) -> Waiting | None:
+    def oldest_of(self, owner: str) -> QueuedBatch | None:
         """Give the one that has waited longest of an owner's."""
         lane = self.lanes.get(owner)
         return None if lane is None else next(iter(lane.batches), None)
 
-    def oldest(self) -> Waiting | None:
+    def oldest(self) -> QueuedBatch | None:
         """Give the one that came first of all. O(owners)."""
         heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
         return min(heads, key=lambda one: one.number, default=None)
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[QueuedBatch]:
         """Give all that waits, owner by owner."""
         for lane in self.lanes.values():
             yield from lane.batches
@@ -185,7 +185,7 @@ class Turns:
         self._lanes_max = 2 * len(lanes_left) + _GONE_MAX
 
 
-def owner_of(waiting: Waiting) -> str:
+def owner_of(waiting: QueuedBatch) -> str:
     """Say whose a batch is: the submitter's, or of the agent that the operator speaks for."""
     batch = waiting.batch
     return batch.agents[0] if batch.submitter == OPERATOR else batch.submitter

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from placet.actors.admission.overload import (
     DRAINING,
     TOLD_TIMES,
-    Door,
+    AdmissionControl,
     Load,
     Told,
     shed,
     shed_for,
     unauthorized,
 )
-from placet.actors.admission.queue import Backpressure, BatchQueue, Waiting
+from placet.actors.admission.queue import Backpressure, BatchQueue, QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.committer import Commit, Committer
 from placet.actors.cycle import resolve
 from placet.actors.mailbox import MailboxFull
-from placet.actors.metrics.group_metrics import Tally
+from placet.actors.metrics.group_metrics import GroupMetrics
 from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Intake:
+class Ingress:
     """Takes batches in for the orchestrator, and answers those that it does not take.
 
     Attributes:
@@ -56,7 +56,7 @@ class Intake:
         kernel: Kernel,
         committer: Committer,
         clock: Clock,
-        tally: Tally,
+        tally: GroupMetrics,
         backpressure: Backpressure,
     ) -> None:
         self._kernel = kernel
@@ -66,7 +66,7 @@ class Intake:
         self._tally = tally
         self._counts = tally.turned_away
         self._limits = kernel.config.limits
-        self._door = Door(self._limits)
+        self._door = AdmissionControl(self._limits)
         self.mailbox = self._make_queue(backpressure)
         self.held = self._make_queue(backpressure)
         self._is_beneath = self.mailbox.is_beneath
@@ -139,7 +139,7 @@ class Intake:
         if not isinstance(checked, CheckedBatch):
             self._tally.count_refused(checked)
             return self._answer(reply, checked)
-        waiting = Waiting(checked, reply, now_ns, speaker, now_ns)
+        waiting = QueuedBatch(checked, reply, now_ns, speaker, now_ns)
         if self._is_stepped:
             self._put_for_step(waiting, submitter)
         else:
@@ -271,7 +271,7 @@ class Intake:
             queue.told = told
         return told.reply
 
-    def _put_for_step(self, waiting: Waiting, submitter: str) -> None:
+    def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
         """Let a batch of a stepped world wait for the step, or be decided now where it may be.
 
         Raises:
@@ -285,7 +285,7 @@ class Intake:
         if queue is self.held and self.on_held is not None and not waiting.reply.done():
             self.on_held(checked)
 
-    def _put(self, queue: BatchQueue, waiting: Waiting, load: Load | None) -> None:
+    def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Load | None) -> None:
         now_ns = waiting.since_ns
         if load is None:
             try:
@@ -350,7 +350,7 @@ class Intake:
     def _cap_of(self, submitter: str) -> int:
         return priority_cap((submitter,), self._kernel.ledger)
 
-    def _shed(self, waiting: Waiting, priority: int, load: Load) -> None:
+    def _shed(self, waiting: QueuedBatch, priority: int, load: Load) -> None:
         if waiting.reply.done():  # withdrawn before
             return
         refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())

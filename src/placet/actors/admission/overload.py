@@ -86,7 +86,7 @@ class Told:
         self.left = TOLD_TIMES - 1
 
 
-class Door:
+class AdmissionControl:
     """Judges whether there is room and time for one more batch.
 
     All times are monotonic nanoseconds.
@@ -117,7 +117,7 @@ class Door:
         self._lag_ns = 0
         self._lag_seen_ns = 0
         self._tats: OrderedDict[str, int] = OrderedDict()
-        self._pace = Pace()
+        self._pace = DrainRate()
         # Made once, for it is asked for as often as there is overload.
         places = limits.mailbox_batches_max
         self.full = Load(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
@@ -191,7 +191,7 @@ class Door:
         return None
 
 
-class Pace:
+class DrainRate:
     """Spreads those who are refused over the time to come, as fast as batches are decided.
 
     Were all told the same moment, they would come back as the same crowd. What a refused batch is

@@ -3,10 +3,10 @@
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 
 
-class Rank:
+class PriorityBucket:
     """Batches of one standing.
 
     Few are ever the lowest, so whose they are is looked at when it is first asked who has most of
@@ -19,18 +19,18 @@ class Rank:
     __slots__ = ("_batches", "_owners", "size")
 
     def __init__(self) -> None:
-        self._batches: dict[Waiting, None] = {}  # each owner's in the order in which they came
+        self._batches: dict[QueuedBatch, None] = {}  # each owner's in the order in which they came
         self._owners: _Owners | None = None
         self.size = 0
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: QueuedBatch) -> None:
         """Add a batch, the youngest of its owner's."""
         self._batches[waiting] = None
         self.size += len(waiting.batch.encoded)
         if self._owners is not None:
             self._owners.add(waiting)
 
-    def remove_oldest(self, waiting: Waiting) -> bool:
+    def remove_oldest(self, waiting: QueuedBatch) -> bool:
         """Remove a batch that is taken: the oldest of its owner's. Tell whether it was the last."""
         del self._batches[waiting]
         self.size -= len(waiting.batch.encoded)
@@ -43,7 +43,7 @@ class Rank:
         """Say who has most."""
         return self._by_owner().owner_of_most
 
-    def pop_lowest(self) -> Waiting:
+    def pop_lowest(self) -> QueuedBatch:
         """Remove the youngest batch of the owner that has most."""
         waiting = self._by_owner().pop_lowest()
         del self._batches[waiting]
@@ -67,14 +67,14 @@ class _Owners:
 
     __slots__ = ("_by_count", "_by_owner", "_most")
 
-    def __init__(self, batches: Iterable[Waiting]) -> None:
-        self._by_owner: dict[str, deque[Waiting]] = {}
+    def __init__(self, batches: Iterable[QueuedBatch]) -> None:
+        self._by_owner: dict[str, deque[QueuedBatch]] = {}
         self._by_count: dict[int, OrderedDict[str, None]] = {}
         self._most = 0
         for waiting in batches:
             self.add(waiting)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: QueuedBatch) -> None:
         """Add a batch, the youngest of its owner's."""
         owner = waiting.owner
         own = self._by_owner.get(owner)
@@ -87,7 +87,7 @@ class _Owners:
         self._come(owner, count)
         self._most = max(self._most, count)
 
-    def remove_oldest(self, waiting: Waiting) -> None:
+    def remove_oldest(self, waiting: QueuedBatch) -> None:
         """Remove the oldest batch of its owner's."""
         own = self._by_owner[waiting.owner]
         oldest = own.popleft()
@@ -99,7 +99,7 @@ class _Owners:
         """Say who has most."""
         return next(reversed(self._by_count[self._most]))
 
-    def pop_lowest(self) -> Waiting:
+    def pop_lowest(self) -> QueuedBatch:
         """Remove the youngest batch of the owner that has most."""
         owner = self.owner_of_most
         own = self._by_owner[owner]

@@ -14,10 +14,10 @@ There is a policy for what comes under load (`backpressure`), and a queue for ea
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from placet.actors.admission.fair_queue import OneEach, Turns
+from placet.actors.admission.fair_queue import FairQueue, OneEach
 from placet.actors.admission.overload import Load, Told
 from placet.actors.mailbox import Mailbox
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     is_tick: bool = True
 
 
-class BatchQueue(Mailbox[Waiting, Command | Step]):
+class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
     """`reject`: a batch that comes under load is refused at once, before it is looked at.
 
     Its messages are put in with the size of their batch's encoding.
@@ -73,7 +73,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         self._group = group = limits.group_batches_max
         half = max(group, limits.mailbox_batches_max // 2)
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._one_each = OneEach()
         self.told: Told | None = None
         self.is_beneath: Callable[[object, str], bool] | None = None
@@ -118,7 +118,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         """
         return load
 
-    def place(self, waiting: Waiting, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
         """Find a place for a sound batch under load.
 
         Returns:
@@ -130,8 +130,8 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         """Let in those who stand in line, where there is a line, as far as there is room."""
 
     def take(
-        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
-    ) -> list[Waiting]:
+        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
+    ) -> list[QueuedBatch]:
         """Take batches in turns, few in order of coming: at most `count_max`, none after `enough`.
 
         Taking all at once gives them in order of coming.
@@ -149,7 +149,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         self._put_aside()
         if enough is None and count_max >= self._aside:
             return self._taken_all()
-        turns, taken = self._turns, list[Waiting]()
+        turns, taken = self._turns, list[QueuedBatch]()
         for _ in range(min(count_max, self._aside)):
             waiting = turns.pop()
             taken.append(waiting)
@@ -160,11 +160,11 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         return taken
 
     @property
-    def oldest(self) -> Waiting | None:
+    def oldest(self) -> QueuedBatch | None:
         """The batch that has waited longest. O(owners) where they wait in turns."""
         return self._turns.oldest() or super().oldest
 
-    def oldest_for(self, submitter: str) -> Waiting | None:
+    def oldest_for(self, submitter: str) -> QueuedBatch | None:
         """Give the batch whose age tells a submitter how long it would wait.
 
         Where batches wait in turns that is its own oldest: others' do not hold it up.
@@ -180,7 +180,7 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         """How many stand in line besides those that are in the queue."""
         return 0
 
-    def waited_ns(self, waiting: Waiting, now_ns: int) -> int:
+    def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
         """Say how long a batch has waited, by the time that its `valid_for_s` is counted in.
 
         Args:
@@ -209,19 +209,19 @@ class BatchQueue(Mailbox[Waiting, Command | Step]):
         lane.clear()
         self._sizes.clear()
 
-    def _add(self, waiting: Waiting) -> None:
+    def _add(self, waiting: QueuedBatch) -> None:
         self._turns.add(waiting)
 
-    def _left(self, taken: Sequence[Waiting]) -> None:
+    def _left(self, taken: Sequence[QueuedBatch]) -> None:
         """Forget those that have had their turns."""
         self._aside -= len(taken)
         self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
 
-    def _taken_all(self) -> list[Waiting]:
+    def _taken_all(self) -> list[QueuedBatch]:
         taken = self._turns.clear()
         self._left(taken)
         self._received += len(taken)
         return taken
 
 
-__all__ = ["Backpressure", "BatchQueue", "Command", "Step", "Waiting"]
+__all__ = ["Backpressure", "BatchQueue", "Command", "QueuedBatch", "Step"]

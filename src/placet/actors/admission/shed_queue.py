@@ -22,12 +22,12 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from placet.actors.admission.aging import Losers
+from placet.actors.admission.aging import AgeTracker
 from placet.actors.admission.fair_queue import owner_of
 from placet.actors.admission.overload import Load
-from placet.actors.admission.priority_bucket import Rank
+from placet.actors.admission.priority_bucket import PriorityBucket
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
@@ -116,17 +116,17 @@ class SheddingQueue(BatchQueue):
         limits: Limits,
         priority_of: Callable[[CheckedBatch], int],
         cap_of: Callable[[str], int],
-        on_shed: Callable[[Waiting, int, Load], None],
+        on_shed: Callable[[QueuedBatch, int, Load], None],
     ) -> None:
         super().__init__(limits)
         self._intents_max = limits.batch_intents_max
         self._priority_of = priority_of
         self._cap_of = cap_of
         self._on_shed = on_shed
-        self._losers = Losers(limits.attempts_submitters_max)
+        self._losers = AgeTracker(limits.attempts_submitters_max)
         self._groups = 0
         # A standing is a priority less the group since which it counts: a later one stands lower.
-        self._ranks: dict[int, Rank] = {}
+        self._ranks: dict[int, PriorityBucket] = {}
         self._lowest_first: list[int] = []
         kept = min(self._group, self._count_max // _KEPT_PART)
         spare = kept // _SPARE_PART
@@ -177,7 +177,7 @@ class SheddingQueue(BatchQueue):
         self._losers.note(owner, self._groups)
         return load
 
-    def place(self, waiting: Waiting, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
         """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
         if self._lane:
             self._put_aside()
@@ -203,8 +203,8 @@ class SheddingQueue(BatchQueue):
         return None
 
     def take(
-        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
-    ) -> list[Waiting]:
+        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
+    ) -> list[QueuedBatch]:
         """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
         waiting = len(self._lane) + self._aside
         self._looked_at = self._cleared = None
@@ -279,20 +279,20 @@ class SheddingQueue(BatchQueue):
             self._beneath = max(self._beneath, lowest)
         return max(lowest + since, floor) if self._may_lose(lowest, submitter) else None
 
-    def _add(self, waiting: Waiting) -> None:
+    def _add(self, waiting: QueuedBatch) -> None:
         since = self._since(owner_of(waiting))
         self._stand(waiting, self._priority_of(waiting.batch) - since)
 
-    def _stand(self, waiting: Waiting, standing: int) -> None:
+    def _stand(self, waiting: QueuedBatch, standing: int) -> None:
         self._turns.add(waiting)
         waiting.standing = standing
         rank = self._ranks.get(standing)
         if rank is None:
-            rank = self._ranks[standing] = Rank()
+            rank = self._ranks[standing] = PriorityBucket()
             heappush(self._lowest_first, standing)
         rank.add(waiting)
 
-    def _left(self, taken: Sequence[Waiting]) -> None:
+    def _left(self, taken: Sequence[QueuedBatch]) -> None:
         super()._left(taken)
         ranks = self._ranks
         for waiting in taken:

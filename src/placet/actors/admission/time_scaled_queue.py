@@ -16,7 +16,7 @@ from placet.actors.admission.overload import Load
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.ports import DilatingClock
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
@@ -52,7 +52,7 @@ class DilatingQueue(WaitingQueue):
         self._taken_ns = 0
         self._has_left = False
 
-    def post_nowait(self, message: Waiting, size: int = 0) -> int:
+    def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
         """Put a batch into the queue, unless others stand in line for it.
 
         Raises:
@@ -66,14 +66,14 @@ class DilatingQueue(WaitingQueue):
             self._tell(message.since_ns)
         return ahead
 
-    def place(self, waiting: Waiting, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
         """Put a batch into the line, behind those of its owner."""
         waiting.simulated_ns = self._dilating.now_ns()
         return super().place(waiting, load)
 
     def take(
-        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
-    ) -> list[Waiting]:
+        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
+    ) -> list[QueuedBatch]:
         """Take batches as in a line, and tell the clock of those that are left."""
         taken = super().take(count_max, enough)
         now_ns = self._dilating.monotonic_ns()
@@ -84,14 +84,14 @@ class DilatingQueue(WaitingQueue):
             self._tell(now_ns)
         return taken
 
-    def take_all(self) -> list[Waiting]:
+    def take_all(self) -> list[QueuedBatch]:
         """Take every batch, those in line too; time is left as it runs."""
         if self._look is not None:
             self._look.cancel()
             self._look = None
         return super().take_all()
 
-    def waited_ns(self, waiting: Waiting, now_ns: int) -> int:
+    def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
         """Say how long a batch has waited, in simulated time."""
         return self._dilating.now_ns() - waiting.simulated_ns
 

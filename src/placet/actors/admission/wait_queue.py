@@ -15,12 +15,12 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
-from placet.actors.admission.fair_queue import Turns
+from placet.actors.admission.fair_queue import FairQueue
 from placet.actors.admission.overload import Load, timed_out
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock
-from placet.actors.queued_batch import Waiting
+from placet.actors.queued_batch import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
@@ -78,8 +78,8 @@ class WaitingQueue(BatchQueue):
         self._monotonic_ns = clock.monotonic_ns
         self._judge = judge
         self._refuse = refuse
-        self._line = Turns()
-        self._places: dict[asyncio.Future[Any], Waiting] = {}
+        self._line = FairQueue()
+        self._places: dict[asyncio.Future[Any], QueuedBatch] = {}
         self._on_done = self._withdrawn
         self._cleared: str | None = None  # who was found room since the line last grew
         self._line_bytes = 0
@@ -110,7 +110,7 @@ class WaitingQueue(BatchQueue):
         self._cleared = submitter
         return None
 
-    def place(self, waiting: Waiting, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
         """Put a batch into the line, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
@@ -128,7 +128,7 @@ class WaitingQueue(BatchQueue):
             self._look_again(load)
         return None
 
-    def post_nowait(self, message: Waiting, size: int = 0) -> int:
+    def post_nowait(self, message: QueuedBatch, size: int = 0) -> int:
         """Put a batch into the queue, unless others stand in line for it.
 
         Raises:
@@ -139,15 +139,15 @@ class WaitingQueue(BatchQueue):
         return super().post_nowait(message, size)
 
     def take(
-        self, count_max: int, enough: Callable[[Waiting], bool] | None = None
-    ) -> list[Waiting]:
+        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
+    ) -> list[QueuedBatch]:
         """Take batches as they come, or in turns, and let in as many from the line."""
         taken = super().take(count_max, enough)
         if self._places:
             self.let_in()
         return taken
 
-    def take_all(self) -> list[Waiting]:
+    def take_all(self) -> list[QueuedBatch]:
         """Take every batch, those in line too."""
         line = sorted(self._line, key=lambda one: one.number)
         for waiting in line:
@@ -197,7 +197,7 @@ class WaitingQueue(BatchQueue):
         """Give the replies of all who wait, in line too."""
         return [*super().replies(), *self._places]
 
-    def _patience_ns(self, waiting: Waiting) -> int:
+    def _patience_ns(self, waiting: QueuedBatch) -> int:
         valid_for_ns = waiting.batch.valid_for_ns
         return self._limits.line_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
 
@@ -215,7 +215,7 @@ class WaitingQueue(BatchQueue):
         """Give the time that deadlines are counted in, seconds."""
         return asyncio.get_running_loop().time()
 
-    def _set_deadline(self, waiting: Waiting) -> None:
+    def _set_deadline(self, waiting: QueuedBatch) -> None:
         valid_for_ns = waiting.batch.valid_for_ns
         if valid_for_ns is None:
             ends = self._time() + self._patience_s
@@ -274,7 +274,7 @@ class WaitingQueue(BatchQueue):
             self._forget(waiting)
             self.let_in()
 
-    def _forget(self, waiting: Waiting) -> None:
+    def _forget(self, waiting: QueuedBatch) -> None:
         """Clear away what is left of one that has left the line."""
         reply = waiting.reply
         self.told = None

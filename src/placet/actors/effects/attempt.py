@@ -20,7 +20,7 @@ InDoubtHook: TypeAlias = Callable[[Effect], Awaitable[Settlement | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class RetryPolicy:
     """On what terms an executor works.
 
     Attributes:
@@ -67,7 +67,7 @@ class Terms:
         return self.delivery == "at_most_once"
 
 
-class Attempted(NamedTuple):
+class AttemptResult(NamedTuple):
     """What one attempt came to.
 
     Attributes:
@@ -90,21 +90,21 @@ async def attempt(
     effect: Effect,
     seconds_max: float,
     on_error: Callable[[BaseException], None],
-) -> Attempted:
+) -> AttemptResult:
     """Call a handler once; whatever it does is an outcome."""
     try:
         with anyio.move_on_after(seconds_max):
-            return Attempted(True, await handler(effect))
+            return AttemptResult(True, await handler(effect))
     except RetryAfter as error:
-        return Attempted(False, words_of(error), pause_s=error.seconds)
+        return AttemptResult(False, describe_error(error), pause_s=error.seconds)
     except DoNotRetry as error:
-        return Attempted(False, words_of(error), is_final=True)
+        return AttemptResult(False, describe_error(error), is_final=True)
     except OutcomeUnknown as error:
         on_error(error)
-        return Attempted(False, words_of(error), is_unknown=True)
+        return AttemptResult(False, describe_error(error), is_unknown=True)
     except Exception as error:  # noqa: BLE001  # the executor boundary: a failure is an outcome
         on_error(error)
-        return Attempted(False, words_of(error))
+        return AttemptResult(False, describe_error(error))
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
@@ -113,11 +113,11 @@ async def attempt(
         # The handler's own: an exit, a panic of an extension, a cancellation of something that it
         # awaited. It is not for it to end the world.
         on_error(error)
-        return Attempted(False, words_of(error), is_unknown=True)
-    return Attempted(False, f"the handler took longer than {seconds_max:g} s", is_unknown=True)
+        return AttemptResult(False, describe_error(error), is_unknown=True)
+    return AttemptResult(False, f"the handler took longer than {seconds_max:g} s", is_unknown=True)
 
 
-def words_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Say what an error says, as a log takes it: not at any length, and in valid Unicode.
 
     What cannot even be printed has at least a type.

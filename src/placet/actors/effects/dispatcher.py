@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from placet.actors.effects.attempt import Terms
+from placet.actors.effects.attempt import RetryPolicy
 from placet.actors.effects.executor import Executor, ExecutorFault
 from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator import OrchestratorActor
@@ -56,7 +56,7 @@ class Executors:
         self._news: anyio.Event | None = None
         self._ending: Callable[[], Exception] | None = None
 
-    async def register(self, kind: str, handler: EffectHandler, terms: Terms) -> None:
+    async def register(self, kind: str, handler: EffectHandler, terms: RetryPolicy) -> None:
         """Start an executor, tell the gate, and hand it what is open; all of it or nothing.
 
         Raises:
@@ -220,7 +220,9 @@ class Executors:
         return await self._actor.command(lambda kernel: kernel.mark_effect(key, mark, why, now))
 
 
-def _registered(kernel: Kernel, kind: str, terms: Terms) -> list[tuple[Effect, EffectMark | None]]:
+def _registered(
+    kernel: Kernel, kind: str, terms: RetryPolicy
+) -> list[tuple[Effect, EffectMark | None]]:
     """Tell the gate, and give what is open: read in the same turn, so none is not durable yet."""
     kernel.change_executor(kind, terms.outbox_max)
     return [

@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.effects.attempt import Attempted, Terms, attempt
+from placet.actors.effects.attempt import AttemptResult, RetryPolicy, attempt
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import Clock, EffectHandler
-from placet.kernel.prng import draw_unit
+from placet.kernel.prng import random_unit
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.limits import SECOND_NS
@@ -57,7 +57,7 @@ class Executor:
         self,
         kind: str,
         handler: EffectHandler,
-        terms: Terms,
+        terms: RetryPolicy,
         settle: Settle,
         mark: Mark,
         *,
@@ -198,19 +198,19 @@ class Executor:
             self._outcomes.append(settlement)
             self._news.set()
 
-    def _give_up(self, effect: Effect, done: Attempted) -> None:
+    def _give_up(self, effect: Effect, done: AttemptResult) -> None:
         self._counters.count_effect(self.kind, "dead_letters")
         why = done.output
         if effect.attempt > 1:
             why = f"given up after {effect.attempt} attempts: {why}"
         self._come_to(Settlement(effect.key, succeeded=False, output=why))
 
-    def _try_later(self, effect: Effect, done: Attempted) -> None:
+    def _try_later(self, effect: Effect, done: AttemptResult) -> None:
         self._counters.count_effect(self.kind, "retries")
         self._taken[effect.key] = f"attempt {effect.attempt}: {done.output}"
         pause_s = done.pause_s
         if pause_s is None:
-            chance = draw_unit(self._seed, effect.key.seq, str(effect.key), f"{effect.attempt}")
+            chance = random_unit(self._seed, effect.key.seq, str(effect.key), f"{effect.attempt}")
             pause_s = self.terms.backoff.pause_s(effect.attempt, chance)
         due_ns = self._clock.monotonic_ns() + round(pause_s * SECOND_NS)
         again = msgspec.structs.replace(effect, attempt=effect.attempt + 1)

@@ -16,7 +16,7 @@ GroupReport: TypeAlias = Callable[[Sequence[Verdict]], None]
 _FIRST_GUESS_NS = 10_000
 
 
-class Tally:
+class GroupMetrics:
     """Counts verdicts.
 
     Args:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from placet.schemas.view import Change, Heard, Observation
+from placet.schemas.view import Change, DeliveredEvent, Observation
 
 
 class Part(NamedTuple):
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
     due_ns: int
     changes: tuple[Change, ...]
-    events: tuple[Heard, ...]
+    events: tuple[DeliveredEvent, ...]
 
 
 class _Look:
@@ -41,7 +41,7 @@ class _Look:
         self.changes = len(observation.changes)
 
 
-class DelayLine:
+class DelayQueue:
     """The line of one observer.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Eyes to which all comes late: they look at every commit, and show it when its time has come.
 
-    Observing.publish > take_in: a look, and into the line > simulated time passes > next
+    ObserverHub.publish > take_in: a look, and into the line > simulated time passes > next
 
 So what is shown is what was to be seen so long ago: a cut at one seq, however slow or quick the
 agent is. Where the latency is by distance, each entity is shown as it was its own time ago. What
@@ -13,14 +13,14 @@ from typing import Final, NamedTuple, Self
 
 import anyio
 
-from placet.actors.observation.delay_queue import DelayLine, Part
+from placet.actors.observation.delay_queue import DelayQueue, Part
 from placet.actors.observation.observer import Begin, Host, Observer
-from placet.kernel.prng import draw_unit
+from placet.kernel.prng import random_unit
 from placet.schemas.errors import INTERRUPTS, ClosedError, StoreError, TimeStalledError
 from placet.schemas.identity import Ref
 from placet.schemas.latency import ByDistance, Latency, delay_ns
 from placet.schemas.limits import ObserverLimits
-from placet.schemas.view import Change, Heard, Observation
+from placet.schemas.view import Change, DeliveredEvent, Observation
 
 _GONE_MAX: Final = 64
 
@@ -41,8 +41,8 @@ class Time(NamedTuple):
     seed: int
 
 
-class LateObserver(Observer):
-    """One agent's eyes, behind a latency. Made by `Observing.observer`."""
+class DelayedObserver(Observer):
+    """One agent's eyes, behind a latency. Made by `ObserverHub.observer`."""
 
     __slots__ = (
         "_distances",
@@ -71,7 +71,7 @@ class LateObserver(Observer):
         super().__init__(host, agent_id, begin, limits, bytes_max)
         self._latency = latency
         self._time = time
-        self._line = DelayLine()
+        self._line = DelayQueue()
         self._held_max = limits.marks_max
         self._failure: BaseException | None = None
         # Where it is by distance: how far a thing was when it was last seen, and when what was last
@@ -163,12 +163,12 @@ class LateObserver(Observer):
             far = max((self._distance_of(change) for change in observation.changes), default=0.0)
             return delay_ns(self._latency, 0.0, far)
         seq = self._scene.published.seq
-        chance = draw_unit(self._time.seed, seq, self.agent_id, "latency")
+        chance = random_unit(self._time.seed, seq, self.agent_id, "latency")
         return delay_ns(self._latency, chance, 0.0)
 
     def _parts_by_distance(self, observation: Observation, now_ns: int) -> list[Part]:
         """Let each change come at its own time, and none before an older one of its entity."""
-        together: dict[int, tuple[list[Change], list[Heard]]] = {}
+        together: dict[int, tuple[list[Change], list[DeliveredEvent]]] = {}
         for change in observation.changes:
             delay = delay_ns(self._latency, 0.0, self._distance_of(change))
             before_ns = max(self._floor_ns, self._dues.get(change.entity, 0))

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterable
 
 from placet.schemas.identity import Ref
-from placet.schemas.view import Heard
+from placet.schemas.view import DeliveredEvent
 
 
-class Inbox:
+class DirtySet:
     """Marks on entities, and events.
 
     Attributes:
@@ -43,7 +43,7 @@ class Inbox:
         self.marks: dict[Ref, int] = {}
         self.is_all_marked = False
         self.is_lost = True
-        self.events: deque[Heard] = deque(maxlen=events_max)
+        self.events: deque[DeliveredEvent] = deque(maxlen=events_max)
         self.events_missed = 0
         self.overflows = 0
 
@@ -74,14 +74,14 @@ class Inbox:
         self.marks = late
         self.is_lost = self.is_all_marked = False
 
-    def tell(self, event: Heard) -> None:
+    def tell(self, event: DeliveredEvent) -> None:
         """Put an event behind the others."""
         if len(self.events) == self.events.maxlen:
             self.events_missed += 1
             self.lose()
         self.events.append(event)
 
-    def take_events(self) -> tuple[tuple[Heard, ...], int]:
+    def take_events(self) -> tuple[tuple[DeliveredEvent, ...], int]:
         """Take out the events, and the count of those that are missing before them."""
         taken = tuple(self.events), self.events_missed
         self.events.clear()

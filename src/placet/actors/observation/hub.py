@@ -1,6 +1,6 @@
 """Observers: each agent's picture of the world, kept true by snapshots and deltas.
 
-    committer > Observing.publish > marks in each observer's inbox > Observer.next, at its own pace
+    committer > ObserverHub.publish > marks in each observer's inbox > Observer.next, at its own pace
 
 What an observer is told is worked out when it looks, against what it was told before, on the
 published copy of the state. So it is a cut at one seq, holds nothing that is hidden, and a slow
@@ -10,10 +10,10 @@ observes, and a world in which nobody does pays one comparison per commit.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from placet.actors.observation.delayed_observer import LateObserver, Time
+from placet.actors.observation.delayed_observer import DelayedObserver, Time
 from placet.actors.observation.observer import Begin, Observer
-from placet.actors.observation.replica import Published
-from placet.actors.observation.visible_state import Scene
+from placet.actors.observation.replica import ReadReplica
+from placet.actors.observation.visible_state import VisibleState
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
@@ -24,10 +24,10 @@ from placet.schemas.intent import Intent
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.log.record import Admitted, AgentChanged, LogGroup, decode_record
-from placet.schemas.view import Heard
+from placet.schemas.view import DeliveredEvent
 
 
-class Observing:
+class ObserverHub:
     """The observers of one world.
 
     Args:
@@ -48,10 +48,10 @@ class Observing:
         self._on_fault = on_fault
         self._time = time
         self.rest = time.rest
-        self._late: dict[LateObserver, None] = {}
+        self._late: dict[DelayedObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
-        self._scene: Scene | None = None
+        self._scene: VisibleState | None = None
         self._event_kinds = tuple(kind.name.encode() for kind in registry if kind.is_event)
         self._is_closed = False
         self._overflows_before = 0
@@ -108,7 +108,7 @@ class Observing:
         if latency is None:
             return Observer(self, agent_id, begin, limits, bytes_max)
         time = self._time
-        return LateObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
+        return DelayedObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
 
     def publish(self, group: LogGroup) -> None:
         """Take in a durable group. Costs what it changed, and who is near that."""
@@ -143,14 +143,14 @@ class Observing:
 
     # who observes
 
-    async def admit(self, observer: Observer, begin: Begin) -> Scene:
+    async def admit(self, observer: Observer, begin: Begin) -> VisibleState:
         """Take an observer in, and make the copy in the orchestrator's turn if there is none.
 
         It is counted before that turn, so that the copy is kept from when it is made.
         """
         self._observers.setdefault(observer.agent_id, []).append(observer)
         self._count += 1
-        if isinstance(observer, LateObserver):
+        if isinstance(observer, DelayedObserver):
             self._late[observer] = None
         try:
             await begin(self._copy)
@@ -168,7 +168,7 @@ class Observing:
         mine = self._observers[observer.agent_id]
         mine.remove(observer)
         self._count -= 1
-        if isinstance(observer, LateObserver):
+        if isinstance(observer, DelayedObserver):
             del self._late[observer]
         self._overflows_before += observer.inbox.overflows
         if not mine:
@@ -180,9 +180,9 @@ class Observing:
 
     def _copy(self, kernel: Kernel) -> None:
         if self._scene is None:
-            self._scene = Scene(self._registry, Published(kernel))
+            self._scene = VisibleState(self._registry, ReadReplica(kernel))
 
-    def _watched(self) -> Scene:
+    def _watched(self) -> VisibleState:
         assert self._scene is not None, "there is a copy while somebody observes"
         return self._scene
 
@@ -230,7 +230,7 @@ class Observing:
         """Tell of an intent those who hear it."""
         scene, speaker = self._watched(), intent["agent_id"]
         domain = self._registry.domain_of[intent["kind"]]
-        heard = Heard(seq, speaker, intent["kind"], intent["payload"])
+        heard = DeliveredEvent(seq, speaker, intent["kind"], intent["payload"])
         listeners = scene.sighting.listeners(speaker)
         try:
             for agent_id in self._observers if listeners is None else listeners:

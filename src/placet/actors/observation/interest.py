@@ -8,7 +8,7 @@ asked through its follower, so that a change costs what is near it. One that jud
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from placet.actors.observation.replica import Published
+from placet.actors.observation.replica import ReadReplica
 from placet.kernel.domain import Domain, Follower, Sight
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
@@ -18,14 +18,14 @@ from placet.schemas.identity import Ref
 AgentIds = Collection[str]
 
 
-class Concern(NamedTuple):
+class Affected(NamedTuple):
     """What some agents are to look at again. `None` stands for everyone, and for everything."""
 
     agent_ids: AgentIds | None
     refs: Iterable[Ref] | None
 
 
-class Sighting:
+class InterestManager:
     """The followers of one published state.
 
     Args:
@@ -42,7 +42,7 @@ class Sighting:
             for domain in registry.domains
         )
 
-    def begin(self, published: Published) -> None:
+    def begin(self, published: ReadReplica) -> None:
         """Index all there is. O(state), where there is an index."""
         if self._is_judged_by_anything:
             return
@@ -60,10 +60,10 @@ class Sighting:
         for way in self._ways.values():
             way.looks.pop(agent_id, None)
 
-    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Concern]:
+    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
         """Say whom a change concerns; the state is that after it, and is then followed."""
         if self._is_judged_by_anything:
-            yield Concern(None, None)
+            yield Affected(None, None)
             return
         by_way: dict[_Way | None, list[Ref]] = {}
         for ref in changed:
@@ -71,11 +71,11 @@ class Sighting:
                 by_way.setdefault(way, []).append(ref)
         for way, refs in by_way.items():
             if way is None:
-                yield Concern(None, refs)
+                yield Affected(None, refs)
             else:
                 yield from way.concerns(state, refs)
 
-    def within(self, agent_id: str, published: Published) -> Iterator[Ref]:
+    def within(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
         """Name what an agent may see at most."""
         near = (
             {}
@@ -150,7 +150,7 @@ class _Way:
         body = self.sight.body
         return tuple(state.get(body, agent_id, field) for field in self._fields)
 
-    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Concern]:
+    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
         """Ask before and after the change: who saw it, and who sees it now."""
         refs = dict.fromkeys(changed)
         for ref in changed:
@@ -164,13 +164,13 @@ class _Way:
         for agent_id, has_moved_only in turned.items():
             then, now = before[agent_id], within(agent_id)
             if then is None or now is None:
-                yield Concern((agent_id,), None)
+                yield Affected((agent_id,), None)
             elif has_moved_only:
-                yield Concern((agent_id,), [ref for ref in then if ref not in now])
-                yield Concern((agent_id,), [ref for ref in now if ref not in then])
+                yield Affected((agent_id,), [ref for ref in then if ref not in now])
+                yield Affected((agent_id,), [ref for ref in now if ref not in then])
             else:
-                yield Concern((agent_id,), then)
-                yield Concern((agent_id,), now)
+                yield Affected((agent_id,), then)
+                yield Affected((agent_id,), now)
 
     def _turned(self, state: State, changed: Sequence[Ref]) -> dict[str, bool]:
         """Name the observers whose own sight changed: they moved (alone), or changed sides."""
@@ -185,9 +185,9 @@ class _Way:
                     self.looks[agent_id] = look
         return turned
 
-    def _audiences(self, refs: Iterable[Ref]) -> Iterator[Concern]:
+    def _audiences(self, refs: Iterable[Ref]) -> Iterator[Affected]:
         for ref in refs:
-            yield Concern(self.follower.audience(ref), (ref,))
+            yield Affected(self.follower.audience(ref), (ref,))
 
 
 def _judges_itself(domain: Domain) -> bool:

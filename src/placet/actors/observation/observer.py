@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
 from placet.actors.observation.delta_packer import Budget
-from placet.actors.observation.dirty_set import Inbox
+from placet.actors.observation.dirty_set import DirtySet
 from placet.actors.observation.replica import Fields
-from placet.actors.observation.visible_state import Scene
+from placet.actors.observation.visible_state import VisibleState
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS, ObserverLimits
@@ -26,7 +26,7 @@ Begin: TypeAlias = Callable[[Callable[[Kernel], None]], Awaitable[None]]
 class Host(Protocol):
     """Who keeps the observers of a world."""
 
-    async def admit(self, observer: "Observer", begin: Begin) -> Scene:
+    async def admit(self, observer: "Observer", begin: Begin) -> VisibleState:
         """Take an observer in; give what it looks at, once that is durable."""
 
     def dismiss(self, observer: "Observer") -> None:
@@ -37,7 +37,7 @@ class Host(Protocol):
 
 
 class Observer:
-    """One agent's eyes. Made by `Observing.observer`, and awaited by one task at a time.
+    """One agent's eyes. Made by `ObserverHub.observer`, and awaited by one task at a time.
 
     Attributes:
         agent_id: Whose.
@@ -70,14 +70,14 @@ class Observer:
     ) -> None:
         self._host = host
         self._begin = begin
-        self._open_scene: Scene | None = None
+        self._open_scene: VisibleState | None = None
         self._budget = None if bytes_max is None else Budget(bytes_max)
         self._known: dict[Ref, Fields] = {}
         self._news: asyncio.Future[None] | None = None
         self.agent_id = agent_id
         self._seen_seq = self.view_seq = -1
         self.end: End = ""
-        self.inbox = Inbox(limits.marks_max, limits.events_max)
+        self.inbox = DirtySet(limits.marks_max, limits.events_max)
 
     async def __aenter__(self) -> Self:
         self._open_scene = await self._host.admit(self, self._begin)
@@ -93,7 +93,7 @@ class Observer:
         self._host.dismiss(self)
 
     @property
-    def _scene(self) -> Scene:
+    def _scene(self) -> VisibleState:
         assert self._open_scene is not None, "an observer is asked while it is open"
         return self._open_scene
 

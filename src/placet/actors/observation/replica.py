@@ -17,7 +17,7 @@ from placet.schemas.view import Change
 Fields = Mapping[str, Json]
 
 
-class PublishedEntity(Entity):
+class ReplicaEntity(Entity):
     """One row: its fields are replaced as a whole, and what was made of them is kept with it."""
 
     __slots__ = ("_deltas", "_shown", "name")
@@ -64,7 +64,7 @@ class PublishedEntity(Entity):
         return Change(self.name, "change", self.seq, self.by, fields) if fields else None
 
 
-class Published:
+class ReadReplica:
     """The copy.
 
     Attributes:
@@ -86,7 +86,7 @@ class Published:
             copy = state.collection(name)
             copy.seq, copy.by, copy.foreign_seq = rows.seq, rows.by, rows.foreign_seq
             copy.entities = {
-                key: PublishedEntity(f"{name}/{key}", dict(row.fields), row)
+                key: ReplicaEntity(f"{name}/{key}", dict(row.fields), row)
                 for key, row in rows.entities.items()
             }
             copy.tombstones = {
@@ -94,11 +94,11 @@ class Published:
                 for key, grave in rows.tombstones.items()
             }
 
-    def row(self, ref: Ref) -> PublishedEntity | None:
+    def row(self, ref: Ref) -> ReplicaEntity | None:
         """Find a row."""
         rows = self.state.collections.get(ref.collection)
         row = None if rows is None or ref.entity is None else rows.entities.get(ref.entity)
-        assert row is None or isinstance(row, PublishedEntity), "all rows here are published ones"
+        assert row is None or isinstance(row, ReplicaEntity), "all rows here are published ones"
         return row
 
     def refs(self) -> Iterator[Ref]:
@@ -135,7 +135,7 @@ class Published:
         if row is None:
             stamp = Stamp(change.seq, change.by, change.foreign_seq)
             name = f"{change.collection}/{change.entity}"
-            rows.entities[change.entity] = PublishedEntity(name, fields, stamp)
+            rows.entities[change.entity] = ReplicaEntity(name, fields, stamp)
             rows.tombstones.pop(change.entity, None)
             return ref
         row.seq, row.by, row.foreign_seq = change.seq, change.by, change.foreign_seq

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from placet.actors.observation.interest import Sighting
-from placet.actors.observation.replica import Fields, Published, PublishedEntity
+from placet.actors.observation.interest import InterestManager
+from placet.actors.observation.replica import Fields, ReadReplica, ReplicaEntity
 from placet.kernel.registry import Registry
 from placet.schemas.identity import Ref
 from placet.schemas.view import Change
 
 
-class Scene:
+class VisibleState:
     """One published copy, as agents see it.
 
     Attributes:
@@ -19,13 +19,13 @@ class Scene:
 
     __slots__ = ("_registry", "published", "sighting")
 
-    def __init__(self, registry: Registry, published: Published) -> None:
+    def __init__(self, registry: Registry, published: ReadReplica) -> None:
         self._registry = registry
         self.published = published
-        self.sighting = Sighting(registry)
+        self.sighting = InterestManager(registry)
         self.sighting.begin(published)
 
-    def seen(self, agent_id: str, ref: Ref, row: PublishedEntity) -> Fields | None:
+    def seen(self, agent_id: str, ref: Ref, row: ReplicaEntity) -> Fields | None:
         """Give what an agent may see of an entity; None if nothing. O(1)."""
         state, registry = self.published.state, self._registry
         if not registry.hiding(ref.collection):
@@ -56,4 +56,4 @@ class Scene:
 
     def judge_all_anew(self) -> None:
         """Do without indexes from here on: a judgement in them has raised."""
-        self.sighting = Sighting(self._registry, is_indexed=False)
+        self.sighting = InterestManager(self._registry, is_indexed=False)

@@ -16,10 +16,10 @@ import anyio
 from placet.actors.effects.attempt import is_canceled
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.policy_call import Answer, Proposal, Thinking
-from placet.actors.policies.staleness_options import Freshness
+from placet.actors.policies.staleness_options import StalenessOptions
 from placet.actors.policies.staleness_scope import Context
 from placet.actors.policies.thread import raisable
-from placet.kernel.prng import draw_unit
+from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json
 from placet.schemas.errors import (
     INTERRUPTS,
@@ -54,7 +54,7 @@ class Observant(Protocol):
 class Policy(Protocol):
     """What decides for an agent.
 
-    It may have `interruptible = True`, or a `Freshness`, to be stopped and asked again when what
+    It may have `interruptible = True`, or a `StalenessOptions`, to be stopped and asked again when what
     it was shown is no longer true; and a method `interrupted(error)`, which is told why.
     """
 
@@ -81,7 +81,7 @@ class AgentPort(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait in simulated time."""
 
-    def fresh_context(self, freshness: Freshness, /) -> AbstractAsyncContextManager[Context]:
+    def fresh_context(self, freshness: StalenessOptions, /) -> AbstractAsyncContextManager[Context]:
         """Look, and be stopped when what was seen is no longer true."""
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
@@ -131,7 +131,7 @@ class AgentActor:
         tries_max: int = _TRIES_MAX,
         intents_max: int = Limits().batch_intents_max,
         threaded: bool = False,
-        interruptible: bool | Freshness | None = None,
+        interruptible: bool | StalenessOptions | None = None,
     ) -> None:
         self._handle = handle
         self._pause_s = pause_s
@@ -140,7 +140,7 @@ class AgentActor:
         self._tries_max = tries_max
         if interruptible is None:
             interruptible = getattr(policy, "interruptible", False)
-        self._freshness = Freshness() if interruptible is True else interruptible or None
+        self._freshness = StalenessOptions() if interruptible is True else interruptible or None
         self._on_interruption = getattr(policy, "interrupted", None)
         observe: Callable[[Any], Answer] | None = getattr(policy, "observe", None)
         if observe is not None and self._freshness is not None:
@@ -286,7 +286,7 @@ class AgentActor:
         is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
         if is_suspended or refusal.stage in {Stage.DOOR, Stage.BACKPRESSURE}:
             pause_s: float = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
-            jitter = draw_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
+            jitter = random_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
             return max(refusal.retry_after or 0.0, pause_s * (0.5 + jitter))
         return None
 

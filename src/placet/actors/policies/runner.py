@@ -107,7 +107,7 @@ class _Run:
         return was_stopped
 
 
-class Roster:
+class PolicySupervisor:
     """The policies that run in one world.
 
     Args:

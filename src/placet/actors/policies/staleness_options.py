@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from placet.actors.policies.subscriptions import ForeignChange
+from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import error_of
@@ -17,7 +17,7 @@ Read: TypeAlias = str | tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
+class StalenessOptions:
     """On what a thought depends. With nothing set: on everything that its agent may see.
 
     Attributes:
@@ -33,7 +33,7 @@ class Freshness:
     reads: Iterable[Read] | None = None
     kinds: Iterable[str] | None = None
     intents: Iterable[Intent] | None = None
-    relevant: Callable[[ForeignChange], bool] | None = None
+    relevant: Callable[[ExternalChange], bool] | None = None
     debounce: float = 0.0
 
     def __post_init__(self) -> None:

@@ -11,8 +11,8 @@ from typing import Self
 
 import anyio
 
-from placet.actors.policies.staleness_options import Freshness
-from placet.actors.policies.subscriptions import ForeignChange, Watches
+from placet.actors.policies.staleness_options import StalenessOptions
+from placet.actors.policies.subscriptions import ExternalChange, SubscriptionTable
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import thaw
 from placet.schemas.errors import StaleContextError
@@ -46,9 +46,9 @@ class Context:
     def __init__(
         self,
         agent_id: str,
-        freshness: Freshness,
+        freshness: StalenessOptions,
         look: Look,
-        watches: Watches,
+        watches: SubscriptionTable,
         changes_max: int,
     ) -> None:
         self.agent_id = agent_id
@@ -57,7 +57,7 @@ class Context:
         self.footprint: frozenset[Ref] | None = None
         self.context_seq = 0
         self.foreign_seqs = 0
-        self.changed: dict[Ref, ForeignChange] = {}
+        self.changed: dict[Ref, ExternalChange] = {}
         self._look = look
         self._changes_max = changes_max
         self._watches = watches
@@ -104,7 +104,7 @@ class Context:
         """Tell whether the agent saw a thing as the block began."""
         return ref.entity in self.view.state.get(ref.collection, {})
 
-    def note(self, change: ForeignChange) -> None:
+    def note(self, change: ExternalChange) -> None:
         """Take in a change by another, of something that the thought depends on."""
         relevant = self.freshness.relevant
         if relevant is not None and not relevant(change):

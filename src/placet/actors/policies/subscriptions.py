@@ -16,7 +16,7 @@ from placet.schemas.log.changes import Changes, CollectionChange, EntityChange
 from placet.schemas.log.record import AgentChanged, LogGroup, decode_record
 
 
-class ForeignChange(NamedTuple):
+class ExternalChange(NamedTuple):
     """Something that another changed, as far as the agent may see it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Watch(Protocol):
     def knows(self, ref: Ref) -> bool:
         """Tell whether its agent saw a thing as it began."""
 
-    def note(self, change: ForeignChange) -> None:
+    def note(self, change: ExternalChange) -> None:
         """Take in a change of what it depends on."""
 
     def move_on(self, seqs: int) -> None:
@@ -69,7 +69,7 @@ class Watch(Protocol):
         """Take in that its agent was removed."""
 
 
-class Watches:
+class SubscriptionTable:
     """The watches of one world.
 
     Args:
@@ -156,7 +156,7 @@ class Watches:
             is_seen = is_seen or watch.knows(ref)
             if watch.footprint is not None or is_seen:
                 by = change.by if is_seen and not is_own else None
-                watch.note(ForeignChange(ref, seq, by, fields))
+                watch.note(ExternalChange(ref, seq, by, fields))
         except INTERRUPTS:
             raise
         except BaseException as error:  # noqa: BLE001  # a domain's or a policy's own judgement: raised out of its block

@@ -10,7 +10,7 @@ _SLACK_S = 0.0005
 """The loop's timers may be early by their resolution, and early is too early."""
 
 
-class Alarm:
+class OneShotTimer:
     """One timer of the event loop.
 
     Args:

@@ -14,12 +14,12 @@ from math import inf
 from typing import Any, Final
 
 from placet.actors.ports import Clock
-from placet.actors.timers.timer_queue import Sleepers
+from placet.actors.timers.timer_queue import TimerQueue
 
 _NAMES_MAX: Final = 8
 
 
-class Company(Sleepers):
+class TimeParticipants(TimerQueue):
     """Sleepers who are known by their tasks.
 
     Args:

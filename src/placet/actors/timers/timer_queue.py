@@ -10,14 +10,14 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from placet.actors.ports import Clock, HostClock
-from placet.actors.timers.alarm import Alarm
+from placet.actors.timers.alarm import OneShotTimer
 from placet.schemas.errors import ClosedError
 
 _GONE_MAX: Final = 64
 _RESTING: Final = nullcontext()
 
 
-class Sleepers:
+class TimerQueue:
     """The sleepers of one world, the earliest first; of as early, who came first.
 
     Args:
@@ -32,7 +32,7 @@ class Sleepers:
         self._number = 0
         self._asleep = 0
         self._end: BaseException | None = None
-        self._alarm = None if isinstance(clock, HostClock) else Alarm(clock, self.wake)
+        self._alarm = None if isinstance(clock, HostClock) else OneShotTimer(clock, self.wake)
 
     async def sleep_until(self, due_ns: int, who: str = "") -> None:
         """Wait until simulated time reaches a moment; one that has passed costs one turn.

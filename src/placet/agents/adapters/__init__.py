@@ -3,14 +3,14 @@
 from inspect import iscoroutinefunction
 
 from placet.agents.adapters.function import Callable
-from placet.agents.adapters.human import Human
+from placet.agents.adapters.human import HumanAdapter
 from placet.agents.adapters.legacy import Subclassed
-from placet.agents.adapters.replay import Replay
-from placet.agents.adapters.scripted import Scripted
+from placet.agents.adapters.replay import ReplayAdapter
+from placet.agents.adapters.scripted import ScriptedAdapter
 from placet.agents.proposal.adapter import Adapter
 from placet.agents.proposal.legacy import AgentAdapter
 
-__all__ = ["Callable", "Human", "Replay", "Scripted", "as_adapter"]
+__all__ = ["Callable", "HumanAdapter", "ReplayAdapter", "ScriptedAdapter", "as_adapter"]
 
 
 def as_adapter(given: object) -> Adapter:

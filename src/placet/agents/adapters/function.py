@@ -5,7 +5,7 @@ from inspect import isawaitable
 from typing import TypeAlias
 
 from placet.agents.adapters.scripted import Step, raw_of_step
-from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput
 
 Function: TypeAlias = collections.abc.Callable[[Context], Step | collections.abc.Awaitable[Step]]
 
@@ -22,7 +22,7 @@ class Callable:
         self._function = function
         self.is_priced = is_priced
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask the function.
 
         Raises:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import anyio
 
 from placet.agents.adapters.scripted import Answer, raw_of_step
-from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput
 
 
 class Question(NamedTuple):
@@ -20,7 +20,7 @@ class Question(NamedTuple):
     context: Context
 
 
-class Human:
+class HumanAdapter:
     """Waits for a person. A person's proposal passes through the same gate as a model's."""
 
     is_priced = True
@@ -28,7 +28,7 @@ class Human:
     def __init__(self) -> None:
         self._asked = 0
         self._open: dict[int, tuple[Context, anyio.Event]] = {}
-        self._answers: dict[int, Raw] = {}
+        self._answers: dict[int, PlannerOutput] = {}
         self._news = anyio.Event()
 
     @property
@@ -47,7 +47,7 @@ class Human:
         number: int,
         step: Answer,
     ) -> None:
-        """Answer a question: with a plan, a list of `(kind, payload)`, or words as `Raw(text=…)`.
+        """Answer a question: with a plan, a list of `(kind, payload)`, or words as `PlannerOutput(text=…)`.
 
         Raises:
             KeyError: It does not wait (any more).
@@ -58,7 +58,7 @@ class Human:
         del self._open[number]
         event.set()
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Wait for the person."""
         self._asked += 1
         number, event = self._asked, anyio.Event()

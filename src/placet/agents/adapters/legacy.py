@@ -5,7 +5,7 @@ from typing import Any
 from anyio import to_thread
 
 from placet.agents.adapters.scripted import plan_of
-from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json
@@ -23,7 +23,7 @@ class Subclassed:
     def __init__(self, adapter: AgentAdapter) -> None:
         self._adapter = adapter
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask in a worker thread; a thread that does not return is left behind at the deadline.
 
         Raises:
@@ -40,7 +40,7 @@ class Subclassed:
             abandon_on_cancel=True,
         )
         ignored = {"confirmed": "ignored"} if confirms(answer) else None
-        return Raw(plan=plan_of_answer(answer, context), response=ignored)
+        return PlannerOutput(plan=plan_of_answer(answer, context), response=ignored)
 
 
 def registry_of(context: Context) -> dict[str, Any]:

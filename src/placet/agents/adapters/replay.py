@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 from placet.agents.loop.model_calls import raw_of
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
 from placet.domains.session import PROPOSE
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
 
 
-class Replay:
+class ReplayAdapter:
     """Gives recorded answers in their order.
 
     Args:
@@ -18,11 +18,13 @@ class Replay:
 
     is_priced = True
 
-    def __init__(self, answers: Iterable[Raw | PlannerUnavailable]) -> None:
-        self._answers: Iterator[Raw | PlannerUnavailable] = iter(answers)
+    def __init__(self, answers: Iterable[PlannerOutput | PlannerUnavailable]) -> None:
+        self._answers: Iterator[PlannerOutput | PlannerUnavailable] = iter(answers)
 
     @classmethod
-    async def of(cls, events: AsyncIterator[Event], until_seq: int, session: str) -> "Replay":
+    async def of(
+        cls, events: AsyncIterator[Event], until_seq: int, session: str
+    ) -> "ReplayAdapter":
         """Read the answers of a session out of a world's events.
 
         Args:
@@ -31,7 +33,7 @@ class Replay:
             session: Its name.
         """
         # In the order in which they were asked: one that was stopped may end after the next.
-        answers: dict[tuple[int, int], Raw | PlannerUnavailable] = {}
+        answers: dict[tuple[int, int], PlannerOutput | PlannerUnavailable] = {}
         async for event in events:
             if event.type == "batch":
                 for k, (seq, kind, payload, _) in enumerate(event.data["effects"]):
@@ -45,7 +47,7 @@ class Replay:
                 break
         return cls(answers.values())
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Give the next recorded answer.
 
         Raises:
@@ -59,7 +61,7 @@ class Replay:
         return answer
 
 
-def _answered(output: Json, succeeded: bool) -> Raw | PlannerUnavailable:
+def _answered(output: Json, succeeded: bool) -> PlannerOutput | PlannerUnavailable:
     try:
         return raw_of(output, succeeded)
     except PlannerUnavailable as error:

@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
 from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json
 
-Answer: TypeAlias = Raw | str | Mapping[str, Json] | Sequence[tuple[str, Mapping[str, Json]]]
+Answer: TypeAlias = (
+    PlannerOutput | str | Mapping[str, Json] | Sequence[tuple[str, Mapping[str, Json]]]
+)
 """An answer, a plan as text or object, or a list of `(kind, payload)`."""
 Step: TypeAlias = Answer | Exception
 
 
-class Scripted:
+class ScriptedAdapter:
     """Gives its steps one after the other, whatever it is asked.
 
     Args:
@@ -26,7 +28,7 @@ class Scripted:
         self._is_looping = is_looping
         self._next: Iterator[Step] = iter(self._steps)
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Give the next step.
 
         Raises:
@@ -47,14 +49,14 @@ class Scripted:
 def raw_of_step(
     step: Answer,
     context: Context,
-) -> Raw:
+) -> PlannerOutput:
     """Make an answer of what scripts and functions give."""
-    if isinstance(step, Raw):
+    if isinstance(step, PlannerOutput):
         return step
     if isinstance(step, str | Mapping):
-        return Raw(plan=step if isinstance(step, str) else dict(step))
+        return PlannerOutput(plan=step if isinstance(step, str) else dict(step))
     actions = [{"kind": kind, "payload": dict(payload)} for kind, payload in step]
-    return Raw(plan=plan_of(context, actions))
+    return PlannerOutput(plan=plan_of(context, actions))
 
 
 def plan_of(context: Context, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:

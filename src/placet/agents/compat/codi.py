@@ -18,7 +18,7 @@ from anyio import to_thread
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.scripted import plan_of
 from placet.agents.loop.planning_loop import read
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.limits import AgentLimits
@@ -248,7 +248,7 @@ class AIPlanner:
             {"name": one.kind.removeprefix("files."), "params": one.payload} for one in plan.actions
         ]
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask who proposes, or the planner's own `plan`, in a thread.
 
         Raises:
@@ -260,7 +260,7 @@ class AIPlanner:
             actions = [
                 {"kind": f"files.{one['name']}", "payload": dict(one["params"])} for one in intents
             ]
-            return Raw(plan=plan_of(context, actions))
+            return PlannerOutput(plan=plan_of(context, actions))
         if self._adapter is None:
             raise PlannerUnavailable(TABLE[Code.PLANNER_UNCONFIGURED].text)
         return await self._adapter.propose(context)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from inspect import isawaitable
 from typing import Final
 
-from placet.agents.proposal.adapter import Context, Raw
+from placet.agents.proposal.adapter import Context, PlannerOutput
 from placet.agents.proposal.codes import TABLE, Code, facts_of
 from placet.agents.proposal.contract import Vocabulary, parse
 from placet.agents.proposal.limits import AgentLimits
@@ -96,7 +96,7 @@ class PlanV1:
     def __init__(self, planner: Callable[[Context], object]) -> None:
         self._planner = planner
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask the planner.
 
         Raises:
@@ -104,7 +104,7 @@ class PlanV1:
         """
         answer = self._planner(context)
         envelope: Json = await answer if isawaitable(answer) else answer
-        return Raw(plan=translated(envelope, context.base_seq))
+        return PlannerOutput(plan=translated(envelope, context.base_seq))
 
 
 def _action(action: object) -> object:

@@ -15,9 +15,9 @@ from placet.agents.ports import World
 from placet.agents.proposal.adapter import (
     Adapter,
     Context,
+    PlannerOutput,
     PlannerTimedOut,
     PlannerUnavailable,
-    Raw,
     Usage,
 )
 from placet.agents.proposal.codes import Code
@@ -26,7 +26,7 @@ from placet.domains.session import PROPOSE
 from placet.schemas.codec import Json, to_json
 from placet.schemas.effect import Effect, Settlement
 from placet.schemas.intent import Intent
-from placet.schemas.json_value import TooLarge, to_plain
+from placet.schemas.json_value import TooLarge, to_json_value
 from placet.schemas.refusal import STAGE_OF, Stage
 
 _Key: TypeAlias = tuple[str, int, int]
@@ -88,7 +88,7 @@ class ModelCalls:
         ask: Intent,
         adapter: Adapter,
         context: Context,
-    ) -> Raw:
+    ) -> PlannerOutput:
         """Have a proposer asked, and give its answer once it is durable.
 
         Who is cancelled while it waits stops the proposer too.
@@ -155,7 +155,7 @@ async def _given_up(effect: Effect) -> Settlement:
 _OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
 
 
-def json_of(raw: Raw) -> Json:
+def json_of(raw: PlannerOutput) -> Json:
     """Write an answer as the log keeps it; what it cannot keep, it says instead.
 
     Raises:
@@ -193,7 +193,7 @@ def json_of(raw: Raw) -> Json:
 def _unread(answer: Json) -> list[str] | None:
     """Say why the log cannot keep an answer; None if it can."""
     try:
-        to_plain(answer, _DEPTH_MAX, _ANSWER_BYTES_MAX)
+        to_json_value(answer, _DEPTH_MAX, _ANSWER_BYTES_MAX)
         size = len(to_json(answer))
     except TooLarge:
         size = _ANSWER_BYTES_MAX + 1
@@ -210,7 +210,7 @@ def _well_formed(text: Json) -> Json:
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 
 
-def raw_of(output: Json, succeeded: bool = True) -> Raw:
+def raw_of(output: Json, succeeded: bool = True) -> PlannerOutput:
     """Read an answer as the log keeps it.
 
     Raises:
@@ -225,7 +225,7 @@ def raw_of(output: Json, succeeded: bool = True) -> Raw:
             failure.usage = _usage_of(output["usage"])
         raise failure
     unread = output.get("unread")
-    return Raw(
+    return PlannerOutput(
         calls=tuple(Call(*call) for call in output["calls"]),
         plan=output["plan"],
         text=output["text"],

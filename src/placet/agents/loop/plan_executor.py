@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from placet.agents.loop.plan_preview import (
-    MOVED,
-    OVERTAKEN,
+    CONFLICT_CODES,
     RETRIES,
-    as_applied,
+    SEQ_CHANGED,
     digest_of,
     foresee,
+    with_normalized_payloads,
 )
-from placet.agents.loop.system_intents import Voice
+from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, World
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.proposal.modes import RULINGS, Mode, Policy, Ruling, covers
+from placet.agents.proposal.modes import RULINGS, Mode, Policy, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
 from placet.agents.proposal.turn_result import Change, Decision, Status
 from placet.kernel.domain import Risk
@@ -68,7 +68,7 @@ class Desk:
         world: World,
         session: str,
         agent: Handle,
-        clerk: Voice,
+        clerk: SystemIntentFactory,
         limits: AgentLimits,
         policy: Policy | None,
     ) -> None:
@@ -84,7 +84,7 @@ class Desk:
         for _ in range(RETRIES):
             intents = self._intents(plan.actions, plan.base_seq)
             foreseen = await self._world.submit(intents, dry_run=True)
-            applied = as_applied(plan, foreseen)
+            applied = with_normalized_payloads(plan, foreseen)
             risks = await self._risks(applied)
             ruling, broken = self._rule(applied, risks, mode)
             if broken is not None:
@@ -101,7 +101,7 @@ class Desk:
             verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._gone(plan)
-            if OVERTAKEN.isdisjoint(verdict.codes):
+            if CONFLICT_CODES.isdisjoint(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
 
@@ -129,14 +129,14 @@ class Desk:
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             if foreseen_digest != hold["foreseen"]:
-                ruling = Ruling("hold", hold["role"])
+                ruling = PolicyDecision("hold", hold["role"])
                 stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
                 return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
-            risks = await self._risks(as_applied(plan, foreseen))
+            risks = await self._risks(with_normalized_payloads(plan, foreseen))
             resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
-            if not {MOVED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
+            if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
         return self._overtaken(plan)
 
@@ -159,7 +159,7 @@ class Desk:
     async def _hold(
         self,
         plan: Plan,
-        ruling: Ruling,
+        ruling: PolicyDecision,
         foreseen: Verdict,
         foreseen_digest: str,
         first: Sequence[Intent] = (),
@@ -211,14 +211,16 @@ class Desk:
     async def _risks(self, plan: Plan) -> list[Risk]:
         return await self._world.risks([(one.kind, one.payload) for one in plan.actions])
 
-    def _rule(self, plan: Plan, risks: Sequence[Risk], mode: Mode) -> tuple[Ruling, Issue | None]:
+    def _rule(
+        self, plan: Plan, risks: Sequence[Risk], mode: Mode
+    ) -> tuple[PolicyDecision, Issue | None]:
         if self._policy is None:
-            return Ruling(), None
+            return PolicyDecision(), None
         try:
             ruling: object = self._policy(plan, risks, mode)
         except Exception as error:  # noqa: BLE001  # a host's rule; what it cannot judge is refused
             return _broken_policy(f"raised {type(error).__name__}")
-        if not isinstance(ruling, Ruling) or ruling.decision not in RULINGS:
+        if not isinstance(ruling, PolicyDecision) or ruling.decision not in RULINGS:
             return _broken_policy("gave no ruling")
         if ruling.decision == "deny":
             message = ruling.reason or "the policy of this world does not allow it"
@@ -391,9 +393,9 @@ def _effect_issue(outcome: Outcome, index: int) -> Issue:
     return Issue(code=Code.EFFECT_TIMEOUT, message=message, at=at)
 
 
-def _broken_policy(what: str) -> tuple[Ruling, Issue]:
+def _broken_policy(what: str) -> tuple[PolicyDecision, Issue]:
     message = f"the policy {what}, so nothing was allowed"
-    return Ruling("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
+    return PolicyDecision("deny"), Issue(code=Code.POLICY_ERROR, message=message, at="/actions")
 
 
 def _name(action: Action, index: int) -> str:

@@ -4,22 +4,24 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from placet.agents.loop.system_intents import Voice
+from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import World
 from placet.agents.proposal.plan import Plan
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
-MOVED: Final = "session.world_moved"
+SEQ_CHANGED: Final = "session.world_moved"
 """The code by which the gate says that a seq is not what it was."""
-OVERTAKEN: Final = frozenset({MOVED, "session.grant_over", "session.grant_unknown"})
+CONFLICT_CODES: Final = frozenset({SEQ_CHANGED, "session.grant_over", "session.grant_unknown"})
 """The codes by which it says that somebody else was faster, at the world or at a grant."""
 RETRIES: Final = 5
 """How often something is tried again because the world moved meanwhile."""
 
 
-async def foresee(world: World, clerk: Voice, intents: Sequence[Intent]) -> tuple[Verdict, str]:
+async def foresee(
+    world: World, clerk: SystemIntentFactory, intents: Sequence[Intent]
+) -> tuple[Verdict, str]:
     """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
 
     What that is, a second try of the same state one seq later tells: to hold a plan takes seqs,
@@ -32,13 +34,13 @@ async def foresee(world: World, clerk: Voice, intents: Sequence[Intent]) -> tupl
         seq = min(one.seq for one in now.results if one.seq is not None)
         guard = clerk.intent("session.guard", seq=seq)
         later = await world.submit([guard, *intents], dry_run=True)
-        if MOVED not in later.codes:
+        if SEQ_CHANGED not in later.codes:
             break
         now = await world.submit(intents, dry_run=True)
     return now, _digest_of_both(now, later if later.admitted else now)
 
 
-def as_applied(plan: Plan, foreseen: Verdict) -> Plan:
+def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
     """Give a plan with its payloads as the rules take them, where it passed when it was tried.
 
     By another name of a field, or by leaving out a default, the same is said otherwise; what is

@@ -19,9 +19,9 @@ from placet.agents.loop.plan_executor import Decided, Desk
 from placet.agents.proposal.adapter import (
     Adapter,
     Context,
+    PlannerOutput,
     PlannerTimedOut,
     PlannerUnavailable,
-    Raw,
     Repair,
     Usage,
 )
@@ -38,7 +38,7 @@ from placet.schemas.refusal import RefusalCode
 
 Look = Callable[["Counters"], Awaitable[Context]]
 """Builds the context of the next request."""
-Ask = Callable[[int, Context], Awaitable[Raw]]
+Ask = Callable[[int, Context], Awaitable[PlannerOutput]]
 """Has the proposer asked for the n-th time."""
 
 
@@ -83,7 +83,7 @@ class End(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-class Proposing:
+class PlanningLoop:
     """Lets a proposer answer one message until something comes of it, within its budgets.
 
     Args:
@@ -148,7 +148,7 @@ class Proposing:
                 break
             counters.requests += 1
             raw = await self._answer(counters.requests, context)
-            if isinstance(raw, Raw):
+            if isinstance(raw, PlannerOutput):
                 counters.usage = counters.usage.plus(raw.usage)
             if raw is None or self._stopped.is_set():  # what came with the word is left too
                 break
@@ -160,7 +160,7 @@ class Proposing:
                 return end
         return _end("refused", Code.OPERATOR_STOPPED)
 
-    async def _answer(self, number: int, context: Context) -> Raw | End | None:
+    async def _answer(self, number: int, context: Context) -> PlannerOutput | End | None:
         """Have the proposer asked; None where somebody stopped it."""
         try:
             with anyio.CancelScope() as self._asking:
@@ -174,7 +174,7 @@ class Proposing:
             return End("failed", Code.BUDGET_EXCEEDED, str(error))
         return None
 
-    async def _take(self, raw: Raw, context: Context) -> End | None:
+    async def _take(self, raw: PlannerOutput, context: Context) -> End | None:
         """Take in one answer; None asks again."""
         if raw.refused:
             self._note(raw, "stop")
@@ -210,7 +210,7 @@ class Proposing:
 
     def _note(
         self,
-        raw: Raw,
+        raw: PlannerOutput,
         status: Status,
         actions: tuple[str, ...] = (),
         issues: tuple[Issue, ...] = (),
@@ -226,7 +226,9 @@ class Proposing:
             )
         )
 
-    def _again_unless(self, end: End | None, raw: Raw, issues: Sequence[Issue]) -> End | None:
+    def _again_unless(
+        self, end: End | None, raw: PlannerOutput, issues: Sequence[Issue]
+    ) -> End | None:
         if end is None:
             self.counters.repairing.append(Repair(raw, tuple(issues)))
         return end
@@ -257,7 +259,7 @@ def end_of_stop(stop: Stop) -> End:
 
 
 def read(
-    raw: Raw, context: Context, mode: Mode, limits: AgentLimits
+    raw: PlannerOutput, context: Context, mode: Mode, limits: AgentLimits
 ) -> tuple[Plan | None, list[Issue]]:
     """Read an answer, whichever of the two wire forms it has, by the one parser."""
     if raw.unread is not None:

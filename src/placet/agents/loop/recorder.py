@@ -7,10 +7,10 @@ from typing import Final
 import anyio
 
 from placet.agents.loop.planning_loop import End
-from placet.agents.loop.system_intents import Voice
+from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, World
 from placet.agents.proposal.codes import Code
-from placet.agents.proposal.turn_result import Decision, Hold, Route
+from placet.agents.proposal.turn_result import ApprovalRequest, Decision, Route
 from placet.agents.proposal.view_json import cut
 from placet.domains.session import turn_id
 from placet.schemas.codec import Json, canonical
@@ -46,7 +46,9 @@ class Clerk:
         agent: Whose proposals it is about.
     """
 
-    def __init__(self, world: World, voice: Voice, session: str, agent: Handle) -> None:
+    def __init__(
+        self, world: World, voice: SystemIntentFactory, session: str, agent: Handle
+    ) -> None:
         self._world = world
         self._voice = voice
         self._session = session
@@ -168,15 +170,15 @@ class Clerk:
         own = (self._session, self._agent.agent_id)
         return held if held and (held["session"], held["proposer"]) == own else None
 
-    async def holds(self) -> list[Hold]:
+    async def holds(self) -> list[ApprovalRequest]:
         """List the holds of this session, oldest first; what is past its time says `expired`."""
         found = []
         names = (await self._row())["holds"]
         for name, held in (await self._world.entities("session.holds", names)).items():
-            fields = {key: held[key] for key in Hold.model_fields if key in held}
+            fields = {key: held[key] for key in ApprovalRequest.model_fields if key in held}
             if held["state"] == "open" and self._world.sim_time > held["expires"]:
                 fields["state"] = "expired"
-            found.append(Hold(id=name, **fields))
+            found.append(ApprovalRequest(id=name, **fields))
         return found
 
     async def turns(

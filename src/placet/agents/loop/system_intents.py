@@ -5,7 +5,7 @@ from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 
 
-class Voice:
+class SystemIntentFactory:
     """Makes the clerk's intents: it goes by no view, so what it says is said now.
 
     Args:

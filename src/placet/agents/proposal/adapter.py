@@ -38,7 +38,7 @@ class Usage(NamedTuple):
         )
 
 
-class Raw(NamedTuple):
+class PlannerOutput(NamedTuple):
     """What a proposer said, before anybody believed it. One of the first three is given.
 
     Attributes:
@@ -71,7 +71,7 @@ class Repair(NamedTuple):
         issues: What was wrong with it.
     """
 
-    raw: Raw
+    raw: PlannerOutput
     issues: tuple[Issue, ...]
 
 
@@ -129,7 +129,7 @@ class Context(NamedTuple):
 class Adapter(Protocol):
     """Anything that proposes. It can do nothing else."""
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Answer a message with calls, a plan, or words.
 
         Raises:

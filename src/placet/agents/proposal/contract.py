@@ -20,7 +20,14 @@ from placet.agents.proposal.plan import VERSION, Action, Issue, Plan, Stop
 from placet.kernel.domain import Domain
 from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, canonical, from_json, to_json
-from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
+from placet.schemas.json_value import (
+    InvalidJsonValue,
+    TooLarge,
+    complaint,
+    pointer,
+    shown,
+    to_json_value,
+)
 
 __all__ = [
     "ASK",
@@ -171,12 +178,12 @@ def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:
             if len(data) > limits.plan_bytes_max:
                 return None, [_too_large(len(data), limits)]
             return from_json(data), []
-        value = to_plain(text, _DEPTH_MAX, limits.plan_bytes_max)
+        value = to_json_value(text, _DEPTH_MAX, limits.plan_bytes_max)
         size = len(to_json(value))
         return (None, [_too_large(size, limits)]) if size > limits.plan_bytes_max else (value, [])
     except TooLarge:
         return None, [_too_large(None, limits)]
-    except NotPlain as error:
+    except InvalidJsonValue as error:
         message = f"a plan is made of plain JSON values: {error}"
         return None, [Issue(code=Code.JSON_INVALID, message=message, at=error.at)]
     except ValueError as error:  # also UnicodeError

@@ -34,7 +34,7 @@ MODES: Final[Mapping[str, Mode]] = {
 }
 
 
-class Ruling(NamedTuple):
+class PolicyDecision(NamedTuple):
     """What a policy says of a plan.
 
     Attributes:
@@ -50,7 +50,7 @@ class Ruling(NamedTuple):
 
 RULINGS: Final = frozenset({"allow", "hold", "deny"})
 
-Policy: TypeAlias = Callable[[Plan, Sequence[Risk], Mode], Ruling]
+Policy: TypeAlias = Callable[[Plan, Sequence[Risk], Mode], PolicyDecision]
 """A rule of the host's own about whole plans. It can only be stricter than the mode; raising is a
 refusal."""
 

@@ -130,7 +130,7 @@ class Turn(_Value):
     usage: Spent = Spent()
 
 
-class Hold(_Value):
+class ApprovalRequest(_Value):
     """A plan that waits for a person. What is approved is exactly this.
 
     Attributes:

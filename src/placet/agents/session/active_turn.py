@@ -9,7 +9,7 @@ from placet.agents.loop.recorder import Clerk, SessionError
 from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
 
 
-class Spoken(Protocol):
+class TurnRequest(Protocol):
     """What a turn says of its session."""
 
     @property
@@ -21,13 +21,13 @@ class Spoken(Protocol):
         """Whose proposals it is about."""
 
 
-class OpenTurn:
+class ActiveTurn:
     """A turn that is begun."""
 
     __slots__ = ("_clerk", "_mode", "_route", "_session", "message", "number")
 
     def __init__(
-        self, session: Spoken, clerk: Clerk, number: int, message: str, way: Route, mode: str
+        self, session: TurnRequest, clerk: Clerk, number: int, message: str, way: Route, mode: str
     ) -> None:
         self._session = session
         self._clerk = clerk

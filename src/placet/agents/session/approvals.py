@@ -19,8 +19,8 @@ from placet.agents.proposal.contract import parse
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import Mode
 from placet.agents.proposal.plan import VERSION, Issue, Plan
-from placet.agents.proposal.turn_result import Attempt, Hold, Route, Turn
-from placet.agents.session.active_turn import OpenTurn
+from placet.agents.proposal.turn_result import ApprovalRequest, Attempt, Route, Turn
+from placet.agents.session.active_turn import ActiveTurn
 from placet.schemas.codec import Json
 
 DecisionName = Literal["approve", "deny", "edit"]
@@ -30,7 +30,7 @@ _BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "hi
 """What a person does by their own hand needs nobody's word."""
 
 
-class Resolving:
+class Approvals:
     """Gives a session what people do in it."""
 
     world: World
@@ -47,7 +47,7 @@ class Resolving:
     def _require_open(self) -> None:
         raise NotImplementedError
 
-    def _turn(self, message: str, way: Route) -> AbstractAsyncContextManager[OpenTurn]:
+    def _turn(self, message: str, way: Route) -> AbstractAsyncContextManager[ActiveTurn]:
         raise NotImplementedError
 
     async def _catalogue(self) -> Catalogue:
@@ -158,7 +158,7 @@ class Resolving:
         self._require_open()
         return await self._clerk.grant(kinds, equals or {}, uses, seconds, by)
 
-    async def holds(self) -> list[Hold]:
+    async def holds(self) -> list[ApprovalRequest]:
         """List the holds of this session, newest last; what is past its time says `expired`."""
         return await self._clerk.holds()
 
@@ -173,7 +173,7 @@ class Resolving:
         return held, await self._desk.may_resolve(held, hold_id, decision, by, role)
 
     async def _carry_out(
-        self, turn: OpenTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
+        self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
     ) -> Turn:
         """Submit a plan that nobody will mend."""
         if plan is None:

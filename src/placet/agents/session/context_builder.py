@@ -12,7 +12,7 @@ from placet.agents.proposal.view_json import changes_between, cut, facts_in, pla
 from placet.schemas.codec import Json
 
 
-class Looker:
+class ContextBuilder:
     """Sees for one agent, and remembers what it saw last.
 
     Args:

@@ -30,7 +30,7 @@ MODE: Final = "assisted"
 """The mode of a new session, where nobody says."""
 
 
-class WorldWanted(NamedTuple):
+class WorldSpec(NamedTuple):
     """In which world to talk.
 
     Attributes:
@@ -73,7 +73,7 @@ class Opening(Generic[S]):
 
     def __init__(
         self,
-        wanted: WorldWanted,
+        wanted: WorldSpec,
         session: str,
         agent: str | None,
         permissions: Iterable[str] | None,
@@ -185,7 +185,7 @@ async def _latest_mode(world: World, session: str) -> str:
     return mode
 
 
-def _made(wanted: WorldWanted) -> Orchestrator:
+def _made(wanted: WorldSpec) -> Orchestrator:
     """Make a world of a domain and of the domain `session`.
 
     Raises:

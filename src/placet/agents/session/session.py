@@ -20,11 +20,11 @@ from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
 from placet.agents.loop.plan_executor import Desk
-from placet.agents.loop.planning_loop import End, Proposing
+from placet.agents.loop.planning_loop import End, PlanningLoop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, Clerk
-from placet.agents.loop.system_intents import Voice
+from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, World
-from placet.agents.proposal.adapter import Adapter, Context, Media, Raw
+from placet.agents.proposal.adapter import Adapter, Context, Media, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.contract import parse
@@ -33,9 +33,9 @@ from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
 from placet.agents.proposal.modes import ModeName, Policy, mode_of
 from placet.agents.proposal.turn_result import Route, Spent, Turn
 from placet.agents.proposal.view_json import cut, plain_view
-from placet.agents.session.active_turn import OpenTurn
-from placet.agents.session.approvals import Resolving
-from placet.agents.session.context_builder import Looker
+from placet.agents.session.active_turn import ActiveTurn
+from placet.agents.session.approvals import Approvals
+from placet.agents.session.context_builder import ContextBuilder
 from placet.agents.session.message_route import Commanded, route
 from placet.domains.session import KINDS
 from placet.schemas.codec import Json
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from placet.kernel.domain import Domain
 
 
-class Session(Resolving):
+class Session(Approvals):
     """One conversation. Open it with `Session.open`; one turn is held at a time.
 
     Attributes:
@@ -76,12 +76,12 @@ class Session(Resolving):
         self._agent = agent
         self._calls = calls
         self._adapter = None if adapter is None else as_adapter(adapter)
-        own = Voice(world, voice)
+        own = SystemIntentFactory(world, voice)
         self._clerk = Clerk(world, own, name, agent)
         self._desk = Desk(world, name, agent, own, limits, policy)
-        self._looker = Looker(agent, limits)
+        self._looker = ContextBuilder(agent, limits)
         self._one_at_a_time = anyio.Lock()
-        self._proposing: Proposing | None = None
+        self._proposing: PlanningLoop | None = None
         self._is_stopped = False
         self._is_closed = False
         self._catalogues: dict[object, Catalogue] = {}
@@ -126,7 +126,7 @@ class Session(Resolving):
         """
         from placet.agents.session.opener import (  # noqa: PLC0415  # loads the runtime
             Opening,
-            WorldWanted,
+            WorldSpec,
             session_name,
         )
 
@@ -147,7 +147,7 @@ class Session(Resolving):
                 policy=policy,
             )
 
-        wanted = WorldWanted(world, domain, store)
+        wanted = WorldSpec(world, domain, store)
         return Opening(wanted, session, agent, permissions, mode, start)
 
     async def close(self) -> None:
@@ -266,7 +266,7 @@ class Session(Resolving):
 
     # the ways of a message
 
-    async def _obey(self, turn: OpenTurn, command: Commanded, catalogue: Catalogue) -> Turn:
+    async def _obey(self, turn: ActiveTurn, command: Commanded, catalogue: Catalogue) -> Turn:
         if command.error:
             return await turn.end(End("refused", Code.ENVELOPE_INVALID, command.error))
         plan, issues = parse(
@@ -275,17 +275,17 @@ class Session(Resolving):
         return await self._carry_out(turn, plan, issues)
 
     async def _let_propose(
-        self, turn: OpenTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
+        self, turn: ActiveTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
         count = max(self._limits.turns_last, self._limits.results_last)
         past = await self._clerk.turns(count, before=turn.number)
 
-        async def ask(number: int, context: Context) -> Raw:
+        async def ask(number: int, context: Context) -> PlannerOutput:
             name, digest = type(adapter).__name__, digest_of(context)
             intent = self._clerk.ask(turn.number, number, name, digest)
             return await self._calls.ask(self.world, intent, adapter, context)
 
-        proposing = self._proposing = Proposing(
+        proposing = self._proposing = PlanningLoop(
             adapter,
             desk=self._desk,
             mode=self._mode,
@@ -313,14 +313,14 @@ class Session(Resolving):
             raise ClosedError(f"the session {self.name!r} was closed; open it again")
 
     @asynccontextmanager
-    async def _turn(self, message: str, way: Route) -> AsyncIterator[OpenTurn]:
+    async def _turn(self, message: str, way: Route) -> AsyncIterator[ActiveTurn]:
         """Begin a turn; whatever happens in it, it ends."""
         self._require_open()
         self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
         number = await self._clerk.begin(told, mode, way)
-        turn = OpenTurn(self, self._clerk, number, told, way, mode)
+        turn = ActiveTurn(self, self._clerk, number, told, way, mode)
         key = (self.name, number)
         self._calls.turns.add(key)
         try:

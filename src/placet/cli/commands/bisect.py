@@ -12,7 +12,7 @@ from placet.runtime.plugins import remake
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.runtime.history.bisect import Parting
+    from placet.runtime.history.bisect import FirstDifference
 
 _VALUE_CHARS_MAX = 400
 
@@ -42,7 +42,7 @@ def bisect(
     return 0 if parting.shared else 1
 
 
-def _lines(store: str, other: str, parting: "Parting") -> list[str]:
+def _lines(store: str, other: str, parting: "FirstDifference") -> list[str]:
     differs = ", ".join(parting.set_up)
     besides = [f"They were set up otherwise: {differs}"] if differs else []
     if parting.renumbered is not None:

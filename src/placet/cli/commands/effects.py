@@ -23,7 +23,7 @@ from placet.runtime.history.reader import config_of
 from placet.runtime.stores.url import file_of
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.effect import EFFECT_STATES, EffectKey, EffectStatus, Settlement
-from placet.schemas.json_value import NotPlain
+from placet.schemas.json_value import InvalidJsonValue
 
 _OUTCOMES: Final = ("succeeded", "failed")
 _TEXT_CHARS_MAX: Final = 60
@@ -133,7 +133,7 @@ def _resolve(
     settlement = _settlement(*resolve, output)
     try:
         is_written = resolve_effect(log, path, settlement, domain)
-    except NotPlain as error:
+    except InvalidJsonValue as error:
         raise CommandError(f"nothing was written: {error}") from None
     if not is_written:
         raise CommandError(

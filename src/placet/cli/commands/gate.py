@@ -16,7 +16,7 @@ from placet.cli.terminal import CommandError
 from placet.kernel.domain import Domain
 from placet.kernel.log.replay import Replayer
 from placet.kernel.rules_version import rules_in
-from placet.runtime.gc_tuning import calm_collector
+from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.plugins import find_domain, remake
 from placet.runtime.stores.url import open_event_log
 
@@ -54,7 +54,7 @@ def gate(
         session = GateSession(partial(_domains, domain), log)
         if sys.stdin.isatty():
             sys.stderr.write("placet gate: JSON lines, please; Ctrl-D ends\n")
-        calm_collector()
+        tune_gc()
         _converse(session, InputStream(sys.stdin.fileno(), stop), sys.stdout.buffer)
     return stop.exit_code
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from placet.cli.domains import DomainOption, open_plain
 from placet.cli.terminal import AsJson, number, printable, say, say_json, table
 from placet.runtime.plugins import domain_names
-from placet.runtime.registry_json import describe
+from placet.runtime.registry_json import registry_json
 from placet.schemas.codec import Json
 from placet.schemas.limits import Limits
 
@@ -23,7 +23,7 @@ def kinds(
     """
     names = [domain] if domain is not None else domain_names()
     report: dict[str, Json] = {
-        "domains": describe([open_plain(name) for name in names]),
+        "domains": registry_json([open_plain(name) for name in names]),
         "limits": asdict(Limits()),
     }
     if as_json:

@@ -16,7 +16,7 @@ from placet.cli.stores import log_to_read
 from placet.cli.terminal import AsJson, StoreArgument, printable, say
 from placet.runtime.history.reader import records_between
 from placet.runtime.snapshots.recovery import decode
-from placet.runtime.stores.url import News, news_of
+from placet.runtime.stores.url import ChangeFeed, news_of
 from placet.schemas.codec import to_json
 from placet.schemas.event import Event
 from placet.schemas.limits import SECOND_NS
@@ -118,7 +118,7 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
     return stop.exit_code
 
 
-def _is_abandoned(news: News | None) -> bool:
+def _is_abandoned(news: ChangeFeed | None) -> bool:
     """Wait a little, or until there is news; tell whether whoever reads us has gone meanwhile."""
     poll = select.poll()
     stdout = sys.stdout.fileno()

@@ -11,7 +11,7 @@ from placet.cli.commands.run_report import report_lines
 from placet.cli.signals import StopSignals
 from placet.cli.stores import fresh_store, log_to_read, require_fresh
 from placet.cli.terminal import CommandError, say, say_json
-from placet.runtime.gc_tuning import calmed_collector
+from placet.runtime.gc_tuning import tuned_gc
 from placet.runtime.history.reader import Verification
 from placet.runtime.history.reader import verify as verify_log
 from placet.runtime.orchestrator import Orchestrator
@@ -92,7 +92,7 @@ def live(
     compact_log: bool,
 ) -> RunReport:
     """Live through a scenario, or what is left of it, until its end or a signal."""
-    with stop, _progress(scenario) as on_tick, calmed_collector():
+    with stop, _progress(scenario) as on_tick, tuned_gc():
         runner = ScenarioRunner(
             scenario,
             store=store,

@@ -9,7 +9,7 @@ import typer
 from placet.cli.commands.config import ConfigOption, SetOption, read_settings
 from placet.cli.domains import DomainOption
 from placet.cli.terminal import AsJson, CommandError, say_json
-from placet.runtime.gc_tuning import calm_collector
+from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.plugins import find_domain
 from placet.runtime.stores.postgres.address import shown_url
 from placet.server import create_app
@@ -100,7 +100,7 @@ def _run(app: "FastAPI", settings: Settings, *, as_json: bool) -> int | None:
     def tell() -> None:
         _tell(settings, url, app.state.operator_token, as_json=as_json)
 
-    calm_collector()
+    tune_gc()
     with listening, asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run_server(app, settings.serve, listening, tell))
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from placet.domains.design.actions.normalize import (
     Fault,
-    Meant,
+    NormalizedValue,
     meant_by_change,
-    meant_by_set,
+    normalize_set,
     unchanged,
 )
 from placet.domains.design.actions.protocol import stale_message
@@ -57,7 +57,7 @@ def set_rule(settings: Settings) -> Rule:
         refusal = locked(draft, path)
         if refusal is not None:
             return refusal
-        meant = meant_by_set(field, payload, policy)
+        meant = normalize_set(field, payload, policy)
         return _apply(draft, path, payload, value_of(draft, path), meant)
 
     return set_
@@ -84,7 +84,7 @@ def change_rule(settings: Settings, sign: int) -> Rule:
 
 
 def _apply(
-    draft: Draft, path: str, payload: dict[str, Json], current: Json, meant: Meant | Fault
+    draft: Draft, path: str, payload: dict[str, Json], current: Json, meant: NormalizedValue | Fault
 ) -> RuleRefusal | None:
     if isinstance(meant, Fault):
         return refuse(

@@ -7,7 +7,7 @@ from placet.domains.program.payloads import FUNCTIONS
 from placet.kernel.state.tree import State
 
 
-class Workbench(Functions):
+class EditBuffer(Functions):
     """The functions of a state, with edits that are not written yet.
 
     Attributes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from placet.domains.program.diagnostics import Types, mismatches
-from placet.domains.program.edit_buffer import Workbench
+from placet.domains.program.edit_buffer import EditBuffer
 from placet.domains.program.functions import Function, Node
 from placet.domains.program.operations import OVERLOADS, TARGETED
 from placet.domains.program.payloads import FUNCTIONS_MAX, NODES_MAX, NODES_OF_FUNCTION_MAX
@@ -26,7 +26,7 @@ _Touched: TypeAlias = dict[str, dict[str, int]]
 """Function -> node -> which mutation touched it last."""
 
 
-def apply(bench: Workbench, mutations: Sequence[Mutation]) -> RuleRefusal | None:
+def apply(bench: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
     """Edit functions by mutations, in their order, and judge what comes out.
 
     A refusal's `at` names the mutation that is to blame.
@@ -52,7 +52,7 @@ _TOUCHES: Final = {"set_node": "name", "connect": "target", "set_result": "-"}
 """Where each mutation names the node that it touches; none is called '-', so it is the result."""
 
 
-def _add_function(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _add_function(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     name, params = mutation["name"], mutation.get("params", ())
     if bench.find(name) is not None:
         message = f"there is a function {name!r} already; change it, or choose another name"
@@ -69,7 +69,7 @@ def _add_function(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _remove_function(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _remove_function(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     name = mutation["name"]
     if bench.find(name) is None:
         return unknown_function(name, bench, "/name")
@@ -81,7 +81,7 @@ def _remove_function(bench: Workbench, mutation: Mutation) -> RuleRefusal | None
     return None
 
 
-def _set_node(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _set_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     function = bench.edit(mutation["function"])
     if function is None:
         return unknown_function(mutation["function"], bench, "/function")
@@ -107,7 +107,7 @@ def _set_node(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _cannot_be(bench: Workbench, function: Function, node: Node) -> RuleRefusal | None:
+def _cannot_be(bench: EditBuffer, function: Function, node: Node) -> RuleRefusal | None:
     """Refuse a node by what it is itself: its value, and what it names."""
     op = node["op"]
     if op == "const" and node.get("value") is None:
@@ -120,7 +120,7 @@ def _cannot_be(bench: Workbench, function: Function, node: Node) -> RuleRefusal 
     return None
 
 
-def _port_count(bench: Workbench, node: Node) -> int:
+def _port_count(bench: EditBuffer, node: Node) -> int:
     if node["op"] == "call":
         callee = bench.find(node["target"])
         return 0 if callee is None else len(callee.params)
@@ -128,7 +128,7 @@ def _port_count(bench: Workbench, node: Node) -> int:
     return 0 if overloads is None else len(overloads[0].ports)
 
 
-def _remove_node(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _remove_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     function, name = bench.edit(mutation["function"]), mutation["name"]
     if function is None:
         return unknown_function(mutation["function"], bench, "/function")
@@ -138,7 +138,7 @@ def _remove_node(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _connect(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _connect(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     function, target, port = bench.edit(mutation["function"]), mutation["target"], mutation["port"]
     if function is None:
         return unknown_function(mutation["function"], bench, "/function")
@@ -154,7 +154,7 @@ def _connect(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-def _set_result(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
+def _set_result(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
     function = bench.edit(mutation["function"])
     if function is None:
         return unknown_function(mutation["function"], bench, "/function")
@@ -162,7 +162,7 @@ def _set_result(bench: Workbench, mutation: Mutation) -> RuleRefusal | None:
     return None
 
 
-_APPLY: Final[Mapping[str, Callable[[Workbench, Mutation], RuleRefusal | None]]] = {
+_APPLY: Final[Mapping[str, Callable[[EditBuffer, Mutation], RuleRefusal | None]]] = {
     "add_function": _add_function,
     "remove_function": _remove_function,
     "set_node": _set_node,
@@ -172,7 +172,7 @@ _APPLY: Final[Mapping[str, Callable[[Workbench, Mutation], RuleRefusal | None]]]
 }
 
 
-def _unsound(bench: Workbench, function: Function, touched: dict[str, int]) -> RuleRefusal | None:
+def _unsound(bench: EditBuffer, function: Function, touched: dict[str, int]) -> RuleRefusal | None:
     """Judge what hangs on the touched nodes of a function: ends, circles, types."""
     nodes = function.nodes
     for name, index in touched.items():
@@ -222,7 +222,7 @@ def _circle(nodes: Mapping[str, Node], starts: Mapping[str, int]) -> list[str]:
     return []
 
 
-def _too_many_nodes(bench: Workbench) -> RuleRefusal | None:
+def _too_many_nodes(bench: EditBuffer) -> RuleRefusal | None:
     if bench.node_count() <= NODES_MAX:
         return None
     return _full(f"a program has at most {NODES_MAX} nodes", NODES_MAX)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from placet.domains.program.diagnostics import Diagnostic, errors_of, verify
-from placet.domains.program.edit_buffer import Workbench
+from placet.domains.program.edit_buffer import EditBuffer
 from placet.domains.program.execution.compiler import compile_function
 from placet.domains.program.execution.simulation import Run, arguments_of, run, told
 from placet.domains.program.functions import Function, Functions
@@ -54,7 +54,7 @@ def reads_all(_intent: Intent) -> tuple[Ref, ...]:
 def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
     """Apply mutations: all of them, or none."""
     payload = intent["payload"]
-    bench = Workbench(draft.state)
+    bench = EditBuffer(draft.state)
     for name, expected in payload.get("expected", {}).items():
         found = bench.hash(name)
         if found != expected:

@@ -73,7 +73,7 @@ def interact_rule(settings: Settings, own: Mapping[str, Rule], sight: Sight | No
 
 
 def _built_in(settings: Settings) -> dict[str, Rule]:
-    hands = _Hands(settings.inventory_max)
+    hands = _InventoryRules(settings.inventory_max)
     return {**_FREE, "pickup": hands.pickup, "give": hands.give}
 
 
@@ -162,7 +162,7 @@ _FREE: Final[Mapping[str, Rule]] = MappingProxyType({"examine": examine, "drop":
 """The interactions that no setting touches."""
 
 
-class _Hands:
+class _InventoryRules:
     """The interactions that fill an agent's hands, which hold `inventory_max` objects."""
 
     __slots__ = ("_inventory_max",)

@@ -14,9 +14,9 @@ from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.settings import read_length
 from placet.kernel.domain import Sight
 from placet.kernel.state.tree import State
-from placet.kernel.visibility.distance import Distance, distance_between
+from placet.kernel.visibility.distance import WithinDistance, distance_between
 from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
-from placet.kernel.visibility.relations import HiddenFields, Known, SameTeam
+from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 
@@ -41,7 +41,7 @@ def place_of(state: State, ref: Ref) -> Position | None:
     return None if at.entity is None else state.get(at.collection, at.entity, "position")
 
 
-class _Near(Distance):
+class _Near(WithinDistance):
     """By distance: what is carried or said is where its agent is."""
 
     def place(self, state: State, ref: Ref) -> Position | None:
@@ -53,12 +53,12 @@ class _Team(SameTeam):
         return owner_of(state, ref)
 
 
-class _Known(Known):
+class _Known(KnownOnly):
     def owner(self, state: State, ref: Ref) -> str | None:
         return owner_of(state, ref)
 
 
-class _Hidden(HiddenFields):
+class _Hidden(HideFields):
     """Hides fields, and with an inventory what is in it: a thing names its holder."""
 
     def __init__(self, fields: Sequence[str], body: str) -> None:

@@ -33,9 +33,9 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.verdict import Verdict
-from placet.server.auth import HttpDoor, PageLimit, door_of, identity
+from placet.server.auth import PageLimit, RequestContext, door_of, identity
 from placet.server.credentials import Principal
-from placet.server.http.lean_route import Direct
+from placet.server.http.lean_route import LeanRoute
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of, plan_answers
 from placet.server.routes.batches import verdict_answer
@@ -43,7 +43,7 @@ from placet.server.routes.state import durable_events
 from placet.server.worlds import Worlds
 
 router = APIRouter(tags=["designs"])
-direct = APIRouter(tags=["designs"], route_class=Direct)
+direct = APIRouter(tags=["designs"], route_class=LeanRoute)
 
 _SESSION: Final = "session"
 _WHAT: Final = "design"
@@ -296,7 +296,11 @@ class _Step(NamedTuple):
 
 
 async def _step(
-    door: HttpDoor, request: Request, world: Orchestrator, kind: str, payload: Mapping[str, Json]
+    door: RequestContext,
+    request: Request,
+    world: Orchestrator,
+    kind: str,
+    payload: Mapping[str, Json],
 ) -> _Step:
     """Hand in a single intent."""
     given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)

@@ -17,7 +17,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
 from placet.schemas.json_value import shown
-from placet.server.auth import HttpDoor, door_of, identity
+from placet.server.auth import RequestContext, door_of, identity
 from placet.server.http.problems import Problem
 from placet.server.openapi import VERDICT_ANSWERS
 from placet.server.routes.batches import verdict_answer
@@ -84,7 +84,7 @@ _ROUTES: Final = (
 
 def routes(app: FastAPI) -> APIRouter | None:
     """Give the routes, where the application's worlds are programs."""
-    door: HttpDoor = app.state.door
+    door: RequestContext = app.state.door
     served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
     return router if served else None
 

@@ -16,9 +16,9 @@ from placet.agents.session.session import Session
 from placet.cli.domains import DomainOption
 from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
-from placet.frontends.adapters import AskedPerson, proposer
-from placet.frontends.chat.loop import Ask, Person, Talk
-from placet.frontends.render import Lines, Page
+from placet.frontends.adapters import TerminalHumanAdapter, proposer
+from placet.frontends.chat.loop import Ask, ChatLoop, Person
+from placet.frontends.render import JsonRenderer, Page
 from placet.frontends.world_factory import ModeOption, check_words, domains_for
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -85,13 +85,13 @@ def _talk(
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(opening) as opened,
     ):
-        talk = Talk(
+        talk = ChatLoop(
             opened,
             portal,
             who,
             ask=_asking(who.is_there, as_json=as_json),
-            screen=Lines() if as_json else Page(),
-            asked=adapter if isinstance(adapter, AskedPerson) else None,
+            screen=JsonRenderer() if as_json else Page(),
+            asked=adapter if isinstance(adapter, TerminalHumanAdapter) else None,
         )
         talk.run()
         return talk.has_failed or talk.is_unsettled
@@ -115,7 +115,7 @@ async def _opened(
     domains: list[Domain], store: str, session: str, mode: str | None, adapter: Adapter
 ) -> AsyncIterator[Session]:
     limits, agent_limits = Limits(), AgentLimits()
-    if isinstance(adapter, AskedPerson):
+    if isinstance(adapter, TerminalHumanAdapter):
         limits = Limits(effect_seconds_max=_PERSON_SECONDS_MAX)
         agent_limits = AgentLimits(seconds_max=_PERSON_SECONDS_MAX)
     async with Orchestrator(domains, OrchestratorConfig(store=store, limits=limits)) as world:

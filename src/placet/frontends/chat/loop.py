@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from anyio.from_thread import BlockingPortal
 
 from placet.agents.adapters.scripted import Answer
-from placet.agents.proposal.adapter import Context, Raw
-from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.message_route import route
 from placet.agents.session.session import Session
 from placet.cli.signals import Terminated
-from placet.frontends.adapters import AskedPerson
-from placet.frontends.chat.slash_commands import OwnWords
-from placet.frontends.render import Screen
+from placet.frontends.adapters import TerminalHumanAdapter
+from placet.frontends.chat.slash_commands import SlashCommands
+from placet.frontends.render import Renderer
 from placet.schemas.codec import Json
 
 Ask = Callable[[str], str | None]
@@ -45,7 +45,7 @@ class Person(NamedTuple):
     is_there: bool = False
 
 
-class Talk:
+class ChatLoop:
     """One conversation.
 
     Args:
@@ -67,8 +67,8 @@ class Talk:
         person: Person,
         *,
         ask: Ask,
-        screen: Screen,
-        asked: AskedPerson | None = None,
+        screen: Renderer,
+        asked: TerminalHumanAdapter | None = None,
     ) -> None:
         self.has_failed = False
         self._session = session
@@ -77,7 +77,7 @@ class Talk:
         self._ask = ask
         self._screen = screen
         self._asked = asked
-        self._words = OwnWords(session, portal, screen)
+        self._words = SlashCommands(session, portal, screen)
 
     def run(self) -> None:
         """Talk until the end of the input, or `/quit`.
@@ -146,7 +146,7 @@ class Talk:
 
     async def _stop(self) -> None:
         self._session.stop()
-        await self._hand_in(Raw(text="(stopped)"))
+        await self._hand_in(PlannerOutput(text="(stopped)"))
 
     # holds
 
@@ -185,7 +185,7 @@ class Talk:
             elif word in {"l", "later"}:
                 return None, False
 
-    def _hold(self, hold_id: str) -> Hold:
+    def _hold(self, hold_id: str) -> ApprovalRequest:
         holds = self._portal.call(self._session.holds)
         return next(hold for hold in holds if hold.id == hold_id)
 
@@ -202,9 +202,9 @@ class Talk:
     def _proposal(self) -> Answer:
         first = self._ask("propose> ")
         if first is None or not first.strip():
-            return Raw(text="(nothing proposed)")
+            return PlannerOutput(text="(nothing proposed)")
         if not first.lstrip().startswith("/"):
-            return Raw(text=first.strip())
+            return PlannerOutput(text=first.strip())
         return self._actions(first)
 
     async def _hand_in(self, answer: Answer) -> None:

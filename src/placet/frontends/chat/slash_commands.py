@@ -11,7 +11,7 @@ from anyio.from_thread import BlockingPortal
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.modes import MODES
 from placet.agents.session.session import Session
-from placet.frontends.render import Screen
+from placet.frontends.render import Renderer
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json
 
@@ -29,7 +29,7 @@ _HELP: Final[Mapping[str, str]] = {
 _DECISIONS: Final = {"/approve": "approve", "/deny": "deny"}
 
 
-class OwnWords:
+class SlashCommands:
     """Answers a conversation's own words.
 
     Args:
@@ -38,7 +38,7 @@ class OwnWords:
         screen: Shows the answers.
     """
 
-    def __init__(self, session: Session, portal: BlockingPortal, screen: Screen) -> None:
+    def __init__(self, session: Session, portal: BlockingPortal, screen: Renderer) -> None:
         self._session = session
         self._portal = portal
         self._screen = screen

@@ -84,7 +84,7 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     if agent == CLERK:
         raise typer.BadParameter(f"{CLERK!r} records what is said; give --agent another name")
     try:
-        from placet.frontends.mcp.server import McpDoor  # noqa: F401, PLC0415  # the extra
+        from placet.frontends.mcp.server import McpServer  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:
         raise CommandError(
             f"`placet mcp` needs {error.name}, which is not installed: pip install 'placet[mcp]'"
@@ -113,7 +113,7 @@ async def _over_stdio(asked: _Asked) -> int:
     """Serve until the client closes its end, or a signal comes; gives the exit code."""
     from mcp.server.stdio import stdio_server  # noqa: PLC0415  # the extra
 
-    from placet.frontends.mcp.server import McpDoor  # noqa: PLC0415  # the extra
+    from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
 
     # Windows waits for no pipe; there the SDK's own reader is used, which ends when a line comes.
     claimed = nullcontext() if sys.platform == "win32" else lines_of_stdin()
@@ -125,21 +125,21 @@ async def _over_stdio(asked: _Asked) -> int:
                 # Of what it is given as stdin it asks lines, and nothing else.
                 stdio = stdio_server(lines)  # type: ignore[arg-type]
                 async with stdio as (reading, writing):
-                    server = McpDoor(session, asked.person).server()
+                    server = McpServer(session, asked.person).server()
                     await server.run(reading, writing, server.create_initialization_options())
     return stop.exit_code
 
 
 async def _over_http(asked: _Asked, serve: ServeConfig) -> int | None:
     """Serve until a signal comes, and give its number."""
-    from placet.frontends.mcp.server import McpDoor  # noqa: PLC0415  # the extra
+    from placet.frontends.mcp.server import McpServer  # noqa: PLC0415  # the extra
     from placet.frontends.mcp.tokens import WithTokens  # noqa: PLC0415  # the extra
     from placet.server.listener import listen, serve_until_signal, url_of  # noqa: PLC0415
 
     known, token = _credentials(serve)
     with listen(serve) as listening:
         async with _opened(asked) as session:
-            app = McpDoor(session, asked.person).server().streamable_http_app(host=serve.host)
+            app = McpServer(session, asked.person).server().streamable_http_app(host=serve.host)
             async with app.router.lifespan_context(app):
                 return await serve_until_signal(
                     WithTokens(app, known, asked.agent),

@@ -6,10 +6,10 @@ from typing import Final
 import mcp_types as types
 
 from placet.agents.proposal.catalogue import wire_name
-from placet.agents.proposal.turn_result import Change, Hold, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Change, Turn
 from placet.agents.session.session import Session
 from placet.frontends.render import changed, command_of
-from placet.frontends.unrecorded_turn import unrecorded
+from placet.frontends.unrecorded_turn import unrecorded_turn
 from placet.kernel.domain import Kind
 from placet.schemas.codec import Json, from_json
 
@@ -77,10 +77,12 @@ def result_of(turn: Turn) -> types.CallToolResult:
 
 def refused(session: Session, code: str, message: str) -> types.CallToolResult:
     """Refuse a call that did not come to be a turn."""
-    return result_of(unrecorded(session, code, message))
+    return result_of(unrecorded_turn(session, code, message))
 
 
-def confirmation(hold: Hold, diff: Sequence[Change], name: str) -> types.ElicitRequestFormParams:
+def confirmation(
+    hold: ApprovalRequest, diff: Sequence[Change], name: str
+) -> types.ElicitRequestFormParams:
     """Ask a person about what is held: what would be done, and what that would change."""
     lines = [f"{hold.proposer} proposes:"]
     lines += [f"  {command_of(one['kind'], one['payload'])}" for one in hold.actions]

@@ -16,13 +16,13 @@ from mcp.server.lowlevel import Server
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.catalogue import kind_name, wire_name
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
-from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.session import Session
 from placet.cli.app import installed_version
 from placet.frontends.mcp.resources import Resources
 from placet.frontends.mcp.results import confirmation, plan_tool, refused, result_of, tool_of
-from placet.frontends.redaction import seen_by_agent
-from placet.frontends.unrecorded_turn import unended
+from placet.frontends.redaction import visible_turn
+from placet.frontends.unrecorded_turn import failed_turn
 from placet.frontends.world_factory import catalogue_of
 from placet.schemas.codec import Json, canonical
 
@@ -40,7 +40,7 @@ _INSTRUCTIONS: Final = (
 Asked = ServerRequestContext[Any]
 
 
-class McpDoor:
+class McpServer:
     """Serves one session to MCP clients.
 
     Args:
@@ -82,7 +82,7 @@ class McpDoor:
         try:
             return await self._called(asked, params)
         except SessionError as error:
-            return result_of(unended(self._session, error))
+            return result_of(failed_turn(self._session, error))
 
     async def _called(
         self, asked: Asked, params: types.CallToolRequestParams
@@ -137,7 +137,7 @@ class McpDoor:
         return await self._resolved(hold, None, answer)
 
     async def _resolved(
-        self, hold: Hold, turn: Turn | None, answer: types.ElicitResult
+        self, hold: ApprovalRequest, turn: Turn | None, answer: types.ElicitResult
     ) -> types.CallToolResult:
         """Carry out what the person said. Who turns away leaves it held."""
         assert self._person is not None, "asked only where somebody may confirm"
@@ -152,9 +152,9 @@ class McpDoor:
 
     async def _shown(self, turn: Turn) -> Turn:
         """Leave out what the agent may not see: the client's model speaks for it."""
-        return await seen_by_agent(turn, self._session)
+        return await visible_turn(turn, self._session)
 
-    async def _hold(self, hold_id: str) -> Hold | None:
+    async def _hold(self, hold_id: str) -> ApprovalRequest | None:
         holds = await self._session.holds()
         return next((hold for hold in holds if hold.id == hold_id), None)
 

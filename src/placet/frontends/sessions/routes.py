@@ -16,7 +16,7 @@ from placet.agents.proposal.turn_result import Turn
 from placet.agents.session.opener import agent_of
 from placet.agents.session.session import Session
 from placet.domains.session import Sessions
-from placet.frontends.redaction import seen_by_agent
+from placet.frontends.redaction import visible_turn
 from placet.frontends.sessions.bodies import (
     actions_of,
     adapter_of,
@@ -25,12 +25,12 @@ from placet.frontends.sessions.bodies import (
     people_of,
 )
 from placet.frontends.sessions.wire_schemas import SCHEMAS, example
-from placet.frontends.unrecorded_turn import unended
+from placet.frontends.unrecorded_turn import failed_turn
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json, to_json
 from placet.schemas.errors import AgentError, ClosedError
 from placet.schemas.identity import OPERATOR
-from placet.server.auth import HttpDoor, door_of, identity, speaks_for
+from placet.server.auth import RequestContext, door_of, identity, speaks_for
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem
 from placet.server.http.verdict_status import retry_after
@@ -65,7 +65,7 @@ Key = tuple[str, str]
 
 def routes(app: FastAPI) -> APIRouter | None:
     """Give the routes, where the application's worlds keep conversations."""
-    door: HttpDoor = app.state.door
+    door: RequestContext = app.state.door
     if not any(isinstance(one, Sessions) for one in door.worlds.first.domains):
         return None
     app.state.sessions = {}
@@ -315,13 +315,13 @@ async def _answered(begun: Awaitable[Turn], opened: _Opened, who: Principal) -> 
     except SessionError as error:
         seconds = None if error.verdict is None else retry_after(error.verdict)
         headers = {} if seconds is None else {"retry-after": seconds}
-        return _answer(unended(opened.session, error), headers)
+        return _answer(failed_turn(opened.session, error), headers)
     except ClosedError as error:
         if not opened.session.is_closed:
             raise
         raise Problem("conflict", str(error)) from error
     if not who.is_operator and who.submitter not in opened.people:  # it speaks for the proposer
-        turn = await seen_by_agent(turn, opened.session)
+        turn = await visible_turn(turn, opened.session)
     return _answer(turn)
 
 

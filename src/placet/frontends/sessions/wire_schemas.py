@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from placet.agents.proposal.modes import MODES
-from placet.agents.proposal.turn_result import Hold, Turn
+from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.domains.session.payloads import ROLE_CHARS_MAX, SESSION_CHARS_MAX
 from placet.schemas.codec import Json
 from placet.schemas.identity import ID_CHARS_MAX
@@ -61,7 +61,7 @@ def _models(*models: type[BaseModel]) -> dict[str, Json]:
 
 
 SCHEMAS: Final[Mapping[str, Json]] = {
-    **_models(Turn, Hold),
+    **_models(Turn, ApprovalRequest),
     "SessionOpening": _closed(
         {"session": _SESSION, "agent": _ID, "mode": _MODE, "proposer": _PROPOSER, "people": _PEOPLE}
     ),
@@ -86,7 +86,9 @@ SCHEMAS: Final[Mapping[str, Json]] = {
         },
         *("session", "agent", "mode", "proposer", "people", "seq", "turns"),
     ),
-    "Holds": _closed({"holds": {"type": "array", "items": {"$ref": f"{_REFERENCE}Hold"}}}, "holds"),
+    "Holds": _closed(
+        {"holds": {"type": "array", "items": {"$ref": f"{_REFERENCE}ApprovalRequest"}}}, "holds"
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from placet.kernel.gate import quota
 from placet.kernel.ledger import dedup_entry as answered
-from placet.kernel.ledger.dedup_entry import PastRefusal
+from placet.kernel.ledger.dedup_entry import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, Ledger, Mark, Pending, Policy
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
@@ -109,9 +109,9 @@ def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
         ledger.pop_scheduled(record.due_of)
     agent_ids, req_ids = batch.agent_ids(), batch.req_ids
     refusals = [
-        PastRefusal(None, None, None, stage, code)
+        StoredRefusal(None, None, None, stage, code)
         if index is None
-        else PastRefusal(index, agent_ids[index], req_ids[index], stage, code)
+        else StoredRefusal(index, agent_ids[index], req_ids[index], stage, code)
         for index, stage, code, _ in record.refusals
     ]
     for agent, positions in _by_agent(ledger, agent_ids):

@@ -10,14 +10,14 @@ from msgspec.structs import asdict
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
-from placet.kernel.gate.context import GateContext, GuestFault
+from placet.kernel.gate.context import GateContext, PluginError
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Admitted, Answered, Refused, Scheduled, encode_record
-from placet.schemas.refusal import REMEMBERED_STAGES, Notice, Refusal
+from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 
@@ -40,7 +40,7 @@ class Applier:
         """Make an admitted batch final; its changes stand in the draft.
 
         Raises:
-            GuestFault: A rule made a value that no record can hold; the draft is undone.
+            PluginError: A rule made a value that no record can hold; the draft is undone.
         """
         context, journal = self._context, self._journal
         ledger, draft = context.ledger, context.draft
@@ -71,7 +71,7 @@ class Applier:
             data = encode_record(record)
         except ENCODE_ERRORS as error:
             draft.undo()
-            raise GuestFault("recording of what the rules did", error) from error
+            raise PluginError("recording of what the rules did", error) from error
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
             verdict.foresee(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
@@ -91,7 +91,7 @@ class Applier:
         """Answer a refusal, in order of index and capped, and record it if it is final."""
         ledger = self._context.ledger
         refusals = sorted(refusals, key=_place)[: ledger.policy.limits.refusals_listed_max]
-        is_final = refusals[0].stage in REMEMBERED_STAGES or batch.due_of is not None
+        is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
         if is_final and not batch.dry_run:
             record = Refused(
                 prev=self._journal.prev,

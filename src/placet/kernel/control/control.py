@@ -21,7 +21,7 @@ from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
 from placet.schemas.config import Quota
 from placet.schemas.errors import INTERRUPTS, AgentError, ValidationError
 from placet.schemas.identity import RESERVED_IDS, SYSTEM, is_identity
-from placet.schemas.json_value import NotPlain, to_plain
+from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.record import (
     FORMAT_VERSION,
@@ -293,10 +293,10 @@ def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
 
 def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     try:
-        plain: dict[str, Json] = to_plain(
+        plain: dict[str, Json] = to_json_value(
             placing, limits.payload_depth_max, limits.payload_bytes_max
         )
-    except NotPlain as error:
+    except InvalidJsonValue as error:
         raise ValidationError(f"placing must be plain JSON: {error} at {error.at or '/'}") from None
     return plain
 

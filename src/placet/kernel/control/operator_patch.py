@@ -18,7 +18,7 @@ from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.identity import OPERATOR, is_identity
-from placet.schemas.json_value import NotPlain, to_plain
+from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Amended, Changes, Forked
@@ -27,7 +27,7 @@ EFFECTS: Final = ("refuse", "simulate")
 """What becomes of effects in a fork, the default first."""
 
 
-class Amender:
+class OperatorPatch:
     """Writes the records of the operator's own hand."""
 
     __slots__ = ("_context", "_control", "_journal")
@@ -140,7 +140,7 @@ class Amends:
             ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
                 nothing was changed.
         """
-        Amender(self._context, self._journal, self._control).amend(given, cause)
+        OperatorPatch(self._context, self._journal, self._control).amend(given, cause)
 
 
 def require_branch(world: str, parent: str, effects: str) -> None:
@@ -196,9 +196,9 @@ def _plain_fields(fields: dict[str, Json] | None, limits: Limits) -> dict[str, J
     if fields is None:
         return None
     try:
-        plain: dict[str, Json] = to_plain(
+        plain: dict[str, Json] = to_json_value(
             fields, limits.payload_depth_max, limits.payload_bytes_max
         )
-    except NotPlain as error:
+    except InvalidJsonValue as error:
         raise ValidationError(f"a value must be plain JSON: {error} at {error.at or '/'}") from None
     return plain

@@ -16,7 +16,7 @@ from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.identity import is_identity
-from placet.schemas.json_value import NotPlain, TooLarge, to_plain
+from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Changes,
@@ -171,22 +171,22 @@ def plain_output(output: object, limits: Limits) -> Json:
     """Copy an output, held to the structure stage.
 
     Raises:
-        NotPlain: It is not plain JSON, or too large.
+        InvalidJsonValue: It is not plain JSON, or too large.
     """
     try:
-        return to_plain(output, limits.payload_depth_max, limits.payload_bytes_max)
+        return to_json_value(output, limits.payload_depth_max, limits.payload_bytes_max)
     except TooLarge:
         why = f"output is larger than {limits.payload_bytes_max} bytes; return a reference to it"
-        raise NotPlain(why) from None
+        raise InvalidJsonValue(why) from None
     except Exception as error:
-        said = str(error) if isinstance(error, NotPlain) else type(error).__name__
-        raise NotPlain(f"output is not JSON: {said}") from error
+        said = str(error) if isinstance(error, InvalidJsonValue) else type(error).__name__
+        raise InvalidJsonValue(f"output is not JSON: {said}") from error
 
 
 def _sound(settlement: Settlement, limits: Limits) -> Settlement:
     """Hold an executor's outcome to the structure stage: what is not plain is a failure."""
     try:
         output = plain_output(settlement.output, limits)
-    except NotPlain as error:
+    except InvalidJsonValue as error:
         return Settlement(settlement.key, succeeded=False, output=str(error))
     return Settlement(settlement.key, bool(settlement.succeeded), output)

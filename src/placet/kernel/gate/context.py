@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from placet.schemas.codec import Json
 
 
-class GuestFault(Exception):  # noqa: N818  # a domain's error on its way to the one who answers it
+class PluginError(Exception):  # a domain's error on its way to the one who answers it
     """A domain's own code raised, or answered nonsense, where the gate asked it.
 
     Attributes:

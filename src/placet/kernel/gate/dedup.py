@@ -7,7 +7,7 @@ gets that answer again; any other mix of known and new ids is a mistake, and nam
 from collections.abc import Mapping, Sequence
 
 from placet.kernel.gate.context import GateContext, refuse_intent
-from placet.kernel.ledger.dedup_entry import Answered, Past, PastRefusal, unpack
+from placet.kernel.ledger.dedup_entry import Answered, StoredRefusal, StoredVerdict, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import sequence_form
 from placet.schemas.limits import SECOND_NS
@@ -82,7 +82,7 @@ def _again(
     return verdict
 
 
-def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, Past], code: str) -> bool:
+def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: str) -> bool:
     """After a staleness refusal, a newer look at the world makes the same request a new one."""
     before = [pasts[intent["agent_id"]].contexts[intent["req_id"]] for intent in batch.intents]
     if code == RefusalCode.CONTEXT_FROM_FUTURE:
@@ -93,7 +93,7 @@ def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, Past], code: str) -> bo
     return any(now > then for then, now in pairs) and all(now >= then for then, now in pairs)
 
 
-def remembered_verdict(past: Past, context: GateContext) -> Verdict:
+def remembered_verdict(past: StoredVerdict, context: GateContext) -> Verdict:
     """Build the answer to a request whose batch is not at hand: the agent's ids, no payloads."""
     refusals = [_refused_before(found, found.position) for found in past.refusals]
     seqs = [past.seqs[req_id] for req_id in past.ids] if past.seqs else None
@@ -104,7 +104,7 @@ def remembered_verdict(past: Past, context: GateContext) -> Verdict:
 
 def _replayed(
     batch_id: str,
-    past: Past,
+    past: StoredVerdict,
     refusals: Sequence[Refusal],
     context: GateContext,
 ) -> Verdict:
@@ -117,7 +117,7 @@ def _replayed(
     return verdict
 
 
-def _refused_before(found: PastRefusal, index: int | None) -> Refusal:
+def _refused_before(found: StoredRefusal, index: int | None) -> Refusal:
     return Refusal(
         found.code,
         f"this request was refused before, as {found.code}; use a new req_id for a new try",
@@ -128,7 +128,7 @@ def _refused_before(found: PastRefusal, index: int | None) -> Refusal:
     )
 
 
-def _reused(batch: CheckedBatch, index: int, past: Past) -> Refusal:
+def _reused(batch: CheckedBatch, index: int, past: StoredVerdict) -> Refusal:
     req_id = batch.intents[index]["req_id"]
     if past.seqs:
         answer = f"admitted at seq {past.seqs[req_id]}"

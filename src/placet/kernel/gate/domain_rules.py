@@ -15,7 +15,7 @@ from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
-from placet.schemas.json_value import shown, to_plain
+from placet.schemas.json_value import shown, to_json_value
 from placet.schemas.log.intents import batch_in
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
@@ -225,12 +225,12 @@ def _sound(answer: object) -> RuleRefusal:
 
     Raises:
         TypeError: It is no refusal.
-        NotPlain: A part of it is not plain JSON.
+        InvalidJsonValue: A part of it is not plain JSON.
     """
     if not isinstance(answer, RuleRefusal):
         raise TypeError(f"a rule must answer None or a refusal, got {shown(answer)}")
     depth_max, bytes_max = _SAID_DEPTH_MAX, _SAID_BYTES_MAX
-    said = RuleRefusal(*[to_plain(part, depth_max, bytes_max) for part in answer])
+    said = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
     for part in (said.code, said.message, said.at):
         if type(part) is not str:
             raise TypeError(f"a refusal's code, message and place must be strings, got {part!r}")

@@ -17,7 +17,7 @@ from placet.kernel.registry import Registry
 from placet.schemas.codec import Json, to_json
 from placet.schemas.identity import ID_CHARS_MAX, ID_PATTERN
 from placet.schemas.intent import SCHEMA_VERSION, Intent
-from placet.schemas.json_value import to_plain
+from placet.schemas.json_value import to_json_value
 from placet.schemas.limits import SECOND_NS, Limits
 
 Shape = Any
@@ -109,7 +109,7 @@ def _payload(payload: Shape, limits: Limits) -> Shape:
     parts = _parts_of(adapter.core_schema)
 
     def bounded(value: object) -> Json:
-        return to_plain(value, limits.payload_depth_max, limits.payload_bytes_max)
+        return to_json_value(value, limits.payload_depth_max, limits.payload_bytes_max)
 
     def as_json(value: object) -> dict[str, Json]:
         text = to_json(bounded(value))

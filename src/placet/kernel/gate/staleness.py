@@ -7,7 +7,7 @@ where it declares one. An agent's own changes do not make it stale by footprint.
 from collections.abc import Iterable
 
 from placet.kernel.domain import Kind
-from placet.kernel.gate.context import GateContext, GuestFault, refuse_intent
+from placet.kernel.gate.context import GateContext, PluginError, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.errors import INTERRUPTS
@@ -21,7 +21,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     """Refuse intents from the future, past their time, or based on what has changed since.
 
     Raises:
-        GuestFault: A domain's footprint or `may_see` raised.
+        PluginError: A domain's footprint or `may_see` raised.
     """
     ledger, contexts = context.ledger, batch.contexts
     seq, threshold = ledger.seq, ledger.policy.staleness_threshold
@@ -145,7 +145,7 @@ def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
         except INTERRUPTS:
             raise
         except BaseException as error:
-            raise GuestFault(f"footprint of {kind.name}", error, index) from error
+            raise PluginError(f"footprint of {kind.name}", error, index) from error
     return refusals
 
 

@@ -18,7 +18,14 @@ from placet.kernel.registry import Registry
 from placet.schemas.codec import ENCODE_ERRORS, Json, canonical, to_json
 from placet.schemas.identity import ID_CHARS_MAX
 from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
-from placet.schemas.json_value import NotPlain, TooLarge, complaint, pointer, shown, to_plain
+from placet.schemas.json_value import (
+    InvalidJsonValue,
+    TooLarge,
+    complaint,
+    pointer,
+    shown,
+    to_json_value,
+)
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import STAGE_OF, Notice, Refusal, RefusalCode
 
@@ -77,7 +84,7 @@ class Diagnosis:
         for index, intent in enumerate(given):
             try:
                 value = self._plain(intent)
-            except NotPlain as error:
+            except InvalidJsonValue as error:
                 refusals.append(self._not_plain(index, intent, error))
                 value = None
             else:
@@ -95,9 +102,9 @@ class Diagnosis:
     def _plain(self, intent: object) -> Json:
         limits = self._limits
         bytes_max = limits.payload_bytes_max + _HEAD_BYTES_MAX
-        return to_plain(intent, limits.payload_depth_max + 1, bytes_max)
+        return to_json_value(intent, limits.payload_depth_max + 1, bytes_max)
 
-    def _not_plain(self, index: int, intent: object, error: NotPlain) -> Refusal:
+    def _not_plain(self, index: int, intent: object, error: InvalidJsonValue) -> Refusal:
         if not error.at.startswith("/payload"):
             return refusal(RefusalCode.FIELD_INVALID, index, intent, str(error), error.at)
         if isinstance(error, TooLarge):
@@ -284,8 +291,8 @@ class Diagnosis:
                 refusals.append(self._payload_too_large(index, intent, f"{size} bytes"))
                 continue
             try:
-                to_plain(intent["payload"], limits.payload_depth_max, limits.payload_bytes_max)
-            except NotPlain as error:
+                to_json_value(intent["payload"], limits.payload_depth_max, limits.payload_bytes_max)
+            except InvalidJsonValue as error:
                 code = RefusalCode.PAYLOAD_INVALID
                 refusals.append(refusal(code, index, intent, str(error), "/payload" + error.at))
         return self._capped(refusals)

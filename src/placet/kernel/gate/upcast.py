@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.context import PluginError
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, thaw
@@ -18,7 +18,7 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
         registry: Of today.
 
     Raises:
-        GuestFault: An upcaster raised, or there is none from the version that a payload is of.
+        PluginError: An upcaster raised, or there is none from the version that a payload is of.
     """
     now = registry.versions
     if all(now.get(name, version) == version for name, version in versions.items()):
@@ -38,6 +38,6 @@ def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry)
         except INTERRUPTS:
             raise
         except BaseException as error:
-            raise GuestFault(where, error, index) from error
+            raise PluginError(where, error, index) from error
         intents[index] = {**intent, "payload": payload}
     batch.intents = intents

@@ -2,7 +2,7 @@
 
 Memory is what matters here, for windows are most of what a busy world holds. Ids that follow one
 another in one sequence, as handles make them, are a `Run`: two numbers and no strings, a fifth of a
-`Block`. Neither is anything that the garbage collector has to follow.
+`ListEntry`. Neither is anything that the garbage collector has to follow.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ PLAIN: Final = b""
 """Detail of an admitted batch of one agent whose ids have consecutive seqs."""
 
 
-class Block(msgspec.Struct, gc=False, eq=False):
+class ListEntry(msgspec.Struct, gc=False, eq=False):
     """An answer, with its ids.
 
     Attributes:
@@ -76,16 +76,16 @@ class Run(msgspec.Struct, gc=False, eq=False):
         name = self.name
         return tuple([f"{name}:{number}" for number in range(self.lowest, self.highest + 1)])
 
-    def with_ids(self) -> Block:
+    def with_ids(self) -> ListEntry:
         """Give the same answer as a block."""
-        return Block(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
+        return ListEntry(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
 
 
-Answered: TypeAlias = Block | Run
+Answered: TypeAlias = ListEntry | Run
 """What a window remembers of one batch."""
 
 
-class PastRefusal(NamedTuple):
+class StoredRefusal(NamedTuple):
     """What is remembered of one refusal: not its text. None where it was of the whole batch."""
 
     position: int | None
@@ -95,7 +95,7 @@ class PastRefusal(NamedTuple):
     code: str
 
 
-class Past(NamedTuple):
+class StoredVerdict(NamedTuple):
     """An earlier answer to a batch, as one agent's window tells it.
 
     Attributes:
@@ -110,7 +110,7 @@ class Past(NamedTuple):
     seq: int | None
     ids: tuple[str, ...]
     seqs: dict[str, int]
-    refusals: tuple[PastRefusal, ...]
+    refusals: tuple[StoredRefusal, ...]
     contexts: dict[str, int]
     is_scheduled: bool
 
@@ -128,18 +128,18 @@ def admitted(
         span: Of them, if they are known to be of one sequence.
     """
     if span is None:
-        return Block(fingerprint, now_ns, first_seq, PLAIN, MIXED, tuple(ids))
+        return ListEntry(fingerprint, now_ns, first_seq, PLAIN, MIXED, tuple(ids))
     if span.is_run:
         return Run(fingerprint, now_ns, first_seq, span.name, span.lowest, span.highest)
-    return Block(fingerprint, now_ns, first_seq, PLAIN, span.highest, tuple(ids))
+    return ListEntry(fingerprint, now_ns, first_seq, PLAIN, span.highest, tuple(ids))
 
 
 def admitted_in_part(
     fingerprint: int, now_ns: int, seqs: range, ids: Sequence[str], offsets: Sequence[int]
-) -> Block:
+) -> ListEntry:
     """Remember an agent's share of an admitted batch: `seqs` of the batch, offsets of the ids."""
     detail = canonical({"offsets": offsets, "count": len(seqs)})
-    return Block(fingerprint, now_ns, seqs.start, detail, MIXED, tuple(ids))
+    return ListEntry(fingerprint, now_ns, seqs.start, detail, MIXED, tuple(ids))
 
 
 def refused(
@@ -147,35 +147,35 @@ def refused(
     now_ns: int,
     seq: int,
     asked: Sequence[tuple[str, int]],
-    refusals: Sequence[PastRefusal],
-) -> Block:
+    refusals: Sequence[StoredRefusal],
+) -> ListEntry:
     """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
     contexts = [context_seq for _, context_seq in asked]
     detail = canonical({"refusals": refusals, "contexts": contexts})
     ids = tuple([req_id for req_id, _ in asked])
-    return Block(fingerprint, now_ns, seq, detail, MIXED, ids)
+    return ListEntry(fingerprint, now_ns, seq, detail, MIXED, ids)
 
 
-def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Block:
+def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> ListEntry:
     """Remember that a batch waits in the schedule."""
-    return Block(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
+    return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
-def unpack(answered: Answered) -> Past:
+def unpack(answered: Answered) -> StoredVerdict:
     """Read an answer. O(its ids)."""
     ids, seq = answered.ids, answered.seq
     if answered.detail == PLAIN:
         seqs = {req_id: seq + offset for offset, req_id in enumerate(ids)}
-        return Past(seq + len(ids) - 1, ids, seqs, (), {}, is_scheduled=False)
+        return StoredVerdict(seq + len(ids) - 1, ids, seqs, (), {}, is_scheduled=False)
     detail: dict[str, Json] = from_canonical(answered.detail)
     if "offsets" in detail:
         seqs = {i: seq + offset for i, offset in zip(ids, detail["offsets"], strict=True)}
-        return Past(seq + detail["count"] - 1, ids, seqs, (), {}, is_scheduled=False)
+        return StoredVerdict(seq + detail["count"] - 1, ids, seqs, (), {}, is_scheduled=False)
     if "refusals" in detail:
-        refusals = tuple(PastRefusal(*refusal) for refusal in detail["refusals"])
+        refusals = tuple(StoredRefusal(*refusal) for refusal in detail["refusals"])
         contexts = dict(zip(ids, detail["contexts"], strict=True))
-        return Past(None, ids, {}, refusals, contexts, is_scheduled=False)
-    return Past(seq, ids, {}, (), {}, is_scheduled=True)
+        return StoredVerdict(None, ids, {}, refusals, contexts, is_scheduled=False)
+    return StoredVerdict(seq, ids, {}, (), {}, is_scheduled=True)
 
 
 def dump_answer(one: Answered) -> list[Json]:
@@ -189,4 +189,4 @@ def load_answer(dumped: Sequence[Json]) -> Answered:
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
         return Run(fingerprint, now_ns, seq, span.name, span.lowest, span.highest)
-    return Block(fingerprint, now_ns, seq, detail, highest, tuple(ids))
+    return ListEntry(fingerprint, now_ns, seq, detail, highest, tuple(ids))

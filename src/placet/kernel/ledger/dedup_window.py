@@ -10,7 +10,14 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from operator import attrgetter
 from typing import Final
 
-from placet.kernel.ledger.dedup_entry import MIXED, Answered, Block, Run, dump_answer, load_answer
+from placet.kernel.ledger.dedup_entry import (
+    MIXED,
+    Answered,
+    ListEntry,
+    Run,
+    dump_answer,
+    load_answer,
+)
 from placet.schemas.codec import Json
 from placet.schemas.identity import Span, sequence_form, sequences_of
 
@@ -33,7 +40,7 @@ class Window:
     __slots__ = ("_ids", "_runs", "answers", "count", "forgotten")
 
     def __init__(self) -> None:
-        self._ids: dict[str, Block] = {}
+        self._ids: dict[str, ListEntry] = {}
         # By name. Each run is above those before it, so that they also leave in this order; one
         # that is not is kept as a block.
         self._runs: dict[str, MutableSequence[Run]] = {}
@@ -125,7 +132,7 @@ class Window:
     def _add(self, answered: Answered) -> None:
         if isinstance(answered, Run) and not self._add_run(answered):
             answered = answered.with_ids()
-        if isinstance(answered, Block):
+        if isinstance(answered, ListEntry):
             self._ids.update(dict.fromkeys(answered.ids, answered))
         self.answers.append(answered)
         self.count += answered.count

@@ -149,7 +149,7 @@ class Difference:
         return {**fields, "draws": [draw._asdict() for draw in self.draws], "why": self.why}
 
 
-class OtherDecision(Divergence):
+class DecisionMismatch(Divergence):
     """A record is not what its inputs are decided to be.
 
     Attributes:

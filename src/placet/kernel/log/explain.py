@@ -12,7 +12,7 @@ from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_entry import PLAIN, Answered, unpack
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.replay import seqs_of
-from placet.kernel.log.verify import Redecider
+from placet.kernel.log.verify import Verifier
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import rules_in
 from placet.kernel.state.tree import State
@@ -40,7 +40,7 @@ _ON_ARRIVAL = frozenset({Stage.DEDUP, Stage.QUOTA, Stage.BACKPRESSURE})
 _NOT_FIELDS = frozenset({"changes"})
 
 
-def explain_batch(past: Redecider, record: BatchRecord, position: int) -> Explanation:
+def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explanation:
     """Explain the record that a replay stands before.
 
     Args:
@@ -79,7 +79,7 @@ def explain_batch(past: Redecider, record: BatchRecord, position: int) -> Explan
     )
 
 
-def explain_other(past: Redecider, record: Record) -> Explanation:
+def explain_other(past: Verifier, record: Record) -> Explanation:
     """Explain a record that is no batch's: a registration, a tick, a settlement."""
     changes: Changes = getattr(record, "changes", Changes())
     fields = {k: v for k, v in record_as_dict(record).items() if k not in _NOT_FIELDS}
@@ -131,7 +131,7 @@ def _refusals(record: BatchRecord, again: Sequence[Refusal]) -> list[dict[str, J
 
 
 def _stages(
-    past: Redecider, record: BatchRecord, batch: CheckedBatch, refusals: list[dict[str, Json]]
+    past: Verifier, record: BatchRecord, batch: CheckedBatch, refusals: list[dict[str, Json]]
 ) -> Iterator[StageReport]:
     refused_at = Stage(refusals[0]["stage"]) if refusals else None
     is_over = False
@@ -153,7 +153,7 @@ def _stages(
 
 
 def _structure(
-    past: Redecider, record: BatchRecord, batch: CheckedBatch
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
 ) -> Iterator[dict[str, Json]]:
     limits = past.ledger.policy.limits
     saw: dict[str, Json] = {
@@ -172,7 +172,7 @@ def _structure(
     yield {**saw, "warnings": warnings} if warnings else saw
 
 
-def _agent(past: Redecider, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
+def _agent(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     for agent_id in batch.agents:
         agent = past.ledger.agents.get(agent_id)
         asked = [kind for who, kind, _ in batch.counts if who == agent_id]
@@ -193,7 +193,7 @@ def _agent(past: Redecider, record: BatchRecord, batch: CheckedBatch) -> Iterato
         yield saw
 
 
-def _dedup(past: Redecider, _: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
+def _dedup(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     limits = past.ledger.policy.limits
     for agent_id in batch.agents:
         agent = past.ledger.agents.get(agent_id)
@@ -222,7 +222,7 @@ def _codes(answered: Answered) -> list[str]:
 
 
 def _staleness(
-    past: Redecider, record: BatchRecord, batch: CheckedBatch
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
 ) -> Iterator[dict[str, Json]]:
     seq, threshold = past.ledger.seq, past.ledger.policy.staleness_threshold
     until = record.valid_until_ns or [None] * len(batch)
@@ -267,7 +267,7 @@ def _reads(
     return found
 
 
-def _quota(past: Redecider, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
+def _quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     ledger = past.ledger
     for charge in quota.charges_on(batch, ledger, record.now_ns):
         agent, _, kind, (interval_ns, burst), intents, tat_ns = charge
@@ -286,7 +286,7 @@ def _quota(past: Redecider, record: BatchRecord, batch: CheckedBatch) -> Iterato
 
 
 def _backpressure(
-    past: Redecider, record: BatchRecord, batch: CheckedBatch
+    past: Verifier, record: BatchRecord, batch: CheckedBatch
 ) -> Iterator[dict[str, Json]]:
     ledger, registry = past.ledger, past.registry
     kinds = dict.fromkeys(kind for _, kind, _ in batch.counts)
@@ -304,7 +304,7 @@ def _backpressure(
         yield {"schedule": len(ledger.scheduled), "schedule_max": limit}
 
 
-def _domain(past: Redecider, _: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
+def _domain(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     assert past.header is not None, "a log begins with its header"
     if past.header.validator:
         yield {"validator": past.header.validator}

@@ -7,7 +7,7 @@ record that was made since the start, to be compared.
 from placet.kernel.commit.commit import Applier
 from placet.kernel.commit.journal import Journal
 from placet.kernel.control.control import Control
-from placet.kernel.control.operator_patch import Amender
+from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
@@ -22,7 +22,7 @@ from placet.schemas.effect import EffectKey, Settlement
 from placet.schemas.log.record import AgentChanged, Amended, Forked, Header, Registered, Settled
 
 
-class WatchedDraft(Transaction):
+class RecordingDraft(Transaction):
     """A draft that takes note of what is drawn."""
 
     __slots__ = ("drawn",)
@@ -42,14 +42,14 @@ class WatchedDraft(Transaction):
         self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
         return value
 
-    def draw_below(self, bound: int, purpose: str) -> int:
+    def randint_below(self, bound: int, purpose: str) -> int:
         """Draw, and note it."""
-        value = super().draw_below(bound, purpose)
+        value = super().randint_below(bound, purpose)
         self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
         return value
 
 
-class Rehearsal:
+class Sandbox:
     """A gate over the replay's own state and books, and a journal that leads nowhere."""
 
     __slots__ = (
@@ -78,12 +78,12 @@ class Rehearsal:
         self._records: list[bytes] = []
         self._journal = Journal(self._records.append)
         self.registry, self.world = registry, header.world
-        self.draft = WatchedDraft(state, header.seed, ledger)
+        self.draft = RecordingDraft(state, header.seed, ledger)
         self.context = GateContext(registry, structure, ledger, state, self.draft)
         self.rules = DomainRules(validator)
         self.applier = Applier(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
-        self._amender = Amender(self.context, self._journal, self.control)
+        self._amender = OperatorPatch(self.context, self._journal, self.control)
         self.outbox = Outbox(self.context, self._journal, self.control)
 
     def start(self, prev: bytes, now_ns: int) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Undecided:
+class Unverified:
     """Records that were folded and not decided again.
 
     Attributes:

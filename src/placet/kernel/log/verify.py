@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.divergence import (
     BatchRecord,
+    DecisionMismatch,
     Difference,
     Draw,
     HookRecord,
-    OtherDecision,
     Part,
     difference_of_batch,
     difference_of_hook,
     name_of_rule,
 )
-from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, seqs_of
-from placet.kernel.log.unverified import Undecided
+from placet.kernel.log.unverified import Unverified
 from placet.kernel.registry import Registry
-from placet.kernel.rules_version import Rules, rules_in, validator_name, why_not_again
+from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
 from placet.kernel.state.tree import State
 from placet.schemas.batch import CheckedBatch, recorded_batch
 from placet.schemas.errors import PlacetError
@@ -68,7 +68,7 @@ Maker: TypeAlias = Callable[[Rules], Sequence[Domain]]
 _CUT_OFF: Final = "the group that they were decided in began before what is left of the log"
 
 
-class Redecider(Replayer):
+class Verifier(Replayer):
     """A replay that decides what it reads.
 
     Args:
@@ -118,7 +118,7 @@ class Redecider(Replayer):
         self._domains = domains
         self._registry: Registry | None = None
         self._validator = validator
-        self._rehearsal: Rehearsal | None = None
+        self._rehearsal: Sandbox | None = None
         self._group: tuple[int, int] | None = None
         self._structure: tuple[Registry, Limits, Structure] | None = None
         self._why_not = ""
@@ -126,7 +126,7 @@ class Redecider(Replayer):
         self.is_folding = False
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
-        self.undecided: list[Undecided] = []
+        self.undecided: list[Unverified] = []
 
     def verdict_again(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
         """Decide the next record's batch and change nothing; None where its rules are not at hand.
@@ -203,7 +203,7 @@ class Redecider(Replayer):
 
     def _open_again(self, registry: Registry, record: Header) -> None:
         """Let the domains begin in a world of its own, and compare with how they began."""
-        rehearsal = Rehearsal(
+        rehearsal = Sandbox(
             registry, self._structure_of(registry), State(), Ledger(self.ledger.policy), record
         )
         rehearsal.control.begin(record.world, record.seed, {}, rules_in(record))
@@ -258,7 +258,7 @@ class Redecider(Replayer):
 
     # comparing
 
-    def _compare_hook(self, rehearsal: Rehearsal, record: HookRecord, data: bytes = b"") -> None:
+    def _compare_hook(self, rehearsal: Sandbox, record: HookRecord, data: bytes = b"") -> None:
         again = rehearsal.made()
         if again == data:
             return
@@ -273,14 +273,14 @@ class Redecider(Replayer):
     def _compare(
         self,
         part: Part | None,
-        rehearsal: Rehearsal,
+        rehearsal: Sandbox,
         record: BatchRecord | HookRecord,
         batch: CheckedBatch | None = None,
     ) -> None:
         if part is None:
             return
         intent = None if batch is None else batch.intents[part.index or 0]
-        raise OtherDecision(
+        raise DecisionMismatch(
             Difference(
                 record=self.journal.count,
                 seq=record.seq - seqs_of(record),
@@ -298,7 +298,7 @@ class Redecider(Replayer):
 
     # deciding
 
-    def _ready(self, record: Record | None = None) -> Rehearsal | None:
+    def _ready(self, record: Record | None = None) -> Sandbox | None:
         """Give what decides; where there is nothing that may, note which record is not decided."""
         header = self.header
         assert header is not None, "a log begins with its header"
@@ -311,7 +311,7 @@ class Redecider(Replayer):
             return None
         if self._rehearsal is None:
             host = self._validator if self._has_host else None
-            self._rehearsal = Rehearsal(
+            self._rehearsal = Sandbox(
                 self._registry,
                 self._structure_of(self._registry),
                 self.state,
@@ -340,7 +340,7 @@ class Redecider(Replayer):
             return
         if domains:
             registry = Registry(domains)
-            self._why_not = why_not_again(then, registry) or ""
+            self._why_not = incompatibility(then, registry) or ""
             self._registry = None if self._why_not else registry
 
     def _note_undecided(self, record: Record | None, why: str) -> None:
@@ -351,7 +351,7 @@ class Redecider(Replayer):
         if last is not None and last.why == why:
             last.last_record = at
         else:
-            self.undecided.append(Undecided(at, at, why))
+            self.undecided.append(Unverified(at, at, why))
 
     @property
     def _has_host(self) -> bool:
@@ -361,7 +361,7 @@ class Redecider(Replayer):
             self._validator is not None and validator_name(self._validator) == self.header.validator
         )
 
-    def _decided(self, rehearsal: Rehearsal, record: BatchRecord, batch: CheckedBatch) -> Verdict:
+    def _decided(self, rehearsal: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
         context = rehearsal.context
         rehearsal.start(self.journal.prev, record.now_ns)
         group = (record.group_seq, record.now_ns)
@@ -373,7 +373,7 @@ class Redecider(Replayer):
         if record.due_of is None:  # one that was due passes the structure stage at the gate
             try:
                 upcast(batch, self.header.kinds, rehearsal.registry)
-            except GuestFault as fault:
+            except PluginError as fault:
                 raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
             unsound = context.structure.check_again(batch)
             if unsound is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.prng import draw_below, draw_unit
+from placet.kernel.prng import randint_below, random_unit
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.codec import Json, freeze, is_flat, sort_last
 from placet.schemas.identity import SYSTEM
@@ -120,11 +120,11 @@ class Draft:
 
     def draw(self, purpose: str) -> float:
         """Draw a number in [0, 1): the same for the same seed, seq, agent and purpose."""
-        return draw_unit(self._seed, self.seq, self.agent_id, purpose)
+        return random_unit(self._seed, self.seq, self.agent_id, purpose)
 
-    def draw_below(self, bound: int, purpose: str) -> int:
+    def randint_below(self, bound: int, purpose: str) -> int:
         """Draw an int in 0..bound-1."""
-        return draw_below(bound, self._seed, self.seq, self.agent_id, purpose)
+        return randint_below(bound, self._seed, self.seq, self.agent_id, purpose)
 
     # writing
 

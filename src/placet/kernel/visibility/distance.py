@@ -32,7 +32,7 @@ _AROUND: Final = tuple(
 )
 
 
-class Distance(Policy):
+class WithinDistance(Policy):
     """An agent sees what is at most so far from it, and what has no place.
 
     Attributes:
@@ -90,7 +90,7 @@ class Distance(Policy):
 class _Grid:
     """Where everything is. What is around a place is looked up once between two changes."""
 
-    def __init__(self, sight: Distance) -> None:
+    def __init__(self, sight: WithinDistance) -> None:
         self._sight = sight
         self._cell_length = sight.reach * _CELL_SLACK
         self._square = sight.square

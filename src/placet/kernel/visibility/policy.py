@@ -120,7 +120,7 @@ class AllOf(_Composed):
 
     def follower(self) -> Follower:
         """Combine the parts' indexes: the fewest that one of them names are enough."""
-        return _Narrowest([part.follower() for part in self.parts])
+        return _IntersectionIndex([part.follower() for part in self.parts])
 
 
 class AnyOf(_Composed):
@@ -141,7 +141,7 @@ class AnyOf(_Composed):
 
     def follower(self) -> Follower:
         """Combine the parts' indexes: whom any of them names."""
-        return _Widest([part.follower() for part in self.parts])
+        return _UnionIndex([part.follower() for part in self.parts])
 
 
 class _Several:
@@ -153,7 +153,7 @@ class _Several:
             part.follow(state, refs)
 
 
-class _Narrowest(_Several):
+class _IntersectionIndex(_Several):
     def audience(self, ref: Ref) -> Set[str] | None:
         return _fewest([part.audience(ref) for part in self._parts])
 
@@ -161,7 +161,7 @@ class _Narrowest(_Several):
         return _fewest([part.within(agent_id) for part in self._parts])
 
 
-class _Widest(_Several):
+class _UnionIndex(_Several):
     def audience(self, ref: Ref) -> Set[str] | None:
         return _all_together([part.audience(ref) for part in self._parts])
 

@@ -81,7 +81,7 @@ class _Teams:
                 buckets.put(ref, sight.team(state, owner), None)
 
 
-class Known(_Owned):
+class KnownOnly(_Owned):
     """An agent sees itself and the agents that it knows, and what belongs to these.
 
     Args:
@@ -103,7 +103,7 @@ class Known(_Owned):
         return isinstance(known, tuple) and owner in known
 
 
-class HiddenFields(_Owned):
+class HideFields(_Owned):
     """An agent sees some fields of what is its own alone: that another is there, not what it has.
 
     Args:

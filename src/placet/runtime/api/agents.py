@@ -2,7 +2,7 @@
 
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.runner import AgentStatus
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 
 
 class RunsAgents:
@@ -11,7 +11,7 @@ class RunsAgents:
     __slots__ = ()
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 

@@ -5,14 +5,14 @@ from functools import partial
 
 from anyio import to_thread
 
-from placet.actors.effects.attempt import Terms
+from placet.actors.effects.attempt import RetryPolicy
 from placet.kernel.control.outbox import plain_output
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
-from placet.runtime.executors.domain_executors import handlings_of
-from placet.runtime.executors.fork_handlers import Live, Simulated, handler_in
+from placet.runtime.executors.domain_executors import load_handlers
+from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler, handler_in
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
-from placet.runtime.world import OpenWorld, in_thread_if
+from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.attempt import Backoff
 from placet.schemas.codec import Json
 from placet.schemas.effect import (
@@ -33,14 +33,14 @@ class ExecutesEffects:
     __slots__ = ()
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 
     async def register_executor(
         self,
         kind: str,
-        handler: AnyHandler | Simulated | Live,
+        handler: AnyHandler | SimulatedHandler | LiveHandler,
         *,
         delivery: Delivery = "keyed",
         concurrency: int | None = None,
@@ -61,8 +61,8 @@ class ExecutesEffects:
             handler: Gets the effect and returns its output as plain JSON; raising is a failed
                 attempt. An async function runs in the event loop, a plain one in a thread,
                 `InProcess(function)` in another process, `DbosWorkflow(workflow)` in steps that
-                outlive a crash. In a world that was forked it comes as `Simulated(handler)` or
-                `Live(handler)`.
+                outlive a crash. In a world that was forked it comes as `SimulatedHandler(handler)` or
+                `LiveHandler(handler)`.
             delivery: What a second attempt would do outside: `pure`, `idempotent`, `keyed` (the
                 callee knows the key), or harm: `at_most_once`.
             concurrency: How many run at a time.
@@ -82,7 +82,7 @@ class ExecutesEffects:
         limits, is_once = world.limits, delivery == "at_most_once"
         credits_max = limits.executor_concurrency_max if concurrency is None else concurrency
         attempts_default = 1 if is_once else EFFECT_ATTEMPTS_MAX
-        terms = Terms(
+        terms = RetryPolicy(
             delivery=delivery,
             concurrency=credits_max,
             attempts_max=attempts_default if attempts_max is None else attempts_max,
@@ -106,14 +106,14 @@ class ExecutesEffects:
         for domain in domains:
             if not domain.executors:
                 continue
-            found = await to_thread.run_sync(partial(handlings_of, domain, is_fork=is_fork))
+            found = await to_thread.run_sync(partial(load_handlers, domain, is_fork=is_fork))
             for kind, handling in found.items():
                 if handling is None:
                     await actor.command(partial(_without_executor, kind))
                     continue
                 await self.register_executor(
                     kind,
-                    Simulated(handling.handler) if is_fork else handling.handler,
+                    SimulatedHandler(handling.handler) if is_fork else handling.handler,
                     delivery=handling.delivery,
                     attempts_max=handling.attempts_max,
                     seconds_max=handling.seconds_max,

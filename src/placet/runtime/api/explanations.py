@@ -4,7 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.runtime.world import OpenWorld, in_thread_if
+from placet.runtime.world import WorldRuntime, in_thread_if
 
 if TYPE_CHECKING:
     from placet.schemas.explanation import Explanation
@@ -17,7 +17,7 @@ class ExplainsAnswers:
     _validator: EffectValidator | None
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 

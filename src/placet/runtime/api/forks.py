@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
-from placet.runtime.world import OpenWorld, in_thread_if
+from placet.runtime.world import WorldRuntime, in_thread_if
 
 if TYPE_CHECKING:
     from placet.runtime.history.fork import Branch, Fork
@@ -18,7 +18,7 @@ class BranchesWorlds:
     _validator: EffectValidator | None
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 
@@ -67,14 +67,14 @@ class BranchesWorlds:
                 was changed.
         """
         from placet.runtime.history.fork import stand_at  # noqa: PLC0415  # as above
-        from placet.runtime.history.patch import what_restores  # noqa: PLC0415
+        from placet.runtime.history.patch import inverse_patch  # noqa: PLC0415
 
         world = self._open
         act = partial(stand_at, world.log, to_seq)
         then = (await in_thread_if(world.log.is_blocking, act)).state
 
         def put_back(kernel: Kernel) -> int:
-            given = what_restores(then, kernel.tree, path)
+            given = inverse_patch(then, kernel.tree, path)
             if given:
                 kernel.amend(given, f"restore {path.strip('/')} to {to_seq}")
             return kernel.seq

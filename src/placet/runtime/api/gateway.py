@@ -9,7 +9,7 @@ from placet.kernel.domain import Kind, Risk
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import WorldState
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json, thaw
 from placet.schemas.verdict import Verdict
 
@@ -43,7 +43,7 @@ class AnswersProposers:
     __slots__ = ()
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from placet.kernel.kernel import Kernel
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import AgentError
 from placet.schemas.latency import Latency
 from placet.schemas.limits import ObserverLimits
@@ -16,7 +16,7 @@ class ShowsAgents:
     __slots__ = ()
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 

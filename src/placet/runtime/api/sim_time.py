@@ -6,7 +6,7 @@ from typing import Final
 from placet.actors.barrier import Arrivals
 from placet.kernel.kernel import Kernel
 from placet.runtime.config import OrchestratorConfig
-from placet.runtime.world import OpenWorld
+from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
 from placet.schemas.verdict import Verdict
 
@@ -20,7 +20,7 @@ class KeepsTime:
     config: OrchestratorConfig
 
     @property
-    def _open(self) -> OpenWorld:
+    def _open(self) -> WorldRuntime:
         """The world, if it is open."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Sleeps:
 
     __slots__ = ()
     agent_id: str
-    _world: OpenWorld
+    _world: WorldRuntime
 
     def pass_turn(self) -> None:
         """Propose nothing before the next step; a barrier need not wait for this agent.

@@ -6,7 +6,7 @@ What a handler needs to name is here too.
 """
 
 from placet.runtime.executors.dbos import DbosWorkflow
-from placet.runtime.executors.fork_handlers import Live, Simulated
+from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.process import InProcess
 from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.effect import Delivery, Effect, EffectKey, EffectStatus, Settlement
@@ -20,9 +20,9 @@ __all__ = [
     "EffectKey",
     "EffectStatus",
     "InProcess",
-    "Live",
+    "LiveHandler",
     "OutcomeUnknown",
     "RetryAfter",
     "Settlement",
-    "Simulated",
+    "SimulatedHandler",
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.effects.attempt import words_of
+from placet.actors.effects.attempt import describe_error
 from placet.actors.ports import EffectHandler
 from placet.runtime.executors.thread import ThreadHandler
 from placet.schemas.attempt import DoNotRetry
@@ -141,7 +141,7 @@ def _output(status: "WorkflowStatus") -> Json:
         output: Json = status.output
         return output
     if status.error is not None:
-        raise DoNotRetry(f"the workflow failed: {words_of(status.error)}")
+        raise DoNotRetry(f"the workflow failed: {describe_error(status.error)}")
     raise DoNotRetry(f"DBOS says of the workflow: {status.status}")
 
 

@@ -11,11 +11,11 @@ class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
     """A domain names executors that are not there."""
 
 
-def handlings_of(domain: Domain, *, is_fork: bool) -> Mapping[str, Handling | None]:
+def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, Handling | None]:
     """Give what handles the effects of a domain, by their kind; None where nothing does.
 
     In a fork only what changes nothing outside is given: whether the fork may act there at all is
-    for its host to say, by `Simulated` or `Live`.
+    for its host to say, by `SimulatedHandler` or `LiveHandler`.
 
     Raises:
         ExecutorNotFound: The function cannot be imported, or gives something else.

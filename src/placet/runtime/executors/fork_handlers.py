@@ -2,7 +2,7 @@
 
 A fork has its parent's intents before it, and perhaps its open effects. Were they handed to
 whatever the parent's program registers, mails would go out twice. So in a fork a handler comes with
-a word: `Simulated(handler)` stands for the outside world, and `Live(handler)` is it.
+a word: `SimulatedHandler(handler)` stands for the outside world, and `LiveHandler(handler)` is it.
 """
 
 from typing import NamedTuple
@@ -14,13 +14,13 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
 
 
-class Simulated(NamedTuple):
+class SimulatedHandler(NamedTuple):
     """A handler that touches nothing outside. Gets open effects of the parent's too."""
 
     handler: AnyHandler
 
 
-class Live(NamedTuple):
+class LiveHandler(NamedTuple):
     """A handler that acts on the outside world, and is meant to, in a fork.
 
     Effects that the parent left open are the parent's: here they are settled as failed.
@@ -32,7 +32,7 @@ class Live(NamedTuple):
 def handler_in(
     branch: tuple[str, int] | None,
     kind: str,
-    handler: AnyHandler | Simulated | Live,
+    handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
 ) -> EffectHandler:
     """Give what runs effects of a kind.
@@ -46,16 +46,16 @@ def handler_in(
     Raises:
         ValueError: The world is a fork and the handler comes without a word.
     """
-    if isinstance(handler, Simulated):
+    if isinstance(handler, SimulatedHandler):
         return as_handler(handler.handler, concurrency)
-    if isinstance(handler, Live):
+    if isinstance(handler, LiveHandler):
         run = as_handler(handler.handler, concurrency)
         return run if branch is None else _only_own(run, *branch)
     if branch is not None:
         raise ValueError(
             f"this world was forked from {branch[0]!r} at seq {branch[1]}, and its effects are not "
-            f"run by accident: give the executor of {kind!r} as Simulated(handler), or, if it is "
-            "to act on the outside world, as Live(handler)"
+            f"run by accident: give the executor of {kind!r} as SimulatedHandler(handler), or, if it is "
+            "to act on the outside world, as LiveHandler(handler)"
         )
     return as_handler(handler, concurrency)
 

@@ -32,7 +32,7 @@ def resolve(
 
     Raises:
         DomainNotFound, DomainNotRemade: The log does not hold what makes its domains again.
-        NotPlain: The output is not plain JSON, or too large; nothing is written.
+        InvalidJsonValue: The output is not plain JSON, or too large; nothing is written.
         StoreError: The log is in use, cannot be written, or does not hold together.
     """
     log.count()  # what is no log at all is said in a reader's words

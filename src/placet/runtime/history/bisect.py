@@ -19,9 +19,9 @@ import msgspec
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
-from placet.kernel.log.divergence import OtherDecision, Part, difference_of_records, name_of_rule
+from placet.kernel.log.divergence import DecisionMismatch, Part, difference_of_records, name_of_rule
 from placet.kernel.log.replay import seqs_of
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.batch import recorded_batch
@@ -55,7 +55,7 @@ _MAKES_CHANGES = (Header, Registered, AgentChanged, Tick, Settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class FirstDifference:
     """Where two logs part.
 
     Attributes:
@@ -104,7 +104,9 @@ class _Place(NamedTuple):
     record: Record
 
 
-def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = remake) -> Parting:
+def bisect(
+    one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = remake
+) -> FirstDifference:
     """Find the first record in which two logs differ. O(log n) reads, and a fold up to there.
 
     O(n) reads where they were set up otherwise, or number their batches otherwise.
@@ -127,7 +129,7 @@ def bisect(one: EventLog, other: EventLog, domains: Sequence[Domain] | Maker = r
     else:
         at = reader.first_other(reader.bisected(low, end), end, is_set_up_otherwise=False)
     if at == end:
-        parting = Parting(record=end, seq=_seq_before(one, end), shared=True, reads=0)
+        parting = FirstDifference(record=end, seq=_seq_before(one, end), shared=True, reads=0)
     else:
         parting = _parting(one, other, at, domains)
     return replace(parting, reads=reader.reads, set_up=set_up, renumbered=reader.renumbered)
@@ -228,13 +230,13 @@ def _parting(
     other: EventLog,
     ordinal: int,
     domains: Sequence[Domain] | Maker,
-) -> Parting:
+) -> FirstDifference:
     first, second = _at(one, ordinal), _at(other, ordinal)
     part = difference_of_records(_without_number(first.record), _without_number(second.record))
     deciders = [_decided(log, ordinal, domains) for log in (one, other)]
     is_decided = all(decider.is_decided for decider in deciders)
     chosen = next((d for d in deciders if d.matches), deciders[0])
-    return Parting(
+    return FirstDifference(
         record=ordinal,
         seq=first.record.seq - seqs_of(first.record),
         shared=False,
@@ -252,7 +254,7 @@ def _parting(
 class _Decided(NamedTuple):
     """What became of one record when it was decided again."""
 
-    past: Redecider
+    past: Verifier
     is_decided: bool
     matches: bool
 
@@ -261,14 +263,14 @@ def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> 
     """Fold a log up to a record, and decide this one again, with what it shared its group with."""
     place = _at(log, ordinal)
     group_seq = getattr(place.record, "group_seq", place.record.seq)
-    past = Redecider(domains, past=recover(log, to_seq=group_seq - 1).past)
+    past = Verifier(domains, past=recover(log, to_seq=group_seq - 1).past)
     past.is_folding = True
     for at, data in read_on(log, past.journal.count):
         if at == ordinal or getattr(decode(data, at), "group_seq", None) == group_seq:
             past.is_folding = False
         try:
             past.apply(data)
-        except OtherDecision:
+        except DecisionMismatch:
             return _Decided(past, is_decided=True, matches=False)
         if at == ordinal:
             break
@@ -276,7 +278,7 @@ def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> 
     return _Decided(past, is_decided, matches=is_decided)
 
 
-def _rule(part: Part, record: Record, past: Redecider) -> str:
+def _rule(part: Part, record: Record, past: Verifier) -> str:
     registry = past.registry
     if registry is None:
         return ""

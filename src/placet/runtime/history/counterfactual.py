@@ -19,16 +19,16 @@ import msgspec
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.gate.context import GuestFault
+from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast
 from placet.kernel.ledger.ledger import Ledger, Policy
-from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.verify import Maker
 from placet.kernel.registry import Registry
-from placet.kernel.rules_version import Rules, rules_in, rules_of, validator_name, why_not_again
+from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
 from placet.runtime.history.counterfactual_report import Changed, WhatIf
 from placet.runtime.history.decisions import Decision, decision_of, decision_of_verdict
 from placet.schemas.batch import CheckedBatch, recorded_batch
@@ -61,7 +61,7 @@ _DIFFERENCES_MAX: Final = 10_000
 """So many are told one by one; all are counted."""
 
 
-class SecondLife:
+class CounterfactualReplay:
     """A fork that lives through what its parent lived through after it.
 
     Args:
@@ -216,7 +216,7 @@ class SecondLife:
         batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
         try:
             upcast(batch, self._kinds, self._rehearsal.registry)
-        except GuestFault as fault:
+        except PluginError as fault:
             raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
         return batch
 
@@ -310,7 +310,7 @@ class SecondLife:
 
     # making
 
-    def _made(self, *, rules: RulesChanged | None) -> Rehearsal:
+    def _made(self, *, rules: RulesChanged | None) -> Sandbox:
         """Make what decides, by the rules of a record or else of the fork."""
         past, header = self._past, self._past.header
         assert header is not None, "a fork has a header"
@@ -321,7 +321,7 @@ class SecondLife:
         if then.validator and (host is None or validator_name(host) != then.validator):
             self.report.notes.append(f"the host's own rule {then.validator} is not asked here")
             host = None
-        return Rehearsal(registry, structure, past.state, past.ledger, header, host)
+        return Sandbox(registry, structure, past.state, past.ledger, header, host)
 
     def _start(self, now_ns: int) -> None:
         past = self._past
@@ -347,7 +347,7 @@ def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
         PlacetError: The log does not hold what makes them again.
     """
     registry = Registry(domains(then) if callable(domains) else domains)
-    why_not = why_not_again(then, registry)
+    why_not = incompatibility(then, registry)
     if why_not:
         raise StoreError(f"the log cannot be decided by the domains given: {why_not}")
     return registry

@@ -14,7 +14,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_entry import Answered, unpack
 from placet.kernel.log.explain import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
 from placet.schemas.codec import Json, canonical
@@ -133,7 +133,7 @@ def _stand_before(
     found: _Found,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
-) -> tuple[Redecider, list[_Found]]:
+) -> tuple[Verifier, list[_Found]]:
     """Fold up to a record, and decide again what came before it in its group.
 
     Returns:
@@ -143,7 +143,7 @@ def _stand_before(
     group_seq = getattr(record, "group_seq", record.seq)
     # A group begins after its seq; what is at that very seq may be of it.
     recovered = recover(log, to_seq=group_seq - 1).past
-    past = Redecider(domains, validator=validator, past=recovered)
+    past = Verifier(domains, validator=validator, past=recovered)
     past.is_folding = True
     group: list[_Found] = []
     for ordinal, data in read_on(log, past.journal.count):
@@ -160,7 +160,7 @@ def _stand_before(
     return past, group
 
 
-def _told(past: Redecider, found: _Found) -> Explanation:
+def _told(past: Verifier, found: _Found) -> Explanation:
     record = found.record
     try:
         if isinstance(record, Admitted | Refused | Scheduled):

@@ -19,13 +19,13 @@ from placet.kernel.control.operator_patch import require_branch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.log.re_execution import Rehearsal
+from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.kernel.log.verify import Maker
 from placet.kernel.rules_version import rules_in
-from placet.runtime.history.counterfactual import SecondLife, registry_of
+from placet.runtime.history.counterfactual import CounterfactualReplay, registry_of
 from placet.runtime.history.counterfactual_report import WhatIf
-from placet.runtime.history.patch import given_at
+from placet.runtime.history.patch import parse_patch
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import files_beside, snapshots_of
 from placet.runtime.snapshots.recovery import decode, read_on, recover, trusted_snapshots
@@ -158,10 +158,10 @@ def _second_life(
     branch: Branch,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
-) -> SecondLife | None:
+) -> CounterfactualReplay | None:
     if not branch.is_replayed:
         return None
-    return SecondLife(
+    return CounterfactualReplay(
         past,
         domains,
         dropped=branch.dropped,
@@ -170,7 +170,7 @@ def _second_life(
     )
 
 
-def _live(life: SecondLife, log: EventLog, record: int, draft: "_Draft") -> None:
+def _live(life: CounterfactualReplay, log: EventLog, record: int, draft: "_Draft") -> None:
     """Let the parent's later records happen in the fork, and keep what comes of them."""
     there = recover(log).past
     for ordinal, data in read_on(log, record):
@@ -243,7 +243,7 @@ def _first_record(
         world=world,
         parent=_world_of(past),
         effects=branch.effects,
-        given=[given_at(past.state, name, value) for name, value in branch.put.items()],
+        given=[parse_patch(past.state, name, value) for name, value in branch.put.items()],
         dropped=list(branch.dropped),
         changes=Changes(),
     )
@@ -253,7 +253,7 @@ def _first_record(
     assert trial.header is not None, "a log begins with its header"
     registry = registry_of(domains, rules_in(trial.header))
     structure = Structure(registry, trial.ledger.policy.limits)
-    rehearsal = Rehearsal(registry, structure, trial.state, trial.ledger, trial.header)
+    rehearsal = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
     rehearsal.start(record.prev, record.now_ns)
     rehearsal.live(record)
     made = rehearsal.made()

@@ -8,7 +8,9 @@ from placet.schemas.errors import ValidationError
 from placet.schemas.log.operator_records import Given
 
 
-def given_at(state: State, path: str, value: Json) -> tuple[str, str, dict[str, Json] | None, bool]:
+def parse_patch(
+    state: State, path: str, value: Json
+) -> tuple[str, str, dict[str, Json] | None, bool]:
     """Read a path at a state. The id of an entity that is there may hold a slash.
 
     Args:
@@ -36,7 +38,7 @@ def given_at(state: State, path: str, value: Json) -> tuple[str, str, dict[str, 
     return collection, entity, {name: value}, False
 
 
-def what_restores(then: State, now: State, path: str) -> Given:
+def inverse_patch(then: State, now: State, path: str) -> Given:
     """List what must be put so that a part of the state is again what it was. O(that part).
 
     Args:

@@ -10,7 +10,7 @@ from typing import Final
 
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
-from placet.kernel.log.divergence import OtherDecision
+from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
 from placet.runtime.snapshots.files import Place, snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
@@ -80,7 +80,7 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
 
     Args:
         log: Which.
-        taken_up: What goes on from the beginning; a `Redecider` checks more than a fold does.
+        taken_up: What goes on from the beginning; a `Verifier` checks more than a fold does.
 
     Raises:
         StoreError: There is no log to check, or no snapshot that a compacted one begins from; or
@@ -110,7 +110,7 @@ def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_i
     except StoreError as error:
         record = error.record if isinstance(error, Divergence) else past.journal.count
         divergence = {"record": record, "seq": past.ledger.seq, "why": str(error)}
-        if isinstance(error, OtherDecision):
+        if isinstance(error, DecisionMismatch):
             divergence = {**error.difference.as_dict(), "why": str(error)}
     return Verification(
         divergence is None,

@@ -7,8 +7,8 @@ from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log.replay import Replayer
-from placet.kernel.log.unverified import Undecided
-from placet.kernel.log.verify import Maker, Redecider
+from placet.kernel.log.unverified import Unverified
+from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.history.reader import Verification, verify
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json
@@ -31,7 +31,7 @@ class Redecision:
     batches: int
     intents: int
     others: int
-    undecided: tuple[Undecided, ...]
+    undecided: tuple[Unverified, ...]
     refused_by_host: int
 
     def as_dict(self) -> dict[str, Json]:
@@ -66,11 +66,11 @@ def redecide(
     Raises:
         StoreError: There is no log to check.
     """
-    redecider = Redecider(domains, validator=validator)
+    redecider = Verifier(domains, validator=validator)
 
     def taken_up(past: Replayer) -> Replayer:
         nonlocal redecider
-        redecider = Redecider(domains, validator=validator, past=past)
+        redecider = Verifier(domains, validator=validator, past=past)
         return redecider
 
     verification = verify(log, taken_up=taken_up)

@@ -16,7 +16,7 @@ from placet.actors.metrics.counters import Counters
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.files import Place
 from placet.runtime.snapshots.recovery import Recovery
-from placet.runtime.snapshots.writer import Taken
+from placet.runtime.snapshots.writer import WrittenSnapshot
 from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.schemas.errors import StoreError
 
@@ -27,7 +27,7 @@ _REST: Final = 4.0
 """A slice is followed by a rest so many times as long: appends keep the disk to themselves."""
 
 
-class SnapshotKeeper:
+class SnapshotScheduler:
     """Keeps the tail of a log short.
 
     Args:
@@ -86,7 +86,7 @@ class SnapshotKeeper:
         """Let go of a snapshot that is being taken; what is kept stays."""
         self._process.stop()
 
-    async def _take(self) -> Taken | None:
+    async def _take(self) -> WrittenSnapshot | None:
         began = perf_counter()
         taken = None
         try:

@@ -24,7 +24,7 @@ KEPT_MIN: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class WrittenSnapshot:
     """What became of taking a snapshot.
 
     Attributes:
@@ -50,7 +50,7 @@ def take_snapshot(
     kept: int | None = KEPT_MIN,
     to_seq: int | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
-) -> Taken:
+) -> WrittenSnapshot:
     """Take a snapshot at the end of a log, and keep so many of the newest.
 
     Args:
@@ -78,7 +78,7 @@ def take_snapshot(
     if recovery.snapshot != here:
         size_bytes = _write(past, here, files, log.url)
     places = [] if kept is None else _prune(log, files, kept)
-    return Taken(
+    return WrittenSnapshot(
         records=here.records,
         seq=here.seq,
         size_bytes=size_bytes,

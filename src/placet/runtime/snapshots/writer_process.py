@@ -12,9 +12,9 @@ from dataclasses import asdict
 from threading import Event, Lock
 from typing import Final
 
-from placet.runtime.gc_tuning import calm_collector
+from placet.runtime.gc_tuning import tune_gc
 from placet.runtime.snapshots.files import snapshots_of
-from placet.runtime.snapshots.writer import Taken, take_snapshot
+from placet.runtime.snapshots.writer import WrittenSnapshot, take_snapshot
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.codec import from_json, to_json
 from placet.schemas.errors import PlacetError, StoreError
@@ -48,7 +48,7 @@ class SnapshotProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = Event()
 
-    def run(self) -> Taken | None:
+    def run(self) -> WrittenSnapshot | None:
         """Take one snapshot and wait for it; None if `stop` came between. Call it in a thread.
 
         Raises:
@@ -71,7 +71,7 @@ class SnapshotProcess:
         if process.returncode != 0:
             said = err.decode(errors="replace").strip()[-_ERROR_CHARACTERS:]
             raise self._failed(f"it ended with code {process.returncode} and said: {said}")
-        return Taken(**from_json(out))
+        return WrittenSnapshot(**from_json(out))
 
     def stop(self) -> None:
         """End the process, if there is one, and start no more. Nothing is lost by it."""
@@ -98,7 +98,7 @@ def main() -> int:
     """Take one snapshot: the child's side. Its arguments are URL, snapshots to keep, parent."""
     url, kept, parent = sys.argv[1:]
     os.nice(_NICENESS)
-    calm_collector()
+    tune_gc()
     log = open_event_log(url)
     files = snapshots_of(log)
     assert files is not None, (

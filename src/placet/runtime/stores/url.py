@@ -34,7 +34,7 @@ class Fence(Protocol):
         """Let go of it; harmless if done twice."""
 
 
-class News(Protocol):
+class ChangeFeed(Protocol):
     """Tells that a log went on. Something that can be polled.
 
     Attributes:
@@ -180,7 +180,7 @@ def fence_of(log: EventLog) -> Fence | None:
     return log.fence if _is_postgres(log) else None
 
 
-def news_of(log: EventLog) -> News | None:
+def news_of(log: EventLog) -> ChangeFeed | None:
     """Begin to listen for what is appended to a log; None where one has to look.
 
     Raises:

@@ -6,7 +6,7 @@ order of a group decides who gets it, and the report says how evenly it did.
 
 from collections.abc import Iterable
 
-from placet.kernel.prng import draw_below
+from placet.kernel.prng import randint_below
 from placet.scenarios.policies import IntentFactory
 from placet.scenarios.scenario import Member, Scenario, ids_of
 from placet.schemas.intent import Intent
@@ -39,7 +39,7 @@ class Grabber:
         if not free:
             return []
         tick = round(view.sim_time / self._tick_s)
-        drawn = draw_below(len(free), self._seed, tick, self._agent_id, "grabs")
+        drawn = randint_below(len(free), self._seed, tick, self._agent_id, "grabs")
         return [self._interact(free[drawn], "pickup")]
 
     def _interact(self, object_id: str, what: str) -> Intent:

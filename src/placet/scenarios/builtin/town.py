@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import sqrt
 from typing import ClassVar, Final, TypeAlias
 
-from placet.kernel.prng import draw_below, draw_unit
+from placet.kernel.prng import randint_below, random_unit
 from placet.scenarios.policies import IntentFactory
 from placet.scenarios.scenario import Member, Scenario, ScenarioError
 from placet.schemas.codec import Json
@@ -64,10 +64,10 @@ class _Resident:
         return round(view.sim_time / self._tick_s)
 
     def _chance(self, tick: int, purpose: str) -> float:
-        return draw_unit(self._seed, tick, self._agent_id, purpose)
+        return random_unit(self._seed, tick, self._agent_id, purpose)
 
     def _below(self, bound: int, tick: int, purpose: str) -> int:
-        return draw_below(bound, self._seed, tick, self._agent_id, purpose)
+        return randint_below(bound, self._seed, tick, self._agent_id, purpose)
 
     def _look(self, view: View, collection: str, entity: str) -> Entity | None:
         entities = view.state.get(collection)
@@ -129,7 +129,7 @@ class Townsfolk(_Resident):
         for number in range(CANDIDATES if count else 0):
             taste = (self._below(popular, first, "taste") + number) % popular
             yield _member(
-                self._sorts, draw_below(count, self._seed, day, "town", f"popular {taste}")
+                self._sorts, randint_below(count, self._seed, day, "town", f"popular {taste}")
             )
 
     def _trade(self, view: View, tick: int, me: Entity) -> Iterable[Intent]:

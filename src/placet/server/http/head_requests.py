@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _BODY: Final = "http.response.body"
 
 
-class HeadAsGet:
+class HeadRequests:
     """Middleware that asks for what a HEAD is about, and keeps the body back."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -2,7 +2,7 @@
 
 The framework finds a route by asking one after another, wraps what answers it three times, and
 reads parameters by their annotations: a seventh of what a plan costs the server. A function with
-nothing to read but its path needs none of that. So the routes of a `Direct` class are found and
+nothing to read but its path needs none of that. So the routes of a `LeanRoute` class are found and
 called by a middleware, the innermost, and the framework describes them as it does all others.
 
 It answers them too, where more is to be done than that: where a query came, for which the function
@@ -28,7 +28,7 @@ from placet.schemas.errors import PlacetError
 from placet.server.http.problems import Problem
 
 
-class Direct(APIRoute):
+class LeanRoute(APIRoute):
     """A route that can be answered directly: its path is text, and a query has defaults."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
@@ -42,7 +42,7 @@ class Direct(APIRoute):
         return super().get_route_handler()
 
 
-class AnswerDirectly:
+class LeanRouteMiddleware:
     """Middleware that answers requests of direct routes, and passes on all others.
 
     Args:
@@ -57,7 +57,7 @@ class AnswerDirectly:
             _Way(compile_path(prefix + route.path)[0], method, route)
             for router in routers
             for route in router.routes
-            if isinstance(route, Direct)
+            if isinstance(route, LeanRoute)
             for method in route.methods or ()
         ]
 
@@ -84,7 +84,7 @@ class _Way(NamedTuple):
 
     pattern: Pattern[str]
     method: str
-    route: Direct
+    route: LeanRoute
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.json_value import shown
-from placet.server.auth import HttpDoor, PageLimit, door_of, identity, speaks_for
+from placet.server.auth import PageLimit, RequestContext, door_of, identity, speaks_for
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
 
@@ -151,7 +151,7 @@ async def remove(world: str, agent_id: str, request: Request) -> Response:
 
 async def _as_operator(
     world: str, agent_id: str, request: Request
-) -> tuple[HttpDoor, Orchestrator]:
+) -> tuple[RequestContext, Orchestrator]:
     door = door_of(request)
     door.operator(request)
     asked = door.world(world)

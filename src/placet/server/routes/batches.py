@@ -15,13 +15,13 @@ from placet.schemas.codec import from_json
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 from placet.server.auth import door_of
-from placet.server.http.lean_route import Direct
+from placet.server.http.lean_route import LeanRoute
 from placet.server.http.problems import Problem
 from placet.server.http.verdict_status import retry_after, status_of
 from placet.server.openapi import BATCH_BODY, VERDICT_ANSWERS, answers
 
 router = APIRouter(tags=["batches"])
-direct = APIRouter(tags=["batches"], route_class=Direct)
+direct = APIRouter(tags=["batches"], route_class=LeanRoute)
 
 
 @direct.post(

@@ -11,7 +11,7 @@ from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
 from placet.schemas.json_value import shown
 from placet.schemas.limits import SECOND_NS
-from placet.server.auth import HttpDoor, PageLimit, door_of
+from placet.server.auth import PageLimit, RequestContext, door_of
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
 from placet.server.visibility import Sight
@@ -130,7 +130,7 @@ async def step(world: str, request: Request) -> Response:
 
 
 async def sight_of(
-    door: HttpDoor, request: Request, world: Orchestrator, agent: str | None
+    door: RequestContext, request: Request, world: Orchestrator, agent: str | None
 ) -> Sight:
     """Say with whose eyes a request looks.
 

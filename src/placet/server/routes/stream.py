@@ -20,7 +20,7 @@ from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.latency import Latency
 from placet.schemas.limits import SECOND_NS
-from placet.server.auth import SUBPROTOCOL, HttpDoor, door_of
+from placet.server.auth import SUBPROTOCOL, RequestContext, door_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem, deny
 from placet.server.routes.latency_params import Lateness, lateness_of
@@ -88,7 +88,7 @@ class _Stream:
     """One client's stream."""
 
     def __init__(
-        self, door: HttpDoor, world: Orchestrator, socket: WebSocket, sight: Sight
+        self, door: RequestContext, world: Orchestrator, socket: WebSocket, sight: Sight
     ) -> None:
         self._limits = door.limits
         self._world = world

@@ -24,7 +24,7 @@ from placet.agents.adapters.llm.messages import conversation
 from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
 from placet.agents.adapters.llm.requests import Requests
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
-from placet.agents.proposal.adapter import Context, PlannerUnavailable, Raw, Usage
+from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.context_text import tokens_of
 from placet.agents.proposal.tools import definitions
@@ -104,7 +104,7 @@ class Llm:
     ) -> None:
         await self._requests.__aexit__(kind, error, trace)
 
-    async def propose(self, context: Context) -> Raw:
+    async def propose(self, context: Context) -> PlannerOutput:
         """Ask the model; a search of the kinds is one more request, and there are a few at most.
 
         Raises:
@@ -113,7 +113,7 @@ class Llm:
         async with self._requests:
             return await self._propose(context)
 
-    async def _propose(self, context: Context) -> Raw:
+    async def _propose(self, context: Context) -> PlannerOutput:
         ends_at = monotonic() + context.seconds_left
         is_searching = len(context.catalogue) > context.tools_max
         parameters = _parameters(context, is_searching)
@@ -131,7 +131,9 @@ class Llm:
                 raise
             usage = usage.plus(self._usage(answer, requests, [*asked, *account]))
             if answer is None or answer.finish_reason == "content_filter":
-                return self._raw(Raw(text=_FILTERED, refused=True), usage, answer, account)
+                return self._raw(
+                    PlannerOutput(text=_FILTERED, refused=True), usage, answer, account
+                )
             unread = _BROKEN_OFF.get(answer.finish_reason) if answer.tool_calls else None
             answer = kept(answer)
             account.append(answer)
@@ -143,12 +145,16 @@ class Llm:
         calls = tuple(map(call_of, answer.tool_calls))
         if is_searching:
             calls = tuple(map(finding.unwrapped, calls))
-        raw = Raw(calls, text=answer.text or "", unread=unread)
+        raw = PlannerOutput(calls, text=answer.text or "", unread=unread)
         return self._raw(raw, usage, answer, account)
 
     def _raw(
-        self, raw: Raw, usage: Usage, answer: ModelResponse | None, account: list[ModelMessage]
-    ) -> Raw:
+        self,
+        raw: PlannerOutput,
+        usage: Usage,
+        answer: ModelResponse | None,
+        account: list[ModelMessage],
+    ) -> PlannerOutput:
         name = (answer.model_name if answer else None) or self._model.model_name
         return raw._replace(usage=usage, model=name, response=account_of(account))
 

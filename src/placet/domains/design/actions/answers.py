@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from placet.domains.design import payloads as words
-from placet.domains.design.actions.normalize import Fault, meant_by_change, meant_by_set, unchanged
+from placet.domains.design.actions.normalize import Fault, meant_by_change, normalize_set, unchanged
 from placet.domains.design.actions.plans import action_of, payload_of
 from placet.domains.design.actions.protocol import (
     Action,
@@ -236,7 +236,7 @@ def _meant(
     field: RefinableField, payload: dict[str, Json], here: Json, settings: Settings, name: str
 ) -> Json:
     if name == "set":
-        return meant_by_set(field, payload, settings.policy)
+        return normalize_set(field, payload, settings.policy)
     sign = 1 if name == "increase" else -1
     return meant_by_change(field, payload, here, settings.policy, sign)
 

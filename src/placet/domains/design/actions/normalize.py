@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     suggestions: tuple[str, ...] = ()
 
 
-class Meant(NamedTuple):
+class NormalizedValue(NamedTuple):
     """What a proposal comes to.
 
     Attributes:
@@ -48,7 +48,9 @@ def unchanged(path: str, value: Json) -> Warned:
     return Warned("no_op", f"{path} is {shows} already", path, value, value)
 
 
-def meant_by_set(field: RefinableField, payload: dict[str, Json], policy: Policy) -> Meant | Fault:
+def normalize_set(
+    field: RefinableField, payload: dict[str, Json], policy: Policy
+) -> NormalizedValue | Fault:
     """Find out what a SET comes to."""
     value, unit = payload["value"], payload.get("unit")
     low, high = field.min_value, field.max_value
@@ -60,7 +62,7 @@ def meant_by_set(field: RefinableField, payload: dict[str, Json], policy: Policy
         and (high is None or value <= high)
         and value - value == 0.0
     ):
-        return Meant(value + 0.0, payload)  # -0.0 and 0.0 are one value
+        return NormalizedValue(value + 0.0, payload)  # -0.0 and 0.0 are one value
     read = _read(field, value, unit, "/value")
     if isinstance(read, Fault):
         return read
@@ -69,12 +71,12 @@ def meant_by_set(field: RefinableField, payload: dict[str, Json], policy: Policy
     if isinstance(bounded, Fault):
         return bounded
     used, clamped = bounded
-    return Meant(used, _payload(field, payload, "value", used), warned + clamped)
+    return NormalizedValue(used, _payload(field, payload, "value", used), warned + clamped)
 
 
 def meant_by_change(
     field: RefinableField, payload: dict[str, Json], current: Json, policy: Policy, sign: int
-) -> Meant | Fault:
+) -> NormalizedValue | Fault:
     """Find out what an INCREASE (`sign` 1) or a DECREASE (-1) comes to, from the current value."""
     if not field.is_number:
         message = f"{field.path} is of type {field.type}; it can be set, not changed by an amount"
@@ -93,7 +95,7 @@ def meant_by_change(
     if isinstance(bounded, Fault):
         return bounded
     value, clamped = bounded
-    return Meant(value, normal, warned + clamped)
+    return NormalizedValue(value, normal, warned + clamped)
 
 
 def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Policy) -> Json:
@@ -102,7 +104,7 @@ def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Poli
     None where it means nothing.
     """
     if "value" in payload:
-        meant = meant_by_set(field, payload, policy)
+        meant = normalize_set(field, payload, policy)
         return None if isinstance(meant, Fault) else meant.payload
     amount = _amount(field, payload) if field.is_number else None
     return None if amount is None or isinstance(amount, Fault) else amount[2]

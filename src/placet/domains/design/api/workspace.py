@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from placet.domains.design import payloads as words
-from placet.domains.design.actions.normalize import Meant, meant_by_set
+from placet.domains.design.actions.normalize import NormalizedValue, normalize_set
 from placet.domains.design.actions.plans import intent_of
 from placet.domains.design.actions.protocol import StalePlanError
 from placet.domains.design.api.staging import Staging
@@ -307,8 +307,8 @@ class StateManager:
         field = setup.fields.get(path)
         is_free = path in staging.unlocked or not self.is_locked(path)
         if field is not None and is_free:
-            meant = meant_by_set(field, payload, setup.policy)
-            if isinstance(meant, Meant):
+            meant = normalize_set(field, payload, setup.policy)
+            if isinstance(meant, NormalizedValue):
                 return meant.value
         verdict = self.propose([(kind, payload)], dry_run=True)
         return verdict.results[0].normalized["value"]
