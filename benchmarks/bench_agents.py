@@ -46,10 +46,10 @@ async def turn_ms(turns: int) -> float:
         adapter = ScriptedAdapter([ACTIONS], is_looping=True)
         session = await Session.open(world=world, mode="autonomous", adapter=adapter)
         for _ in range(20):
-            await session.say("go on")
+            await session.send("go on")
         began = time.process_time()
         for _ in range(turns):
-            turn = await session.say("go on")
+            turn = await session.send("go on")
             if turn.outcome != "applied":
                 raise AssertionError(turn)
         return (time.process_time() - began) / turns * 1e3

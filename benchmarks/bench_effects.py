@@ -84,7 +84,7 @@ async def contender(kind: str, delivery: Delivery) -> AsyncIterator[Callable[[],
             for batches in rounds:
                 verdicts = await asyncio.gather(*(world.submit(batch) for batch in batches))
                 assert all(verdict.admitted for verdict in verdicts)
-            await world.settle()
+            await world.wait_effects()
             done = ROUNDS_PER_TURN * AGENTS * BATCH_INTENTS
             return done / (time.process_time() - began)
 

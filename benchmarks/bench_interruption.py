@@ -52,7 +52,7 @@ class Interrupted:
             number += 1
             step = self.other.intent("Move", to=[float(number % 90), 1.0, 0.0])
             submitted_ns = clock()
-            posted = self.other.post([step])
+            posted = self.other.submit_nowait([step])
             stopped_ns = await thinking
             assert (await posted).admitted
             self.since_submit_ns.append(stopped_ns - submitted_ns)

@@ -47,7 +47,7 @@ async def talk(world: Orchestrator, adapter: Adapter, tell: Callable[[str], None
     async with Session.open(world=world, adapter=adapter, mode="interactive") as session:
         for message in MESSAGES:
             tell(f"you: {message}")
-            turn = await session.say(message)
+            turn = await session.send(message)
             for attempt in turn.attempts:
                 for issue in attempt.issues if attempt.status == "invalid" else ():
                     tell(f"  {attempt.model} is told: {issue.message}")

@@ -291,7 +291,7 @@ async def test_the_whole_path_in_one_go():
         quasimodo = await world.register_agent("quasimodo")
         verdict = await quasimodo.submit(BATCH)
         assert (verdict.admitted, verdict.seq, verdict.durability) == (True, 5, "memory")
-        await world.settle()
+        await world.wait_effects()
         assert [str(key) for key in struck] == ["world/4/0", "world/5/1"]
         view = await quasimodo.refresh_view()
         assert (view.view_seq, view.state[BELL]["great"]) == (7, {"asked": 4, "rung": 4})

@@ -34,7 +34,7 @@ class Named(NamedTuple):
     """An agent by its name, and how often this was registered."""
 
     agent_id: str
-    incarnation: int
+    generation: int
 
 
 @asynccontextmanager

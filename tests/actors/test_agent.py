@@ -50,7 +50,7 @@ class Handle:
     def __init__(self, world: WorldRuntime | None = None, *answers: Refusal | None) -> None:
         self.agent_id = "alice"
         self.submitted: list[Any] = []
-        self.incarnation = 1
+        self.generation = 1
         self.view_seq = 0
         self._world = world
         self._answers = list(answers)
@@ -145,9 +145,9 @@ async def test_on_a_quota_it_waits_as_long_as_it_is_told():
 @pytest.mark.parametrize(
     ("code", "stage", "retry_after", "first_wait_s"),
     [
-        (RefusalCode.QUEUE_FULL, Stage.DOOR, 0.05, (0.05, 0.05)),
-        (RefusalCode.OVERLOADED, Stage.DOOR, 5.0, (5.0, 5.0)),
-        (RefusalCode.SHED, Stage.DOOR, None, (0.005, 0.015)),
+        (RefusalCode.QUEUE_FULL, Stage.ADMISSION, 0.05, (0.05, 0.05)),
+        (RefusalCode.OVERLOADED, Stage.ADMISSION, 5.0, (5.0, 5.0)),
+        (RefusalCode.SHED, Stage.ADMISSION, None, (0.005, 0.015)),
         (RefusalCode.EXECUTOR_BUSY, Stage.BACKPRESSURE, 1.0, (1.0, 1.0)),
         (RefusalCode.AGENT_SUSPENDED, Stage.AGENT, None, (0.005, 0.015)),
         (RefusalCode.QUOTA_EXCEEDED, Stage.QUOTA, 2.5, (2.5, 2.5)),
@@ -174,7 +174,7 @@ async def test_it_waits_at_least_as_long_as_told_and_tries_a_bounded_number_of_t
 async def test_back_off_grows_and_its_jitter_differs_between_agents_and_not_between_runs():
     async def waits_of(agent_id: str) -> list[float]:
         policy = Policy(*[[add("r")]] * 5)
-        handle = Handle(None, *[refusal(RefusalCode.SHED, Stage.DOOR)] * 5)
+        handle = Handle(None, *[refusal(RefusalCode.SHED, Stage.ADMISSION)] * 5)
         handle.agent_id = agent_id
         await AgentActor(handle, policy).run()
         return [b - a for a, b in zip(policy.times, policy.times[1:], strict=False)][:4]

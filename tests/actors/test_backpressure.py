@@ -107,7 +107,7 @@ async def test_every_signal_stands_against_a_batch_and_is_named(signal, policy):
             assert [answer.done() for answer in said.waiting].count(True) == 1
             late = said.waiting[-1]
         refusal = late.result().refusals[0]
-        assert refusal.stage is Stage.DOOR
+        assert refusal.stage is Stage.ADMISSION
         codes = {"queue_full", "overloaded"} if policy == "reject" else {"shed"}
         assert refusal.code in codes
         told = {name: refusal.details[name] for name in ("signal", "value", "limit")}

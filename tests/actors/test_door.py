@@ -26,7 +26,7 @@ from tests.actors.parts import Named, add, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 
 MS = 1_000_000
-DOOR_CODES = {code for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
+DOOR_CODES = {code for code, stage in STAGE_OF.items() if stage is Stage.ADMISSION}
 
 
 async def posted(
@@ -186,7 +186,7 @@ async def test_the_door_refuses(situation, code, message, details, retry_after):
         verdict = await situation(world, clock)
         assert not verdict.admitted
         refusal = verdict.refusals[0]
-        assert (refusal.stage, refusal.code, refusal.message) == (Stage.DOOR, code, message)
+        assert (refusal.stage, refusal.code, refusal.message) == (Stage.ADMISSION, code, message)
         assert (refusal.details, refusal.retry_after) == (details, retry_after)
         assert (refusal.index, refusal.req_id, verdict.durability) == (None, None, "none")
         error = error_of(verdict)
@@ -217,7 +217,7 @@ async def test_a_dry_run_that_is_turned_away_says_that_it_was_one_and_is_no_traf
     async with open_world(**{"time": clock, **SETTINGS.get(situation, {})}) as world:
         verdict = await situation(world, clock)
         assert (verdict.admitted, verdict.dry_run) == (False, True)
-        assert verdict.refusals[0].stage == Stage.DOOR
+        assert verdict.refusals[0].stage == Stage.ADMISSION
         assert not world.counters.refusals["door", verdict.refusals[0].code]
 
 
@@ -406,7 +406,7 @@ async def test_of_the_same_value_each_is_told_its_own_limit():
     async with open_world() as world:
         intake = world.actor._intake
         loads = [Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
-        answers = [intake._turned_away(intake.mailbox, load, 1).result() for load in loads]
+        answers = [intake._rejected_at_ingress(intake.mailbox, load, 1).result() for load in loads]
         assert [answer.refusals[0].details["limit"] for answer in answers] == [5, 4]
 
 
@@ -416,7 +416,7 @@ async def test_a_ticket_has_its_verdict_once_it_is_there():
         ticket = PendingVerdict(world.actor.post([add("r")], "alice"), False)
         withdrawn = PendingVerdict(world.actor.post([add("w")], "alice"), False)
         assert [ticket.verdict] == [None]
-        assert withdrawn.withdraw()
+        assert withdrawn.cancel()
         verdict = await ticket
         assert ticket.verdict is verdict
         assert withdrawn.verdict is None
@@ -432,7 +432,7 @@ async def test_who_stops_waiting_for_a_ticket_leaves_it_to_the_others():
         lost = asyncio.ensure_future(_awaited(withdrawn))
         await asyncio.sleep(0)
         first.cancel()
-        assert withdrawn.withdraw()
+        assert withdrawn.cancel()
         await asyncio.wait([first, lost])
         assert first.cancelled()
         assert lost.cancelled()

@@ -29,7 +29,7 @@ def now() -> float:
 
 def handle_of(world: WorldRuntime, agent_id: str = "alice") -> AgentHandle:
     agent = world.kernel.ledger.agents[agent_id]
-    return AgentHandle(world, agent_id, agent.incarnation, f"test.{agent_id}")
+    return AgentHandle(world, agent_id, agent.generation, f"test.{agent_id}")
 
 
 def put(thing: str, value: Any = 1, by: str = "bob") -> dict[str, Any]:
@@ -237,7 +237,7 @@ async def test_what_the_agent_may_not_see_does_not_interrupt_and_is_never_told()
 async def test_what_leaves_the_agents_sight_interrupts_and_nothing_of_it_is_told():
     async with open_world(domain=World(), agents=("alice", "bob", "carol")) as world:
         bob = handle_of(world, "bob")
-        assert (await bob.emit(bob.intent("Speak", text="good morning"))).admitted
+        assert (await bob.submit_one(bob.intent("Speak", text="good morning"))).admitted
         async with thinking(handle_of(world)) as thought:
             whisper = bob.intent("Speak", text="psst", channel="private", target_id="carol")
             await act(world, whisper)
@@ -274,7 +274,7 @@ async def test_a_kind_that_the_gate_does_not_hold_to_its_footprint_depends_on_no
     class Lenient(Lab):
         kinds = (
             *Lab.kinds,
-            Kind("Ease", Amount, add_rule, reads_own=COUNTS, when_stale="revalidate"),
+            Kind("Ease", Amount, add_rule, reads_self=COUNTS, when_stale="revalidate"),
         )
 
     async with open_world(domain=Lenient()) as world:

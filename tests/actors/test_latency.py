@@ -71,7 +71,7 @@ class LateTown(Town):
         return TimedClient(handle, self.world, **self.how)
 
     async def propose(self, handle, intent) -> None:
-        handle.post([intent])
+        handle.submit_nowait([intent])
         await self.world.step(0)
 
     async def live(self) -> None:
@@ -160,7 +160,7 @@ def assert_honest(client, people, name, least, most, *, is_cut) -> None:
         for _, observation, _ in client.shown:
             apply_observation(picture, observation)
             assert digest(picture) == people.by_seq[name, observation.view_seq]
-            assert observation.late == 0
+            assert observation.deferred_count == 0
 
 
 async def settle(world, people, delay_s) -> None:
@@ -172,7 +172,7 @@ async def settle(world, people, delay_s) -> None:
     for client in people.clients.values():
         view = await client.handle.refresh_view()
         assert digest(client.picture) == digest(view.state)
-        assert client.seen[-1].late == 0
+        assert client.seen[-1].deferred_count == 0
         client.task.cancel()
 
 
@@ -187,7 +187,7 @@ def test_the_same_seed_is_late_in_the_same_way_and_another_in_another():
                 client = TimedClient(ann, world, latency=Uniform(0, 1))
                 await turns()
                 for number in range(40):
-                    bob.post([bob.intent("Move", to=[number, 0])])
+                    bob.submit_nowait([bob.intent("Move", to=[number, 0])])
                     await world.step(DT)
                     await turns()
                     client.note()
@@ -213,13 +213,13 @@ async def test_the_far_is_shown_later_than_the_near_and_never_backwards():
             await world.step(DT)
             await turns()
         (first,) = client.seen
-        assert (first.kind, first.view_seq, first.late) == ("snapshot", 4, 0)
+        assert (first.kind, first.view_seq, first.deferred_count) == ("snapshot", 4, 0)
 
-        far.post([far.intent("Move", to=[0, 8])])
-        near.post([near.intent("Move", to=[0, 1])])
+        far.submit_nowait([far.intent("Move", to=[0, 8])])
+        near.submit_nowait([near.intent("Move", to=[0, 1])])
         await world.step(DT)
         happened, far_seq = world.sim_time, (await far.refresh_view()).view_seq
-        far.post([far.intent("Move", to=[2, 0])])  # newer and nearer, and yet not sooner
+        far.submit_nowait([far.intent("Move", to=[2, 0])])  # newer and nearer, and yet not sooner
         came = {}
         for _ in range(10):
             await world.step(DT)
@@ -228,9 +228,9 @@ async def test_the_far_is_shown_later_than_the_near_and_never_backwards():
                 (change,) = [c for c in one.changes if c.entity != "world.agents/ann"]
                 passed = (world.sim_time - happened) / DT
                 assert change.fields is not None
-                came[passed, change.entity, change.fields["position"]] = one.late
+                came[passed, change.entity, change.fields["position"]] = one.deferred_count
                 # What is held back is before it: an intent is judged by what was really shown.
-                assert (one.view_seq < far_seq) == bool(one.late)
+                assert (one.view_seq < far_seq) == bool(one.deferred_count)
             del client.seen[1:]
         assert came == {
             (2.0, "world.agents/near", (0.0, 1.0, 0.0)): 1,  # the far one's step, as old as this
@@ -270,7 +270,7 @@ async def test_who_did_not_ask_meanwhile_is_shown_what_there_was_and_not_what_th
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         async with ann.observer(latency=Constant(4 * DT)) as eyes:
             for number in range(1, 7):
-                bob.post([bob.intent("Move", to=[number, 0])])
+                bob.submit_nowait([bob.intent("Move", to=[number, 0])])
                 await world.step(DT)
             picture: LocalView = {}
             while (observation := eyes.look()) is not None:
@@ -289,7 +289,7 @@ async def test_what_is_heard_by_distance_stays_in_order():
             await world.step(DT)
             await turns()
         for one in (far, near, ann):
-            one.post([one.intent("Speak", text=one.agent_id)])
+            one.submit_nowait([one.intent("Speak", text=one.agent_id)])
             await world.step(DT)
             await turns()
         assert [event for one in client.seen for event in one.events] == []
@@ -309,7 +309,7 @@ class Hall(Domain):
     """A place of no places: it has no sight to measure with."""
 
     name, version = "hall", "1"
-    kinds = (Kind("Call", _Call, lambda draft, intent: None, is_event=True),)
+    kinds = (Kind("Call", _Call, lambda draft, intent: None, broadcast=True),)
 
 
 @in_virtual_time
@@ -318,7 +318,7 @@ async def test_where_nothing_is_measured_all_is_here():
         ann, bob = [await world.register_agent(name) for name in ("ann", "bob")]
         client = TimedClient(ann, world, latency=ByDistance(per_unit=1e9, base=DT))
         await turns()
-        bob.post([bob.intent("Call")])
+        bob.submit_nowait([bob.intent("Call")])
         await world.step(DT)
         called = world.sim_time
         for _ in range(2):
@@ -339,14 +339,14 @@ async def test_what_is_remembered_of_what_was_far_is_bounded():
             assert isinstance(eyes, DelayedObserver)
             for number in range(3):
                 for one in many:
-                    one.post([one.intent("Move", to=[1, number])])
+                    one.submit_nowait([one.intent("Move", to=[1, number])])
                 await world.step(DT * 4)
                 while eyes.look() is not None:
                     pass
             await world.step(1.0)
             while eyes.look() is not None:
                 pass
-            ann.post([ann.intent("Move", to=[1, 0])])
+            ann.submit_nowait([ann.intent("Move", to=[1, 0])])
             await world.step(DT)
             assert len(eyes._dues) <= 64
 
@@ -360,7 +360,7 @@ async def test_what_is_gone_leaves_as_late_as_it_was_far():
         for _ in range(5):
             await world.step(DT)
             await turns()
-        far.post([far.intent("Speak", text="farewell")])
+        far.submit_nowait([far.intent("Speak", text="farewell")])
         await world.step(DT)
         await world.remove_agent("far")
         said = len(client.seen)
@@ -384,7 +384,7 @@ async def test_what_the_line_has_no_room_for_is_conflated_and_comes_later():
         limits = ObserverLimits(marks_max=4, events_max=4)
         client = TimedClient(ann, world, latency=Constant(16 * DT), limits=limits)
         for number in range(64):
-            bob.post([bob.intent("Move", to=[number, 0])])
+            bob.submit_nowait([bob.intent("Move", to=[number, 0])])
             await world.step(DT)
             await turns()
             client.note()
@@ -408,7 +408,7 @@ async def test_ones_own_doing_is_late_too_and_a_view_is_not():
         await turns()
         await world.step(4 * DT)
         await turns()
-        ann.post([ann.intent("Move", to=[1, 0])])
+        ann.submit_nowait([ann.intent("Move", to=[1, 0])])
         await world.step(DT)
         await turns()
         view = await ann.refresh_view()
@@ -505,7 +505,7 @@ async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody(fau
         client = Client(ann, latency=Constant(DT))
         await world.step(DT)
         await turns()
-        bob.post([bob.intent("Move", to=[1, 0])])
+        bob.submit_nowait([bob.intent("Move", to=[1, 0])])
         await world.step(DT)
         await turns()
         with pytest.raises(fault):

@@ -26,7 +26,7 @@ from tests.kernel.domains import Lab
 
 def handle_of(world: WorldRuntime, agent_id: str = "alice") -> AgentHandle:
     agent = world.kernel.ledger.agents[agent_id]
-    return AgentHandle(world, agent_id, agent.incarnation, f"{agent_id}.{agent.incarnation}")
+    return AgentHandle(world, agent_id, agent.generation, f"{agent_id}.{agent.generation}")
 
 
 def run(world: WorldRuntime, agent_id: str, policy: Any, **options: Any) -> AgentActor:
@@ -140,28 +140,28 @@ async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_anot
         alice, first = handle_of(world), Adder()
         world.roster.run(AgentActor(alice, first))
         await asyncio.sleep(2.5)
-        await alice.leave()
+        await alice.deregister()
         await asyncio.sleep(5)
         assert (first.asked, state_of(world)) == (3, "gone")
         gone = world.roster.status("alice")
         assert gone.statistics == (2, 2, 0, 0)
-        assert gone.incarnation == 1
+        assert gone.generation == 1
 
         await world.actor.command(lambda kernel: kernel.register_agent("alice"))
         assert state_of(world) == "idle"
         with pytest.raises(PermissionDeniedError):
             await alice.refresh_view()
         with pytest.raises(PermissionDeniedError):
-            await alice.leave()
+            await alice.deregister()
         assert (await alice.submit([alice.intent("Add", amount=1)])).codes == ("unauthorized",)
-        with pytest.raises(AgentError, match="incarnation 1, which was removed"):
+        with pytest.raises(AgentError, match="generation 1, which was removed"):
             world.roster.run(AgentActor(alice, first))
 
         again = run(world, "alice", Adder(name="again"))
-        assert again.incarnation == 2
+        assert again.generation == 2
         await asyncio.sleep(2.5)
         assert (count_of(world, "alice"), first.asked) == (2, 3)
-        assert world.roster.status("alice").incarnation == 2
+        assert world.roster.status("alice").generation == 2
 
 
 @in_virtual_time
@@ -170,7 +170,7 @@ async def test_a_policy_may_leave_by_itself():
         alice = handle_of(world)
 
         async def go(view: View) -> None:
-            await alice.leave()
+            await alice.deregister()
             await asyncio.sleep(100)
 
         run(world, "alice", go)
@@ -260,9 +260,9 @@ async def test_the_facade_runs_suspends_resumes_removes_and_tells():
         await world.resume_agent("alice")
         await asyncio.sleep(2.5)
         assert policy.asked == 6
-        await alice.leave()
+        await alice.deregister()
         assert world.agent_status("alice").state is AgentState.GONE
-        emitted = await alice.emit(alice.intent("Add", amount=1))
+        emitted = await alice.submit_one(alice.intent("Add", amount=1))
         assert emitted.codes == ("unauthorized",)
 
 
@@ -363,8 +363,8 @@ async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_betw
     async with open_world(limits=restarting(1)) as world:
         suspend = world.roster._suspend
 
-        async def suspend_and_be_overtaken(agent_id: str, incarnation: int) -> None:
-            await suspend(agent_id, incarnation)
+        async def suspend_and_be_overtaken(agent_id: str, generation: int) -> None:
+            await suspend(agent_id, generation)
             await world.change_agent(agent_id, "resumed")
 
         monkeypatch.setattr(world.roster, "_suspend", suspend_and_be_overtaken)

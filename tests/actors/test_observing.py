@@ -33,7 +33,7 @@ async def test_a_client_that_folds_deltas_has_the_view():
         assert [one.kind for one in client.seen] == ["snapshot"]
         bob = await world.register_agent("bob", position=[1, 1])
         await client.agrees()
-        bob.post([bob.intent("Move", to=[2, 2])])
+        bob.submit_nowait([bob.intent("Move", to=[2, 2])])
         await world.step(1)
         await client.agrees()
         assert [one.kind for one in client.seen] == ["snapshot", "delta", "delta"]
@@ -70,7 +70,7 @@ async def test_speech_is_heard_in_order_by_those_to_whom_it_is_said():
         said = [("public", {}), ("team", {}), ("private", {"target_id": "bob"})]
         said.append(("private", {"target_id": "ann"}))
         for channel, target in said:
-            ann.post([ann.intent("Speak", text=channel, channel=channel, **target)])
+            ann.submit_nowait([ann.intent("Speak", text=channel, channel=channel, **target)])
         await world.step(1)
         await turns()
         heard = {
@@ -98,7 +98,7 @@ def _say_softly(draft: Draft, said: Intent) -> None:
 
 class Library(Domain):
     name, version = "library", "1"
-    kinds = (Kind("Say", Words, _say_softly, is_event=True),)
+    kinds = (Kind("Say", Words, _say_softly, broadcast=True),)
 
 
 @in_virtual_time
@@ -108,7 +108,9 @@ async def test_what_is_heard_is_what_was_applied_in_the_order_in_which_it_was():
         client = Client(ann)
         await turns()
         said = [("THIRD", 10), ("FIRST", 90), ("SECOND", 50)]
-        ann.post([{**ann.intent("Say", text=text), "priority": rank} for text, rank in said])
+        ann.submit_nowait(
+            [{**ann.intent("Say", text=text), "priority": rank} for text, rank in said]
+        )
         await world.step(1)
         await turns()
         heard = [event.payload["text"] for one in client.seen for event in one.events]
@@ -128,11 +130,11 @@ async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
             apply_observation(picture, first)
             others = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(6)]
             for other in others:
-                other.post([other.intent("Speak", text=other.agent_id)])
+                other.submit_nowait([other.intent("Speak", text=other.agent_id)])
             await world.step(1)
             second = await slow.next()
             assert second is not None
-            assert (second.kind, second.events_missed) == ("snapshot", 4)
+            assert (second.kind, second.events_dropped) == ("snapshot", 4)
             assert len(second.events) == 2
             apply_observation(picture, second)
             assert digest(picture) == digest((await ann.refresh_view()).state)
@@ -164,7 +166,7 @@ async def test_the_latest_value_wins_and_the_steps_between_are_not_shown():
         async with ann.observer() as eyes:
             await eyes.next()
             for number in range(50):
-                bob.post([bob.intent("Move", to=[number, 0])])
+                bob.submit_nowait([bob.intent("Move", to=[number, 0])])
                 await world.step(0.1)
             observation = await eyes.next()
             assert observation is not None
@@ -179,7 +181,7 @@ async def test_changes_are_made_and_encoded_once_for_all_who_know_the_same():
         people = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(5)]
         clients = [Client(handle) for handle in people]
         await turns()
-        people[0].post([people[0].intent("Move", to=[1, 1])])
+        people[0].submit_nowait([people[0].intent("Move", to=[1, 1])])
         await world.step(1)
         await turns()
         changes = [client.seen[-1].changes[0] for client in clients]
@@ -210,7 +212,7 @@ async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
             for number in range(30):
                 for one in people if number < 12 else ():
                     there = int(one.agent_id[1:]) * 90
-                    one.post([one.intent("Move", to=[there, number + 1])])
+                    one.submit_nowait([one.intent("Move", to=[there, number + 1])])
                 await world.step(1)
                 if eyes.inbox.is_empty:
                     break
@@ -323,7 +325,7 @@ class RaisingSight(Policy):
 
     body = "world.agents"
 
-    def borne_by(self, state, ref):
+    def dependents_of(self, state, ref):
         raise ZeroDivisionError
 
 
@@ -334,7 +336,7 @@ class Raising(World):
         super().__init__()
         self.sight = RaisingSight()
 
-    def hears(self, state, agent_id, intent):
+    def should_deliver(self, state, agent_id, intent):
         raise ZeroDivisionError
 
 
@@ -389,8 +391,8 @@ async def test_domains_are_seen_side_by_side_each_by_its_own_sight(harbor):
         client = Client(ann)
         whats = []
         for number in range(6):
-            bob.post([bob.intent("Move", to=[number % 3 * 4, 0])])
-            bob.post([bob.intent("Speak", text="here")])
+            bob.submit_nowait([bob.intent("Move", to=[number % 3 * 4, 0])])
+            bob.submit_nowait([bob.intent("Speak", text="here")])
             await world.step(1)
             await client.agrees()
             whats += [one.what for one in client.seen[-1].changes if "harbor" in one.entity]
@@ -407,7 +409,7 @@ async def test_a_budget_takes_the_near_first_where_a_domain_has_no_sight():
         ann = await world.register_agent("ann")
         async with ann.observer(bytes_max=1) as eyes:
             await eyes.next()
-            ann.post([ann.intent("Move", to=[1, 0])])
+            ann.submit_nowait([ann.intent("Move", to=[1, 0])])
             await world.step(1)
             seen = []
             while not eyes.inbox.is_empty:

@@ -55,7 +55,7 @@ class Chests(Domain):
     """Things of its own, which the people of a town see from near."""
 
     name, version, kinds = "chests", "1", ()
-    sight = WithinDistance(3, body="world.agents")
+    sight = WithinDistance(3, agent_collection="world.agents")
 
     def __init__(self, collection: str) -> None:
         self.collection = collection
@@ -90,8 +90,8 @@ class Sea(Domain):
     """Ships in a collection that has no domain's name, and hail each other from near."""
 
     name, version = "sea", "1"
-    kinds = (Kind("Hail", _Hail, lambda draft, intent: None, is_event=True),)
-    sight = WithinDistance(3, body="ships")
+    kinds = (Kind("Hail", _Hail, lambda draft, intent: None, broadcast=True),)
+    sight = WithinDistance(3, agent_collection="ships")
 
     def on_register(self, draft, agent_id, placing):
         draft.create("ships", agent_id, {"position": placing["position"]})

@@ -482,7 +482,7 @@ async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_
 @in_virtual_time
 async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successors():
     async with open_world(clock="stepped") as world:
-        old = Named("alice", world.kernel.ledger.agents["alice"].incarnation)
+        old = Named("alice", world.kernel.ledger.agents["alice"].generation)
         held = world.actor.post([add("old")], "alice", speaker=old)
         spoken_for = world.actor.post([add("operated")], OPERATOR, speaker=old)
         anyones = world.actor.post([add("anyone's")], OPERATOR)
@@ -507,7 +507,7 @@ async def test_what_a_removal_refuses_is_counted_and_reported():
         assert world.counters.refusals["agent", "agent_unknown"] == 3
         assert world.counters.intents["refused"]["Add"] == 3
         reported.clear()
-        await AgentHandle(world, "bob", 1, "bob").leave()
+        await AgentHandle(world, "bob", 1, "bob").deregister()
         assert len(reported) == 1
         with pytest.raises(AgentError):
             await world.change_agent("bob", "removed")

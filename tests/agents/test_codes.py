@@ -41,7 +41,7 @@ PAY = ("till.pay", {"amount": 1})
 async def told_of(*steps: Any, **options: Any) -> set[str]:
     """Say one thing, and collect every code that is told of it."""
     async with talk(*steps, **{"mode": "autonomous", **options}) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         issues = [one for attempt in turn.attempts for one in attempt.issues]
         return {turn.stop, *(issue.code for issue in issues)}
 
@@ -56,7 +56,7 @@ def one(**action: Any) -> dict[str, Any]:
 
 async def denied() -> set[str]:
     async with talk([EMPTY]) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         return {(await session.resolve(turn.hold_id, "deny", "ann")).stop}
 
 
@@ -71,7 +71,7 @@ async def paid(handler: Callable[[Effect], Awaitable[Any]]) -> set[str]:
         await world.register_executor("till.bank", handled, delivery="at_most_once")
         script = ScriptedAdapter([[PAY]])
         session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
-        turn = await session.say("pay")
+        turn = await session.send("pay")
         is_over.set()
         assert turn.outcome == "failed", "never said to be done"
         return {turn.stop, *(one.code for attempt in turn.attempts for one in attempt.issues)}
@@ -93,8 +93,8 @@ async def over_quota() -> set[str]:
     config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)]]))
-        await session.say("one")
-        return {(await session.say("two")).stop}
+        await session.send("one")
+        return {(await session.send("two")).stop}
 
 
 async def stopped() -> set[str]:
@@ -106,7 +106,7 @@ async def stopped() -> set[str]:
 
     async with talk(adapter=leave) as session:
         with caller:
-            await session.say("go")
+            await session.send("go")
         return {turn["stop"] for turn in await session.turns()}
 
 

@@ -45,7 +45,7 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="b", agent="other")
-        turn = await one.say("empty it")
+        turn = await one.send("empty it")
         assert turn.outcome == "held"
         other = await two.resolve(turn.hold_id, "approve", "ann")
         assert (other.outcome, other.stop) == ("refused", "denied")
@@ -60,8 +60,8 @@ async def test_an_approval_never_does_what_was_not_shown(waiting: int, times: in
     world = Meddled([Till(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
-        await session.say("/till.put amount=5")
-        turn = await session.say("empty it")
+        await session.send("/till.put amount=5")
+        turn = await session.send("empty it")
         assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
         # 0: after the question who may resolve; 1: after the trial of what would be done
         world.waiting, world.meddling = waiting, times
@@ -89,9 +89,9 @@ async def test_a_risk_is_judged_by_the_state_in_which_the_plan_is_decided() -> N
     world = Meddled([Fickle(), Sessions()], OrchestratorConfig())
     async with world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[put(9)], [put(1)]]))
-        assert (await session.say("nine")).outcome == "applied"
+        assert (await session.send("nine")).outcome == "applied"
         world.meddling = 1
-        turn = await session.say("one more")
+        turn = await session.send("one more")
         assert turn.outcome == "held", "between the trial and the batch it became a great risk"
         assert await total(session) == 10
 
@@ -105,7 +105,7 @@ async def test_a_risk_that_cannot_be_judged_is_a_high_one() -> None:
     till = Till()
     till.kinds = (replace(till.kinds[0], risk_of=breaks), *till.kinds[1:])
     async with talk([put(1)], domain=till, mode="autonomous") as session:
-        assert (await session.say("go")).outcome == "held"
+        assert (await session.send("go")).outcome == "held"
 
 
 async def test_facts_of_the_domain_memory_are_told() -> None:
@@ -118,7 +118,7 @@ async def test_facts_of_the_domain_memory_are_told() -> None:
     both = [Till(), Memory()]
     async with talk(adapter=model, domain=both, mode="autonomous") as session:
         for _ in range(2):
-            await session.say("we are in Kiel")
+            await session.send("we are in Kiel")
     assert seen[0].facts == []
     [fact] = seen[1].facts
     assert (fact["key"], fact["value"]) == ("harbour", "Kiel")
@@ -133,7 +133,7 @@ async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
         )
         await session.grant("till.put", by="ann")
         world.meddling = 9
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.outcome, turn.attempts[0].issues[0].code) == ("failed", "stale_context")
         assert "the world moved 5 times" in turn.message
         assert await total(session) == 5, "bob's"
@@ -142,20 +142,20 @@ async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
 async def test_open_holds_are_never_pushed_out() -> None:
     sessions = Sessions(holds_kept=2)
     async with talk(*[[put(100 + n)] for n in range(4)], domain=[Till(), sessions]) as session:
-        first = await session.say("1")
-        await session.say("2")
-        full = await session.say("3")
+        first = await session.send("1")
+        await session.send("2")
+        full = await session.send("3")
         assert full.outcome == "refused"
         assert full.stop == "session.holds_full"
         assert full.attempts[0].issues[0].at == "/actions", "it is no one action's fault"
         assert (await session.resolve(first.hold_id, "deny", "ann")).stop == "denied"
-        assert (await session.say("4")).outcome == "held", "what is resolved makes room"
+        assert (await session.send("4")).outcome == "held", "what is resolved makes room"
         assert [hold.state for hold in await session.holds()] == ["open", "open"]
 
 
 async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
     async with talk([put(500)]) as session:
-        turn = await session.say("put 500")
+        turn = await session.send("put 500")
         wrong = await session.edit(turn.hold_id, [("till.putt", {})], "ann")
         assert wrong.stop == "kind_unknown"
         assert [hold.state for hold in await session.holds()] == ["open"]
@@ -171,7 +171,7 @@ async def test_an_edit_needs_the_role_too() -> None:
         return PolicyDecision("hold", role="cashier")
 
     async with talk([put(1)], policy=policy) as session:
-        turn = await session.say("put")
+        turn = await session.send("put")
         assert "needs the role" in (await session.edit(turn.hold_id, [put(2)], "ann")).message
         edited = await session.edit(turn.hold_id, [put(2)], "ann", role="cashier")
         assert edited.outcome == "held", "a policy stands above a person's hand too"
@@ -208,7 +208,7 @@ async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
         "session.guard": {"seq": 0},
     }  # fmt: skip
     async with talk([EMPTY]) as session:
-        await session.say("go")
+        await session.send("go")
         world = session.world
         assert isinstance(world, Orchestrator)
         mallory = await world.register_agent("mallory")  # all kinds, as an operator might
@@ -242,11 +242,11 @@ async def test_the_risk_is_of_what_would_be_done_however_it_is_said(payload: Any
 
     give, small = ("till.give", payload), ("till.give", {"sum": 5})
     async with talk([give], [small], domain=Paying(), mode="autonomous", policy=policy) as session:
-        turn = await session.say("give")
+        turn = await session.send("give")
         assert turn.outcome == "held"
         assert [one.actions[0]["payload"] for one in await session.holds()] == [payload]
         assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
-        assert (await session.say("give a little")).outcome == "applied"
+        assert (await session.send("give a little")).outcome == "applied"
     assert seen == [{"amount": 500}, {"amount": 5}]
 
 
@@ -257,8 +257,8 @@ async def test_a_grant_is_not_used_up_by_what_is_refused() -> None:
     steps: tuple[Any, ...] = ([EMPTY, put(-1)], [EMPTY])
     async with talk(*steps, mode="autonomous", limits=AgentLimits(attempts_max=1)) as session:
         await session.grant("till.empty", by="ann", uses=1)
-        assert (await session.say("1")).outcome == "failed"
-        assert (await session.say("2")).outcome == "applied"
+        assert (await session.send("1")).outcome == "failed"
+        assert (await session.send("2")).outcome == "applied"
 
 
 async def test_grants_of_the_same_moment_are_all_given() -> None:
@@ -278,7 +278,7 @@ async def test_what_another_session_has_a_grant_for_first_is_held() -> None:
         turns: list[Turn] = []
 
         async def say(session: Session) -> None:
-            turns.append(await session.say("empty it"))
+            turns.append(await session.send("empty it"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(say, one)
@@ -324,7 +324,7 @@ async def test_a_value_that_a_grant_binds_is_the_one_that_is_done(
 
     async with talk([("till.give", proposed)], domain=Giving(), mode="autonomous") as session:
         await session.grant("till.give", by="ann", equals=bound)
-        assert (await session.say("give")).outcome == outcome
+        assert (await session.send("give")).outcome == outcome
 
 
 async def test_a_grant_is_for_its_proposer() -> None:
@@ -333,7 +333,7 @@ async def test_a_grant_is_for_its_proposer() -> None:
         await one.grant("till.*", by="ann", uses=9)
         script = ScriptedAdapter([[EMPTY]])
         two = await Session.open(world=world, session="b", agent="other", adapter=script)
-        assert (await two.say("go")).outcome == "held"
+        assert (await two.send("go")).outcome == "held"
 
 
 # What is shown is what is done, in every domain
@@ -354,7 +354,7 @@ async def test_a_plan_of_any_domain_is_approved_as_it_was_shown(domain, steps):
     async with Session.open(
         domain=domain, mode="interactive", adapter=ScriptedAdapter([steps])
     ) as session:
-        turn = await session.say("do it")
+        turn = await session.send("do it")
         assert turn.outcome == "held"
         assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
 
@@ -397,7 +397,7 @@ async def test_an_effect_that_would_now_be_another_is_not_what_was_approved():
         await world.register_executor("wire", wire)
         session = await Session.open(world=world, adapter=ScriptedAdapter([[("bank.pay", {})]]))
         mallory = await world.register_agent("mallory")
-        turn = await session.say("pay")
+        turn = await session.send("pay")
         assert (await mallory.submit([mallory.intent("bank.redirect")])).admitted
         moved = await session.resolve(turn.hold_id, "approve", "ann")
         assert (moved.outcome, wired) == ("held", [])

@@ -47,9 +47,9 @@ AUTO: dict[str, Any] = {"mode": "autonomous"}
 )
 async def test_any_message_is_a_turn(message: str, stop: str) -> None:
     async with talk(adapter=lambda _: PlannerOutput(text="no")) as session:
-        assert (await session.say(message)).stop == stop
+        assert (await session.send(message)).stop == stop
         assert [turn["outcome"] for turn in await session.turns()] != ["running"]
-        assert (await session.say("and on")).stop == "said"
+        assert (await session.send("and on")).stop == "said"
 
 
 # what is answered
@@ -74,7 +74,7 @@ async def test_any_message_is_a_turn(message: str, stop: str) -> None:
 )
 async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> None:
     async with talk(answer, [put(1)], **AUTO) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert [issue.code for issue in turn.attempts[0].issues] == [code]
         assert turn.outcome == "applied"
 
@@ -84,7 +84,7 @@ async def test_the_same_calls_under_other_names_are_no_progress() -> None:
         return PlannerOutput(calls=(Call("till__putt", "{}", f"call_{len(context.repairs)}"),))
 
     async with talk(adapter=again, **AUTO) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.stop, len(turn.attempts)) == ("repair_no_progress", 2)
 
 
@@ -99,7 +99,7 @@ async def test_nobody_saw_a_later_world_than_was_shown() -> None:
         }
 
     async with talk(adapter=claims, **AUTO) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         [issue] = turn.attempts[0].issues
         assert (issue.code, issue.at) == ("context_from_future", "/base_seq")
         assert turn.outcome == "applied"
@@ -223,7 +223,7 @@ async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> Non
         return raw_of_step([put(5)], context)._replace(usage=usage)
 
     async with talk(adapter=answers, **AUTO) as session:
-        turn = await session.say("put five in")
+        turn = await session.send("put five in")
         assert (turn.outcome, turn.stop) == ("failed", "planner_unavailable")
         assert await total(session) == 0
 
@@ -234,7 +234,7 @@ async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> Non
 async def test_outputs_that_fill_a_turn_are_kept_as_far_as_they_fit() -> None:
     read = ("till.tell", {"amount": 4_000})
     async with talk([read] * 30, **AUTO) as session:
-        turn = await session.say("read it all")
+        turn = await session.send("read it all")
         assert (turn.outcome, len(turn.results)) == ("applied", 30)
         [kept] = await session.turns()
         assert kept["outcome"] == "applied", "its end is in the log"
@@ -253,7 +253,7 @@ async def test_outputs_of_numbers_fill_a_turn_by_what_they_are_in_the_log() -> N
 
     read: tuple[str, dict[str, int]] = ("till.measure", {})
     async with talk([read] * 10, domain=Measuring(), **AUTO) as session:
-        turn = await session.say("measure it all")
+        turn = await session.send("measure it all")
         assert turn.outcome == "applied"
         [kept] = await session.turns()
         assert [one["output"] is not None for one in kept["results"]] == [True] * 4 + [False] * 6
@@ -281,7 +281,7 @@ async def test_an_output_that_is_nested_as_deep_as_may_be_hides_nothing_that_was
     async with talk([("till.dive", {})], domain=Diving(), **AUTO) as session:
         assert isinstance(session.world, Orchestrator)
         await session.world.register_executor("till.well", well)
-        assert (await session.say("dive")).outcome == "applied"
+        assert (await session.send("dive")).outcome == "applied"
         assert await total(session) == 7
         [kept] = await session.turns()
         assert (kept["outcome"], kept["stop"]) == ("applied", "completed")
@@ -292,7 +292,7 @@ async def test_an_output_that_is_nested_as_deep_as_may_be_hides_nothing_that_was
 
 async def test_an_output_is_cut_to_what_an_agent_is_shown() -> None:
     async with talk([("till.tell", {"amount": 9_000})], **AUTO) as session:
-        [result] = (await session.say("read")).results
+        [result] = (await session.send("read")).results
         assert (result.is_truncated, len(result.output)) == (True, 4 * 1024)
         [turn] = await session.turns()
         assert [one.get("is_truncated") for one in turn["results"]] == [True], "and told so later"
@@ -322,7 +322,7 @@ async def test_a_session_does_not_widen_what_an_agent_may() -> None:
         session = await Session.open(
             world=world, adapter=ScriptedAdapter([[put(1)], [LOOK]]), **AUTO
         )
-        turn = await session.say("put")
+        turn = await session.send("put")
         assert turn.attempts[0].issues[0].code == "kind_unknown"
         assert "till.put" not in turn.attempts[0].issues[0].message.partition("Choose")[2]
         assert await world.permitted("agent") == frozenset({"till.look"})
@@ -333,10 +333,10 @@ async def test_a_session_does_not_widen_what_an_agent_may() -> None:
 
 async def test_a_right_that_is_taken_away_is_gone_at_the_next_message() -> None:
     async with talk([put(1)], [put(1)], **AUTO) as session:
-        assert (await session.say("one")).outcome == "applied"
+        assert (await session.send("one")).outcome == "applied"
         assert isinstance(session.world, Orchestrator)
         await session.world.set_agent_permissions("agent", {"till.look"})
-        assert (await session.say("two")).attempts[0].issues[0].code == "kind_unknown"
+        assert (await session.send("two")).attempts[0].issues[0].code == "kind_unknown"
         assert await total(session) == 1
 
 
@@ -359,7 +359,7 @@ async def test_a_domain_of_which_nothing_is_granted_tells_nothing() -> None:
 
     both = [Till(), Secret()]
     async with talk(adapter=look, domain=both, permissions={"till.look"}) as session:
-        await session.say("what is there?")
+        await session.send("what is there?")
     assert "mirror" not in seen[0].text
     assert "secret" not in seen[0].text
 
@@ -385,7 +385,7 @@ async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None
     async with Orchestrator([Cupboard(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=model, **AUTO)
         for message in ("one", "two"):
-            await session.say(message)
+            await session.send(message)
         assert "77777" not in repr(await session.state())
     assert len(seen) == 2
     assert "hidden" not in repr([(c.text, c.state, c.diffs, c.results, c.history) for c in seen])
@@ -403,8 +403,8 @@ async def test_sessions_do_not_hear_each_other() -> None:
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, session="a", adapter=listen)
         two = await Session.open(world=world, session="b", agent="other", adapter=listen)
-        await one.say("the password is swordfish")
-        await two.say("what did they say?")
+        await one.send("the password is swordfish")
+        await two.send("what did they say?")
     assert "swordfish" not in repr([(c.text, c.state, c.history) for c in seen[1:]])
     assert "session." not in repr([(c.text, c.state) for c in seen]), "books are no part of a view"
 
@@ -421,17 +421,17 @@ async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_me
     async with Orchestrator([Till(), Sessions()]) as world:
         one = await Session.open(world=world, adapter=model)
         two = await Session.open(world=world, adapter=None)
-        await one.say("before")
+        await one.send("before")
         submit = world.submit
 
         async def between(batch: Any, **options: Any) -> Any:
             monkeypatch.setattr(world, "submit", submit)
             verdict = await submit(batch, **options)
-            await two.say("/till.put amount=1")
+            await two.send("/till.put amount=1")
             return verdict
 
         monkeypatch.setattr(world, "submit", between)
-        await one.say("now")
+        await one.send("now")
         assert told == [[], ["before"]]
 
 
@@ -440,7 +440,7 @@ async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> Non
         script = ScriptedAdapter([[put(500)]])
         one = await Session.open(world=world, session="a", adapter=script)
         await one.grant("till.look", by="ann")
-        await one.say("put 500")
+        await one.send("put 500")
         other = await world.register_agent("other")
         for handle, names in (
             (await world.register_agent("agent"), ["session.holds", "session.sessions"]),
@@ -458,7 +458,7 @@ async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None
 
     given_ruling = PolicyDecision(*ruling) if isinstance(ruling, tuple) else ruling
     async with talk([put(1)], policy=lambda *_: given_ruling) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.outcome, turn.stop) == ("refused", "policy_error")
         assert await total(session) == 0
 
@@ -490,7 +490,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
         ended: list[Any] = []
 
         async def say() -> None:
-            ended.append(await session.say("think"))
+            ended.append(await session.send("think"))
 
         group.start_soon(say)
         await asked.wait()
@@ -499,7 +499,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
             while not (ended and was_left):  # the request is not paid for any longer
                 await anyio.lowlevel.checkpoint()
         assert (ended[0].outcome, ended[0].stop) == ("refused", "operator_stopped")
-        assert (await session.say("/till.put amount=1")).outcome == "applied"
+        assert (await session.send("/till.put amount=1")).outcome == "applied"
 
 
 async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
@@ -511,9 +511,9 @@ async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
 
     async with talk(adapter=hang) as session:
         with caller:
-            await session.say("think")
+            await session.send("think")
         assert [turn["stop"] for turn in await session.turns()] == ["operator_stopped"]
-        assert (await session.say("/till.put amount=1")).outcome == "applied"
+        assert (await session.send("/till.put amount=1")).outcome == "applied"
 
 
 @pytest.mark.parametrize("is_decided", [True, False])
@@ -534,10 +534,10 @@ async def test_a_caller_who_goes_away_as_its_turn_begins_leaves_none_running(
 
         monkeypatch.setattr(session.world, "submit", leave)
         with caller:
-            await session.say("go")
+            await session.send("go")
         ended = ["operator_stopped"] if is_decided else []
         assert [turn["stop"] for turn in await session.turns()] == ended
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
 
 
 async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:
@@ -550,7 +550,7 @@ async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:
 
     async with Orchestrator([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=think)
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
         assert [turn["outcome"] for turn in await session.turns()] == ["applied"]
 
 
@@ -573,15 +573,15 @@ async def test_many_wait_for_their_models_at_once() -> None:
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 for session in sessions:
-                    group.start_soon(session.say, "go")
+                    group.start_soon(session.send, "go")
 
 
 async def test_model_calls_have_the_worlds_quota() -> None:
     config = OrchestratorConfig(quotas={"session.ask": {"rate": 0.001, "burst": 1}})
     async with Orchestrator([Till(), Sessions()], config) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)], [put(1)]]))
-        assert (await session.say("one")).outcome == "applied"
-        turn = await session.say("two")
+        assert (await session.send("one")).outcome == "applied"
+        turn = await session.send("two")
         assert (turn.outcome, turn.stop) == ("failed", "budget_exceeded")
 
 
@@ -599,7 +599,7 @@ async def test_a_session_again_has_the_same_silences() -> None:
 
     async def lived(adapter: Any) -> tuple[list[str], str, ReplayAdapter]:
         async with talk(adapter=adapter, **AUTO) as session:
-            stops = [(await session.say(f"{n}")).stop for n in range(5)]
+            stops = [(await session.send(f"{n}")).stop for n in range(5)]
             assert isinstance(session.world, Orchestrator)
             world = session.world
             replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
@@ -631,20 +631,20 @@ async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for
         session.stop()
 
     async with talk(adapter=reluctant) as session:
-        await session.say("one")
+        await session.send("one")
         async with anyio.create_task_group() as group:
             group.start_soon(stop)
-            assert (await session.say("two")).stop == "operator_stopped"
-        await session.say("three")
+            assert (await session.send("two")).stop == "operator_stopped"
+        await session.send("three")
         world = session.world
         assert isinstance(world, Orchestrator)
         if is_settled:
             let_go.set()
-            await world.settle()
+            await world.wait_effects()
         replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
         let_go.set()
     async with talk(adapter=replay) as session:
-        stops = [(await session.say(said)).stop for said in ("one", "two", "three")]
+        stops = [(await session.send(said)).stop for said in ("one", "two", "three")]
         assert stops == ["completed", "planner_unavailable", "completed"]
 
 
@@ -654,12 +654,12 @@ async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
 
     limits = AgentLimits(seconds_max=0.1)
     async with talk(adapter=slow, limits=limits) as session:
-        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert (await session.send("go")).stop == "deadline_exceeded"
         assert isinstance(session.world, Orchestrator)
         digest = await session.world.digest()
         replay = await ReplayAdapter.of(session.world.events(since=0), session.world.seq, "main")
     async with talk(adapter=replay) as session:
-        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert (await session.send("go")).stop == "deadline_exceeded"
         assert isinstance(session.world, Orchestrator)
         assert await session.world.digest() == digest
 
@@ -669,7 +669,7 @@ async def test_with_holds_a_session_is_the_same_again_but_for_when_they_end() ->
 
     async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:
         async with talk(adapter=adapter) as session:
-            hold = (await session.say("a lot")).hold_id
+            hold = (await session.send("a lot")).hold_id
             assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
             assert isinstance(session.world, Orchestrator)
             world = session.world

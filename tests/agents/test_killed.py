@@ -27,7 +27,7 @@ async def model(context):
 async def main():
     async with Session.open(domain=Till(), store=sys.argv[1], adapter=model) as session:
         for message in ("one", "two", "never"):
-            print((await session.say(message)).outcome, flush=True)
+            print((await session.send(message)).outcome, flush=True)
 
 asyncio.run(main())
 """
@@ -55,10 +55,10 @@ async def test_what_was_asked_when_the_process_died_is_not_asked_again(tmp_path:
         assert outcomes == [("applied", "completed"), ("failed", "internal")]
         assert seen == [], "opening asks nobody"
         assert isinstance(session.world, Orchestrator)
-        await session.world.settle()
+        await session.world.wait_effects()
         assert await session.world.effects() == [], "the call is settled as failed"
         assert await total(session) == 1
-        turn = await session.say("three")
+        turn = await session.send("three")
         assert (turn.id, turn.outcome) == ("main/3", "applied")
         assert await total(session) == 11
     assert calls.read_text(encoding="utf-8").split() == ["one", "two"], "two calls were paid for"

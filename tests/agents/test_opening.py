@@ -35,7 +35,7 @@ async def opened() -> AsyncIterator[Orchestrator]:
 async def test_a_session_is_not_opened_as_another_agent() -> None:
     async with opened() as world:
         mine = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
-        await mine.say("my secret is 42")
+        await mine.send("my secret is 42")
         with pytest.raises(SessionError, match="is of the agent 'agent', not of 'other'") as caught:
             await Session.open(world=world, session="a", agent="other")
         assert caught.value.code == "session.agent_other"
@@ -45,10 +45,10 @@ async def test_a_session_is_not_opened_as_another_agent() -> None:
 async def test_who_is_not_named_is_whose_the_session_is() -> None:
     async with opened() as world:
         mine = await Session.open(world=world, session="a", agent="planner")
-        await mine.say("/till.put amount=1")
+        await mine.send("/till.put amount=1")
         again = await Session.open(world=world, session="a")
         assert again.agent_id == "planner"
-        assert (await again.say("/till.put amount=1")).id == "a/2"
+        assert (await again.send("/till.put amount=1")).id == "a/2"
         assert (await Session.open(world=world, session="b")).agent_id == "agent"
 
 
@@ -57,12 +57,12 @@ async def test_the_mode_that_is_not_said_is_that_of_the_latest_turn() -> None:
         fresh = await Session.open(world=world, session="a")
         assert fresh.mode == "assisted"
         fresh.mode = "interactive"
-        await fresh.say("/till.put amount=1")
+        await fresh.send("/till.put amount=1")
         assert (await Session.open(world=world, session="a")).mode == "interactive"
         told = await Session.open(world=world, session="a", mode="autonomous")
         assert told.mode == "autonomous"
         assert (await Session.open(world=world, session="a")).mode == "interactive"
-        await told.say("/till.put amount=1")
+        await told.send("/till.put amount=1")
         assert (await Session.open(world=world, session="a")).mode == "autonomous"
         assert (await Session.open(world=world, session="b")).mode == "assisted"
 
@@ -71,7 +71,7 @@ async def test_a_session_whose_latest_turn_an_operator_took_away_opens_as_a_new_
     async with opened() as world:
         before = world.seq
         session = await Session.open(world=world, session="a", mode="autonomous")
-        await session.say("/till.put amount=1")
+        await session.send("/till.put amount=1")
         await world.restore("session.turns", before)
         assert (await Session.open(world=world, session="a")).mode == "assisted"
 
@@ -86,13 +86,13 @@ async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> No
     async with opened() as world:
         one = await Session.open(world=world, session="a", adapter=ScriptedAdapter([[EMPTY]]))
         two = await Session.open(world=world, session="a", agent="other", adapter=listens)
-        await one.say("empty it, my secret is 42")
+        await one.send("empty it, my secret is 42")
         with pytest.raises(SessionError, match="is of the agent 'agent'") as caught:
-            await two.say("what was said?")
+            await two.send("what was said?")
         assert caught.value.code == "session.agent_other"
         assert (told, await two.turns(), await two.holds()) == ([], [], [])
         assert [len(await one.turns()), len(await one.holds())] == [1, 1]
-        await two.tidy()
+        await two.close_stale_turns()
         assert [row["outcome"] for row in await one.turns()] == ["held"]
 
 
@@ -119,11 +119,11 @@ async def test_an_agent_without_a_name_is_not_the_one_that_nobody_named() -> Non
 async def test_the_longest_name_can_hold_and_grant() -> None:
     name = "ü" * SESSION_CHARS_MAX
     async with talk([EMPTY], [EMPTY], session=name) as session:
-        turn = await session.say("empty it")
+        turn = await session.send("empty it")
         assert turn.outcome == "held"
         assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
         await session.grant("till.empty", by="ann")
-        assert (await session.say("empty it")).outcome == "applied"
+        assert (await session.send("empty it")).outcome == "applied"
 
 
 # closing
@@ -132,11 +132,11 @@ async def test_the_longest_name_can_hold_and_grant() -> None:
 async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
     async with opened() as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
-        hold = (await session.say("empty it")).hold_id
+        hold = (await session.send("empty it")).hold_id
         await session.close()
         await session.close()
         assert session.is_closed
-        for begun in (session.say("/till.put amount=1"), session.resolve(hold, "approve", "ann")):
+        for begun in (session.send("/till.put amount=1"), session.resolve(hold, "approve", "ann")):
             with pytest.raises(ClosedError, match="was closed; open it again"):
                 await begun
         again = await Session.open(world=world)
@@ -155,16 +155,16 @@ async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
     asked: list[Context] = []
     async with opened() as world:
         session = await Session.open(world=world, adapter=asked.append)
-        await session.say("/till.put amount=1")
+        await session.send("/till.put amount=1")
         await world.remove_agent(session.agent_id)
         for message in ("/till.put amount=1", "empty it"):
             with pytest.raises(SessionError, match="was removed; open the session again") as raised:
-                await session.say(message)
+                await session.send(message)
             assert raised.value.code == "agent_unknown"
             assert raised.value.route == ("command" if message.startswith("/") else "agent")
         assert asked == []
         again = await Session.open(world=world)
-        assert (await again.say("/till.put amount=1")).outcome == "applied"
+        assert (await again.send("/till.put amount=1")).outcome == "applied"
 
 
 async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session() -> None:
@@ -176,7 +176,7 @@ async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session(
         assert not await session.has_agent()
         for message in ("/till.put amount=1", "empty it"):
             with pytest.raises(SessionError, match="was removed; open the session again"):
-                await session.say(message)
+                await session.send(message)
         assert asked == []
 
 
@@ -189,7 +189,7 @@ async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> 
             return PlannerOutput(calls=[Call("till.put", '{"amount": 1}')])
 
         session = await Session.open(world=world, adapter=propose)
-        turn = await session.say("put one")
+        turn = await session.send("put one")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
         assert await total(session) == 0
 
@@ -209,7 +209,7 @@ async def test_nothing_more_is_asked_of_an_agent_that_is_removed_within_its_turn
             return "{"
 
         session = await Session.open(world=world, adapter=propose)
-        turn = await session.say("put one")
+        turn = await session.send("put one")
         assert (turn.outcome, turn.stop, len(asked)) == ("refused", "agent_unknown", 1)
         assert "removed" in turn.message
         assert [one.status for one in turn.attempts] == ["invalid"]
@@ -233,7 +233,7 @@ async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind
     async with Usurped([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([plan]))
         world.at = kind
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
         assert await total(session) == 0
         assert await world.entities("session.holds") == {}
@@ -249,7 +249,7 @@ async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
         again = await Session.open(world=world, adapter=ScriptedAdapter([]))
         world.at = "session.turn"
         with pytest.raises(SessionError, match="was removed; open the session again"):
-            await again.say("go")
+            await again.send("go")
         assert await world.entities("session.turns") == {}
 
 
@@ -261,7 +261,7 @@ async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
 
         async def say() -> None:
             try:
-                ended.append(await session.say("what now?"))
+                ended.append(await session.send("what now?"))
             except ClosedError as error:
                 ended.append(error)
 
@@ -297,12 +297,12 @@ async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
 
     async with Slow([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=listens)
-        await session.say("/till.look")  # so that there is something to be told
+        await session.send("/till.look")  # so that there is something to be told
         world.session = session
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.stop, asked) == ("operator_stopped", [])
         world.session = None
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
         assert await total(session) == 1
 
 
@@ -324,4 +324,4 @@ async def test_who_goes_away_as_it_opens_leaves_the_next_somebody_who_asks(
         assert caller.cancelled_caught
         session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)]]))
         assert "session.propose" in await world.executed()
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"

@@ -49,24 +49,24 @@ class Robbed(Orchestrator):
 async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting() -> None:
     async with Orchestrator([Strict(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
-        await session.say("/till.put amount=5")
-        turn = await session.say("empty it")
+        await session.send("/till.put amount=5")
+        turn = await session.send("empty it")
         bob = await world.register_agent("bob")
         await world.submit([bob.intent("till.empty")])
         refused = await session.resolve(turn.hold_id, "approve", "ann")
         assert (refused.outcome, refused.stop) == ("refused", "till.nothing")
         assert [hold.state for hold in await session.holds()] == ["open"]
-        await session.say("/till.put amount=5")
+        await session.send("/till.put amount=5")
         assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
 
 
 async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it() -> None:
     async with Robbed([Strict(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]] * 2))
-        await session.say("/till.put amount=5")
+        await session.send("/till.put amount=5")
         await session.grant("till.empty", by="ann")
         world.is_robbed = True
-        turn = await session.say("empty it")
+        turn = await session.send("empty it")
         issue = turn.attempts[0].issues[0]
         assert (issue.code, issue.at) == ("till.nothing", "/actions/0/payload/amount")
         [grant] = (await world.entities("session.grants")).values()
@@ -77,15 +77,15 @@ async def test_a_grant_is_for_what_needs_one_and_no_more() -> None:
     plan = [put(1), EMPTY, put(2)]
     async with talk(plan, plan, mode="autonomous") as session:
         await session.grant("till.empty", by="ann")
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
         assert await total(session) == 2
-        assert (await session.say("go")).outcome == "held", "it is used up"
+        assert (await session.send("go")).outcome == "held", "it is used up"
 
 
 async def test_a_long_conversation_is_read_whole() -> None:
     async with talk(domain=[Till(), Sessions(turns_kept=200)], adapter=None) as session:
         for number in range(1, 131):
-            await session.say(f"/till.put amount={number}")
+            await session.send(f"/till.put amount={number}")
         rows = await session.turns()
         assert [row["message"] for row in rows] == [
             f"/till.put amount={number}" for number in range(1, 131)

@@ -34,7 +34,7 @@ Steps = Sequence[Any]
 
 async def test_a_plan_is_applied_and_tells_what_it_did() -> None:
     async with talk([put(5), LOOK]) as session:
-        turn = await session.say("put five in")
+        turn = await session.send("put five in")
         assert (turn.outcome, turn.stop, turn.route) == ("applied", "completed", "agent")
         assert told(turn) == [("applied", None), ("read", 5)]
         assert [(one.path, one.old, one.new) for one in turn.diff] == [("till.box/box/sum", 0, 5)]
@@ -43,7 +43,7 @@ async def test_a_plan_is_applied_and_tells_what_it_did() -> None:
 
 async def test_a_plan_is_all_or_nothing_and_the_next_try_starts_clean() -> None:
     async with talk([put(5), put(-1)], [put(7)]) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert [one.status for one in turn.attempts] == ["rejected", "applied"]
         assert [issue.code for issue in turn.attempts[0].issues] == ["till.negative"]
         assert turn.attempts[0].issues[0].at == "/actions/1/payload/amount"
@@ -58,7 +58,7 @@ async def test_what_the_proposer_did_wrong_is_told_to_it() -> None:
         return "{" if len(seen) == 1 else [put(1)]
 
     async with talk(adapter=adapter) as session:
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
     assert seen[0].repairs == ()
     [repair] = seen[1].repairs
     assert (repair.raw.plan, repair.issues[0].code) == ("{", "json_invalid")
@@ -91,7 +91,7 @@ async def test_how_a_turn_ends(
     steps: Steps, mode: Any, limits: dict[str, Any], outcome: str, stop: str, attempts: int
 ) -> None:
     async with talk(*steps, mode=mode, limits=AgentLimits(**limits)) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.outcome, turn.stop, len(turn.attempts)) == (outcome, stop, attempts)
         assert "secret" not in repr(turn)
         assert await total(session) == 0
@@ -99,11 +99,11 @@ async def test_how_a_turn_ends(
 
 async def test_without_a_planner_it_says_so_and_commands_still_work() -> None:
     async with talk(adapter=None) as session:
-        assert (await session.say("put it in")).stop == "planner_unconfigured"
-        turn = await session.say("/till.put amount=3")
+        assert (await session.send("put it in")).stop == "planner_unconfigured"
+        turn = await session.send("/till.put amount=3")
         assert (turn.route, turn.outcome) == ("command", "applied")
-        assert (await session.say("/till.putt amount=3")).stop == "kind_unknown"
-        assert (await session.say("/till.put amount")).stop == "envelope_invalid"
+        assert (await session.send("/till.putt amount=3")).stop == "kind_unknown"
+        assert (await session.send("/till.put amount")).stop == "envelope_invalid"
         assert await total(session) == 3
 
 
@@ -128,7 +128,7 @@ async def test_money_is_checked_before_each_request() -> None:
 
     dear = Priced(["{", "[", [put(1)]], Decimal("0.6"))
     async with talk(adapter=dear) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.stop, turn.usage.requests, turn.usage.cost_usd) == (
             "cost_exhausted",
             2,
@@ -139,10 +139,10 @@ async def test_money_is_checked_before_each_request() -> None:
 async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
     unpriced = Priced([[put(1)]], None, is_priced=False)
     async with talk(adapter=unpriced) as session:
-        assert (await session.say("go")).stop == "cost_unknown"
+        assert (await session.send("go")).stop == "cost_unknown"
     free = AgentLimits(on_unknown_price="tokens_only")
     async with talk(adapter=unpriced, limits=free) as session:
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
 
 
 async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
@@ -150,8 +150,8 @@ async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
         await anyio.sleep_forever()
 
     async with talk(adapter=hang, limits=AgentLimits(seconds_max=0.05)) as session:
-        assert (await session.say("go")).stop == "deadline_exceeded"
-        assert (await session.say("/till.put amount=1")).outcome == "applied", "the world goes on"
+        assert (await session.send("go")).stop == "deadline_exceeded"
+        assert (await session.send("/till.put amount=1")).outcome == "applied", "the world goes on"
 
 
 async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_time() -> None:
@@ -159,7 +159,7 @@ async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_t
         raise TimeoutError("connect")
 
     async with talk(adapter=refused) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert (turn.stop, turn.message) == ("planner_unavailable", "TimeoutError")
 
 
@@ -167,14 +167,14 @@ async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_t
 
 
 async def held(session: Session) -> Turn:
-    turn = await session.say("empty it")
+    turn = await session.send("empty it")
     assert (turn.outcome, turn.stop) == ("held", "confirmation_required")
     return turn
 
 
 async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
     async with talk([put(9)], [EMPTY], mode="autonomous") as session:
-        await session.say("put")
+        await session.send("put")
         turn = await held(session)
         assert [(one.old, one.new) for one in turn.diff] == [(9, 0)]
         assert await total(session) == 9
@@ -215,9 +215,9 @@ async def test_a_hold_expires() -> None:
 
 async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> None:
     async with talk([EMPTY], mode="autonomous") as session:
-        await session.say("/till.put amount=5")
+        await session.send("/till.put amount=5")
         turn = await held(session)
-        await session.say("/till.put amount=6")
+        await session.send("/till.put amount=6")
         moved = await session.resolve(turn.hold_id, "approve", "ann")
         assert moved.outcome == "held"
         assert moved.hold_id != turn.hold_id
@@ -228,7 +228,7 @@ async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> N
 
 async def test_a_person_may_do_something_else_instead() -> None:
     async with talk([put(500)]) as session:
-        turn = await session.say("put 500")
+        turn = await session.send("put 500")
         edited = await session.edit(turn.hold_id, [put(50)], "ann")
         assert (edited.outcome, edited.route) == ("applied", "person")
         assert await total(session) == 50
@@ -247,26 +247,26 @@ async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
         return rulings.get(amount, PolicyDecision())
 
     async with talk([put(1)], [put(2)], [put(3)], [put(4)], policy=policy) as session:
-        turn = await session.say("one")
+        turn = await session.send("one")
         assert (turn.outcome, turn.stop) == ("held", "approval_required")
         without = await session.resolve(turn.hold_id, "approve", "ann")
         assert "needs the role 'cashier'" in without.message
         done = await session.resolve(turn.hold_id, "approve", "ann", role="cashier")
         assert done.outcome == "applied"
-        assert [(await session.say("x")).stop for _ in range(2)] == [
+        assert [(await session.send("x")).stop for _ in range(2)] == [
             "policy_denied",
             "policy_error",
         ]
-        assert (await session.say("four")).outcome == "applied"
+        assert (await session.send("four")).outcome == "applied"
         assert await total(session) == 5
 
 
 async def test_grants_let_pass_so_many_of_a_kind() -> None:
     async with talk([EMPTY], [EMPTY, EMPTY], [EMPTY], [put(100)], mode="autonomous") as session:
         await session.grant("till.empty", by="ann", uses=2)
-        assert (await session.say("1")).outcome == "applied"
-        assert (await session.say("2")).outcome == "held", "one use is left, two are needed"
-        assert (await session.say("3")).outcome == "applied"
+        assert (await session.send("1")).outcome == "applied"
+        assert (await session.send("2")).outcome == "held", "one use is left, two are needed"
+        assert (await session.send("3")).outcome == "applied"
         with pytest.raises(PermissionError, match="nobody permits"):
             await session.grant("till.*", by="agent")
 
@@ -274,8 +274,8 @@ async def test_grants_let_pass_so_many_of_a_kind() -> None:
 async def test_a_grant_may_bind_values() -> None:
     async with talk([put(100)], [put(200)], mode="assisted") as session:
         await session.grant("till.*", by="ann", equals={"amount": 100}, uses=9)
-        assert (await session.say("1")).outcome == "applied"
-        assert (await session.say("2")).outcome == "held"
+        assert (await session.send("1")).outcome == "applied"
+        assert (await session.send("2")).outcome == "held"
 
 
 # what nobody can smuggle
@@ -284,7 +284,7 @@ async def test_a_grant_may_bind_values() -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 async def test_the_sessions_own_kinds_are_nobodys_to_propose(kind: str) -> None:
     async with talk([(kind, {})], [(kind, {"by": "ann"})], [put(1)]) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert [one.issues[0].code for one in turn.attempts[:2]] == ["kind_unknown"] * 2
         assert "session." not in turn.attempts[0].issues[0].message.partition("Choose")[2]
 
@@ -302,7 +302,7 @@ async def test_no_field_of_a_proposal_confirms_it() -> None:
         {**confirmed, "actions": [{"kind": "till.empty", "payload": {}, "mode": "autonomous"}]},
     ]
     async with talk(*smuggled, mode="autonomous", limits=AgentLimits(repairs_max=9)) as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert [one.status for one in turn.attempts] == ["invalid"] * 3
 
 
@@ -312,8 +312,8 @@ async def test_no_field_of_a_proposal_confirms_it() -> None:
 async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'till.db'}"
     async with talk([put(5)], [EMPTY], store=store, session="desk") as session:
-        await session.say("put five")
-        hold = (await session.say("empty")).hold_id
+        await session.send("put five")
+        hold = (await session.send("empty")).hold_id
     seen: list[Context] = []
 
     def look(context: Context) -> Any:
@@ -322,7 +322,7 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
 
     async with talk(adapter=look, store=store, session="desk") as session:
         assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
-        turn = await session.say("and one more")
+        turn = await session.send("and one more")
         assert turn.id == "desk/4"
         assert await total(session) == 1
     assert [line["text"] for line in seen[0].history if line["role"] == "user"] == [
@@ -346,7 +346,7 @@ async def test_so_many_turns_and_results_are_told_as_the_limits_say(
     limits = AgentLimits(turns_last=turns, results_last=results)
     async with talk(adapter=look, mode="autonomous", limits=limits) as session:
         for n in range(11):
-            await session.say(f"message {n}")
+            await session.send(f"message {n}")
     text = seen[-1].text
     assert isinstance(text, ContextText)
     said = [f"message {n}" in text.parts.get("conversation", "") for n in range(10)]
@@ -366,7 +366,7 @@ async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> 
 
     async with talk(adapter=model) as session:
         for message in said:
-            await session.say(message)
+            await session.send(message)
         world = session.world
         assert isinstance(world, Orchestrator)
         digest = await world.digest()
@@ -374,7 +374,7 @@ async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> 
     assert asked == 4
     async with talk(adapter=replay) as session:
         for message in said:
-            await session.say(message)
+            await session.send(message)
         assert isinstance(session.world, Orchestrator)
         assert await session.world.digest() == digest
     assert asked == 4
@@ -393,8 +393,8 @@ async def test_two_sessions_talk_in_one_world() -> None:
             world=world, session="b", agent="other", adapter=ScriptedAdapter([[put(2)]])
         )
         async with anyio.create_task_group() as group:
-            group.start_soon(one.say, "go")
-            group.start_soon(two.say, "go")
+            group.start_soon(one.send, "go")
+            group.start_soon(two.send, "go")
         assert await world.state("till.box/box/sum") == 3
         assert [len(await one.turns()), len(await two.turns())] == [1, 1]
 
@@ -405,8 +405,8 @@ async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> No
         script = ScriptedAdapter([[put(1)], [EMPTY]], is_looping=True)
         session = await Session.open(world=world, mode="autonomous", adapter=script)
         for _ in range(3):
-            assert (await session.say("put one in")).outcome == "applied"
-            turn = await session.say("empty it")
+            assert (await session.send("put one in")).outcome == "applied"
+            turn = await session.send("empty it")
             assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
 
 
@@ -416,7 +416,7 @@ async def test_a_person_may_be_the_proposer() -> None:
         turns: list[Turn] = []
 
         async def say() -> None:
-            turns.append(await session.say("what now?"))
+            turns.append(await session.send("what now?"))
 
         group.start_soon(say)
         question = await human.asked()
@@ -429,7 +429,7 @@ async def test_a_question_waits_on_where_what_came_was_no_answer() -> None:
     human, no_pair = HumanAdapter(), cast("Any", [("till.put",)])
     async with talk(adapter=human) as session:
         async with anyio.create_task_group() as group:
-            group.start_soon(session.say, "what now?")
+            group.start_soon(session.send, "what now?")
             question = await human.asked()
             with pytest.raises(ValueError, match="not enough values"):
                 human.answer(question.number, no_pair)

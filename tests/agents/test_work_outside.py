@@ -53,7 +53,7 @@ async def paid(hook: Hook | None, *, times: int = 1) -> Turn:
         )
         script = ScriptedAdapter([[PAY] * times])
         session = await Session.open(world=world, adapter=script, mode="autonomous", limits=limits)
-        return await session.say("pay")
+        return await session.send("pay")
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -112,7 +112,7 @@ async def tried(*plans: Step) -> tuple[Turn, int]:
     async with Orchestrator([Asking(), Sessions()]) as world:
         await world.register_executor("till.bank", fails_first, attempts_max=1)
         session = await Session.open(world=world, adapter=ScriptedAdapter(plans), mode="autonomous")
-        return await session.say("go"), await total(session)
+        return await session.send("go"), await total(session)
 
 
 async def test_a_plan_that_did_something_is_not_tried_again_where_its_work_failed() -> None:

@@ -180,7 +180,7 @@ def test_every_stage_is_on():
     assert config.staleness_threshold is not None
     domain = make_domain()
     assert domain.setup.bounds is not None
-    assert next(kind for kind in domain.kinds if kind.name == "Move").reads_own is not None
+    assert next(kind for kind in domain.kinds if kind.name == "Move").reads_self is not None
 
 
 async def test_a_refused_workload_stops_the_benchmark():

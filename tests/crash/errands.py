@@ -110,7 +110,7 @@ async def _live(
             await world.submit([intent("Mail", {"count": count}, f"a:{number}")])
         with suppress(TimeoutError):  # what then is open is complained of
             async with asyncio.timeout(SETTLING_SECONDS_MAX):
-                await world.settle()
+                await world.wait_effects()
     report.tell("ended", points=points.reached)
 
 

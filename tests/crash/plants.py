@@ -177,7 +177,7 @@ def forget_schedule() -> None:
 def forget_settlements() -> None:
     """A recovered world runs again what is settled."""
     books = {name: getattr(booking, name) for name in dir(booking)}
-    books["book_settled"] = lambda *_: None
+    books["apply_settled"] = lambda *_: None
     _replace(replay, "booking", lambda _: SimpleNamespace(**books))
 
 

@@ -130,7 +130,7 @@ class Teller:
             await self._world.register_agent(agent_id)
             self._points.reach("registered")
         await self._world.register_executor(MAIL, self._post_letter)
-        await self._world.settle()  # what a crash left open
+        await self._world.wait_effects()  # what a crash left open
         for number, one in enumerate(STORY, 1):
             if self._world.sim_time < number:
                 await self._play(number, one)
@@ -144,11 +144,11 @@ class Teller:
         for sim_time, intents in one.later:
             batch = {"intents": intents, "sim_time": sim_time}
             self._answered(intents, await self._world.submit(batch))
-        tickets = [self._world.post(list(intents)) for intents in one.batches]
+        tickets = [self._world.submit_nowait(list(intents)) for intents in one.batches]
         await self._world.step(number - self._world.sim_time)
         for intents, ticket in zip(one.batches, tickets, strict=True):
             self._answered(intents, await ticket)
-        await self._world.settle()
+        await self._world.wait_effects()
 
     async def _ask(self, one: Round) -> None:
         """Ask for the answers of a round: it may have been played in another life."""

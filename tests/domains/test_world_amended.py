@@ -61,7 +61,7 @@ def test_what_no_rule_could_have_made_is_refused(amendment, said):
     staged = stage()
     before = staged.kernel.digest()
     with pytest.raises(ValidationError, match=said):
-        staged.kernel.amend(amendment, "in vain")
+        staged.kernel.patch(amendment, "in vain")
     assert staged.kernel.digest() == before
 
 
@@ -73,21 +73,21 @@ def test_what_changes_hands_in_one_amendment_is_put_on_both_sides():
         (OBJECTS, "cup", {"holder": "bob"}, False),
         ("notes", "n", {"any": "thing"}, True),
     ]
-    staged.kernel.amend(amendment, "a gift")
+    staged.kernel.patch(amendment, "a gift")
     staged.assert_custody_agrees()
     assert staged.interact("bob", "drop", "cup").admitted
 
 
 def test_a_position_without_a_z_gets_one():
     staged = stage()
-    staged.kernel.amend([(AGENTS, "ann", {"position": [1, 2]}, False)], "moved by hand")
+    staged.kernel.patch([(AGENTS, "ann", {"position": [1, 2]}, False)], "moved by hand")
     assert staged.agent("ann")["position"] == (1.0, 2.0, 0.0)
 
 
 @pytest.mark.parametrize("position", [[1, 0], [1, 0, 0], [1.0, -0.0, 0.0], [1.0, 0.0, 0.0]])
 def test_one_place_is_one_state_however_it_is_put(position):
     staged, walked = stage(), stage()
-    staged.kernel.amend([(AGENTS, "ann", {"position": position}, False)], "moved by hand")
+    staged.kernel.patch([(AGENTS, "ann", {"position": position}, False)], "moved by hand")
     assert walked.propose("ann", "Move", to=[1, 0]).admitted
     assert repr(staged.agent("ann")["position"]) == repr(walked.agent("ann")["position"])
 
@@ -115,7 +115,7 @@ def test_after_whatever_was_put_no_rule_raises(data):
     key = data.draw(st.sampled_from(["ann", "box", "cup", "new"]))
     fields = data.draw(st.dictionaries(st.sampled_from(FIELDS[collection]), JSON))
     with contextlib.suppress(ValidationError):
-        staged.kernel.amend([(collection, key, fields, data.draw(st.booleans()))], "anything")
+        staged.kernel.patch([(collection, key, fields, data.draw(st.booleans()))], "anything")
     staged.assert_custody_agrees()
     for kind, payload in (
         ("Move", {"to": [2, 2]}),

@@ -186,7 +186,7 @@ def branch(sink: list[bytes]) -> Kernel:
     parent.register_agent("ann")
     parent.register_agent("bob")
     parent.decide([intent("ann", 0, "Send", {"to": "bob", "grams": 10})], 1.0)
-    parent.amend([("post.counts", "bob", {"sent": 3}, False)], "set right")
+    parent.patch([("post.counts", "bob", {"sent": 3}, False)], "set right")
     past = folded(sink)
     first = Forked(
         prev=past.journal.prev,

@@ -223,7 +223,7 @@ class Lab(Domain):
     kinds: Sequence[Kind] = (
         Kind("Add", Amount, add),
         Kind("Take", Amount, take),
-        Kind("Tend", Amount, add, reads_own=COUNTS),
+        Kind("Tend", Amount, add, reads_self=COUNTS),
         Kind("Give", Thing, give),
         Kind("Clamp", Amount, clamp),
         Kind("Put", Field, put),
@@ -286,8 +286,8 @@ class Lab(Domain):
         draft.create("lab.letters", str(effect.key), {"output": settlement.output})
         self._perhaps_raise("on_settle")
 
-    def on_amend(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
-        self._perhaps_raise("on_amend")
+    def on_patch(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
+        self._perhaps_raise("on_patch")
         for ref in changed:
             if draft.get(ref.collection, ref.entity or "", "count") == 13:
                 return refuse("unlucky", f"{ref.entity} must not have 13")

@@ -136,7 +136,7 @@ class Fairground(Domain):
     kinds: Sequence[Kind] = (
         Kind("Earn", Amount, earn),
         Kind("Pay", Payment, pay),
-        Kind("Tend", Nothing, tend, reads_own=PURSES),
+        Kind("Tend", Nothing, tend, reads_self=PURSES),
         Kind("Take", Stall, take),
         Kind("Drop", Stall, drop),
         Kind("Look", Sight, look, reads=look_reads),

@@ -233,7 +233,7 @@ class GateMachine(RuleBasedStateMachine):
         other.restore(self.kernel.snapshot())
         turned = [other.check(batch) for batch in data.draw(st.permutations(group))]
         sound = [batch for batch in turned if isinstance(batch, CheckedBatch)]
-        decided = other.decide_checked(sound, round(self.now * SECOND), lets_go=True)
+        decided = other.decide_checked(sound, round(self.now * SECOND), release_intents=True)
         self._decide(group)
         assert _in_turn(decided.answers) == _in_turn(self.latest)
         assert other.digest() == self.kernel.digest()

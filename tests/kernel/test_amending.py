@@ -46,7 +46,7 @@ def test_the_operator_puts_values_and_the_log_says_so():
         (THINGS, "b", {"value": 1, "more": [1, {"x": None}]}, True),
         (THINGS, "new", {}, True),
     ]
-    kernel.amend(given, "because")
+    kernel.patch(given, "because")
     assert kernel.seq == before + 1
     assert kernel.tree.get(COUNTS, "alice", "count") == 7
     assert not kernel.tree.exists(THINGS, "a")
@@ -64,7 +64,7 @@ def test_the_operator_puts_values_and_the_log_says_so():
 def test_an_entity_that_is_to_have_less_is_made_anew():
     log: list[bytes] = []
     kernel = kernel_of(Lab(things=("a",)), sink=log)
-    kernel.amend([(THINGS, "a", {"other": 1}, True)], "less")
+    kernel.patch([(THINGS, "a", {"other": 1}, True)], "less")
     assert kernel.tree.entity(THINGS, "a") == {"other": 1}
     assert folded(log).state.digest().hex() == kernel.digest()
 
@@ -72,7 +72,7 @@ def test_an_entity_that_is_to_have_less_is_made_anew():
 def test_who_looked_before_the_operator_changed_it_is_stale():
     kernel = kernel_of(Lab(things=("a",)))
     seen = kernel.seq
-    kernel.amend([(THINGS, "a", {"value": 9}, False)], "set right")
+    kernel.patch([(THINGS, "a", {"value": 9}, False)], "set right")
     stale = kernel.decide([intent("Look", {"thing": "a"}, "l", context_seq=seen)])
     assert stale.codes == ("stale_context",)
     assert stale.refusals[0].changed[0]["by"] == "operator"
@@ -93,18 +93,18 @@ def test_what_cannot_be_changes_nothing(given, said):
     kernel = kernel_of(Lab(ceiling=60))
     before = trace(kernel)
     with pytest.raises(ValidationError, match=said):
-        kernel.amend(given, "in vain")
+        kernel.patch(given, "in vain")
     assert trace(kernel) == before
     assert kernel.decide([add("a:0")]).admitted
 
 
-@pytest.mark.parametrize("hook", ["on_amend", "invariants"])
+@pytest.mark.parametrize("hook", ["on_patch", "invariants"])
 def test_a_hook_that_raises_is_named(hook):
     kernel = kernel_of(Lab())
     kernel.registry.domains[0].faults.add(hook)  # type: ignore[attr-defined]  # the lab's
     before = trace(kernel)
     with pytest.raises(ValidationError, match=rf"{hook} of lab raised RuntimeError"):
-        kernel.amend([(COUNTS, "alice", {"count": 1}, False)], "in vain")
+        kernel.patch([(COUNTS, "alice", {"count": 1}, False)], "in vain")
     assert trace(kernel) == before
 
 
@@ -112,7 +112,7 @@ def test_what_a_domain_finishes_is_in_the_record():
     log: list[bytes] = []
     lab = Lab()
     kernel = kernel_of(lab, sink=log)
-    kernel.amend([(COUNTS, "alice", {"count": 12}, False)], "because")
+    kernel.patch([(COUNTS, "alice", {"count": 12}, False)], "because")
     assert kernel.tree.get(COUNTS, "alice", "is_dozen") is True
     for past in (folded(log), decided(log, lab)):
         assert past.state.digest().hex() == kernel.digest()
@@ -122,7 +122,7 @@ def test_a_false_amendment_is_found():
     log: list[bytes] = []
     lab = Lab()
     kernel = kernel_of(lab, sink=log)
-    kernel.amend([(COUNTS, "alice", {"count": 7}, False)], "because")
+    kernel.patch([(COUNTS, "alice", {"count": 7}, False)], "because")
     record: Any = decode_record(log[-1])
     (change,) = record.changes.entities
     changes = Changes([msgspec.structs.replace(change, fields={"count": 8})])
@@ -148,8 +148,8 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
         changes=Changes(),
     )
     rehearsal.start(past.journal.prev, past.ledger.now_ns)
-    rehearsal.live(template)
-    made = rehearsal.made()
+    rehearsal.execute(template)
+    made = rehearsal.produced_record()
     assert made is not None
     return made
 

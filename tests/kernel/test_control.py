@@ -82,14 +82,14 @@ def test_an_agent_is_placed_by_its_domain_and_its_index_is_never_used_again():
     kernel.change_agent("carol", "removed")
     assert "carol" not in kernel.state[COUNTS]
     carol = kernel.register_agent("carol")
-    assert (carol.index, carol.incarnation) == (3, 2)
+    assert (carol.index, carol.generation) == (3, 2)
 
 
 def incarnation_of(kernel: Kernel, agent_id: str) -> int:
-    """Let an agent come and go, and tell which incarnation it was."""
-    incarnation = kernel.register_agent(agent_id).incarnation
+    """Let an agent come and go, and tell which generation it was."""
+    generation = kernel.register_agent(agent_id).generation
     kernel.change_agent(agent_id, "removed")
-    return incarnation
+    return generation
 
 
 def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_again():
@@ -97,13 +97,13 @@ def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_agai
     kernel = kernel_of(agents=(), sink=log, limits={"names_gone_max": 3})
     assert [incarnation_of(kernel, "carol") for _ in range(4)] == [1, 2, 3, 4]
     stay = [f"stays_{number}" for number in range(5)]
-    assert {kernel.register_agent(agent_id).incarnation for agent_id in stay} == {1}
+    assert {kernel.register_agent(agent_id).generation for agent_id in stay} == {1}
     given = {("carol", number) for number in range(1, 5)} | {(agent_id, 1) for agent_id in stay}
     for _ in range(5):
         for agent_id in ("eve", "carol", "finn", "gail"):
-            incarnation = incarnation_of(kernel, agent_id)
-            assert (agent_id, incarnation) not in given
-            given.add((agent_id, incarnation))
+            generation = incarnation_of(kernel, agent_id)
+            assert (agent_id, generation) not in given
+            given.add((agent_id, generation))
             assert len(kernel.ledger.gone) <= 3
     floor = kernel.ledger.incarnation_floor
     for agent_id in stay:  # of low incarnations, which are forgotten last

@@ -307,7 +307,7 @@ def test_an_agent_that_left_is_forgotten():
     assert kernel.verdict_of("alice", "a") is None
     assert kernel.ledger.remembered == 0
     kernel.register_agent("alice")
-    assert kernel.ledger.agents["alice"].incarnation == 2
+    assert kernel.ledger.agents["alice"].generation == 2
     assert not kernel.decide(add("a")).replayed
 
 

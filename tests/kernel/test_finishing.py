@@ -42,7 +42,7 @@ class Book(Domain):
         draft.create("book.about", "book", {"batches": 0, "replaced": ()})
 
     def on_batch(self, draft):
-        replaced = tuple(step for step in draft.replaced())
+        replaced = tuple(step for step in draft.previous_values())
         draft.put("book.about", "book", "batches", draft.get("book.about", "book", "batches") + 1)
         draft.put("book.about", "book", "replaced", replaced)
         if self.fails:
@@ -92,7 +92,7 @@ def test_a_field_that_is_new_replaces_nothing():
         def on_batch(self, draft):
             if draft.get("book.about", "book", "color") is None:
                 draft.put("book.about", "book", "color", "red")
-                [*_, last] = draft.replaced()
+                [*_, last] = draft.previous_values()
                 draft.put("book.about", "book", "replaced", last)
 
     kernel = Kernel(Page())

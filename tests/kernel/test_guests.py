@@ -182,7 +182,7 @@ def test_invariants_that_say_what_they_watch_are_asked_about_that_alone():
     seen = []
 
     class Watching(Lab):
-        watches = (Ref(COUNTS, "alice"), Ref(THINGS, "alice"), Ref(COUNTS, "carl"))
+        invariant_reads = (Ref(COUNTS, "alice"), Ref(THINGS, "alice"), Ref(COUNTS, "carl"))
 
         def invariants(self, state, changed):
             seen.append(list(changed))
@@ -199,7 +199,7 @@ def test_invariants_that_say_what_they_watch_are_asked_about_that_alone():
 
 def test_a_collection_is_not_watched_as_a_whole():
     class Watching(Lab):
-        watches = (Ref(COUNTS),)
+        invariant_reads = (Ref(COUNTS),)
 
         def invariants(self, state, changed):
             return ()

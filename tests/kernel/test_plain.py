@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from placet.schemas.json_value import complaint, shown
+from placet.schemas.json_value import format_value, message_for
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from placet.schemas.json_value import complaint, shown
     ],
 )
 def test_a_value_is_shown_as_json_and_a_word_in_single_marks(value, text):
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize("value", ["x" * 500, ["x" * 500], {"k" * 500: 1}, list(range(500))])
 def test_a_long_value_is_cut(value):
-    assert len(shown(value)) <= 80
-    assert "..." in shown(value) or shown(value).endswith("…")
+    assert len(format_value(value)) <= 80
+    assert "..." in format_value(value) or format_value(value).endswith("…")
 
 
 def test_what_shows_itself_badly_is_named():
@@ -40,7 +40,7 @@ def test_what_shows_itself_badly_is_named():
         raise ZeroDivisionError
 
     hostile = type("list", (list,), {"__len__": raising})
-    assert shown(hostile()) == "<list that raises ZeroDivisionError>"
+    assert format_value(hostile()) == "<list that raises ZeroDivisionError>"
 
 
 class One(BaseModel):
@@ -70,10 +70,10 @@ def test_a_validators_complaint_speaks_of_json(given, says):
     with pytest.raises(ValidationError) as raised:
         SHAPE.validate_python(given)
     (detail,) = raised.value.errors()
-    assert complaint(detail).startswith(says)
+    assert message_for(detail).startswith(says)
 
 
 def test_of_what_is_missing_the_rest_is_not_shown():
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(One).validate_python({"items": [1, 2, 3]})
-    assert complaint(raised.value.errors()[0]) == "field required"
+    assert message_for(raised.value.errors()[0]) == "field required"

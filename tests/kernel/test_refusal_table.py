@@ -17,7 +17,7 @@ from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import MAIL, Lab
 
 # Given at the door, which the kernel does not know; tests/actors has their rows.
-DOOR = {
+ADMISSION = {
     RefusalCode.QUEUE_FULL,
     RefusalCode.OVERLOADED,
     RefusalCode.SHED,
@@ -342,8 +342,8 @@ def test_the_code_is_given_with_its_stage_place_and_message(row):
 
 def test_every_code_is_in_the_table_or_at_the_door():
     codes = {RefusalCode(row.code) for row in TABLE if row.code in STAGE_OF}
-    assert codes | DOOR == set(RefusalCode)
-    assert all((code in DOOR) == (STAGE_OF[code] is Stage.DOOR) for code in RefusalCode)
+    assert codes | ADMISSION == set(RefusalCode)
+    assert all((code in ADMISSION) == (STAGE_OF[code] is Stage.ADMISSION) for code in RefusalCode)
 
 
 def test_the_enum_stands_in_order_of_the_stages():

@@ -96,19 +96,19 @@ def test_fields_are_hidden_where_every_policy_that_shows_hides_them(policy, ref,
 
 def test_what_a_composition_looks_at_and_moves_by():
     both = AllOf(NEAR, TEAM)
-    assert both.looks_at == frozenset({"position", "team"})
-    assert both.moves_by == frozenset()
-    assert AllOf(NEAR, KNOWN).moves_by == {"position"}
-    assert AllOf(NEAR, HiddenBy()).looks_at is None
-    assert AnyOf(NEAR, KNOWN).moves_by == frozenset()
-    assert (both.body, AnyOf(Policy()).body) == (MEN, "")
-    assert list(AllOf(Policy(), NEAR).borne_by(TREE, AL)) == []
+    assert both.depends_on == frozenset({"position", "team"})
+    assert both.indexed_by == frozenset()
+    assert AllOf(NEAR, KNOWN).indexed_by == {"position"}
+    assert AllOf(NEAR, HiddenBy()).depends_on is None
+    assert AnyOf(NEAR, KNOWN).indexed_by == frozenset()
+    assert (both.agent_collection, AnyOf(Policy()).agent_collection) == (MEN, "")
+    assert list(AllOf(Policy(), NEAR).dependents_of(TREE, AL)) == []
 
 
 class HiddenBy(Policy):
     """Judges by anything."""
 
-    looks_at: frozenset[str] | None = None
+    depends_on: frozenset[str] | None = None
 
 
 def test_what_is_unsound_is_refused():
@@ -127,7 +127,7 @@ def test_the_first_policy_that_can_measure_a_distance_says_it():
 
 
 def test_nearness_falls_with_distance():
-    some = [AllOf(Policy(), NEAR).nearness(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
+    some = [AllOf(Policy(), NEAR).relevance(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
     assert some == pytest.approx([1.0, 0.5, 1 / (1 + 81 / 25), 1.0])
 
 
@@ -150,7 +150,7 @@ def test_a_follower_names_nobody_too_few(sight, seed):
     random, state, follower = Random(seed), tree(), sight.follower()
     names = [f"m{number}" for number in range(12)]
     rocks = [ROCK, SONG, Ref("sea.rocks", "reef"), Ref("sea.rocks")]
-    follower.follow(state, rocks)
+    follower.update(state, rocks)
     for _ in range(150):
         name = random.choice(names)
         ref = Ref(MEN, name)
@@ -162,17 +162,17 @@ def test_a_follower_names_nobody_too_few(sight, seed):
             men[name] = Entity(man(x, y, random.choice([None, "red", "blue"]), names[0]))
             if random.random() < 0.2:
                 men[name] = Entity({"position": None, "team": None})
-        follower.follow(state, [ref])
+        follower.update(state, [ref])
         refs = [ROCK, SONG, *(Ref(MEN, other) for other in men)]
         for one in refs:
-            named = follower.audience(one)
+            named = follower.observers_of(one)
             seers = {who for who in men if sight.may_see(state, who, one)}
             assert named is None or seers <= set(named)
         for who in men:
-            within = follower.within(who)
+            within = follower.candidates_for(who)
             seen = {one for one in refs if sight.may_see(state, who, one)}
             assert within is None or seen <= set(within)
-    assert follower.audience(Ref(MEN, "stranger")) in (None, set())
+    assert follower.observers_of(Ref(MEN, "stranger")) in (None, set())
 
 
 def test_a_grid_names_few():
@@ -180,9 +180,9 @@ def test_a_grid_names_few():
     state, follower = tree(), NEAR.follower()
     men = {f"m{n}": Entity(man(n * 4.0, 0)) for n in range(1000)}
     state.collection(MEN).entities = men
-    follower.follow(state, [Ref(MEN, name) for name in men])
-    assert set(follower.audience(Ref(MEN, "m500")) or ()) == {"m499", "m500", "m501"}
-    assert len(follower.within("m500") or ()) == 3
+    follower.update(state, [Ref(MEN, name) for name in men])
+    assert set(follower.observers_of(Ref(MEN, "m500")) or ()) == {"m499", "m500", "m501"}
+    assert len(follower.candidates_for("m500") or ()) == 3
 
 
 class Sea(Domain):
@@ -208,7 +208,7 @@ def test_a_domain_judges_by_its_sight():
     assert registry.seen(TREE, "al", CY) is None
     assert registry.seen(TREE, "al", Ref(MEN, "nobody")) is None
     assert registry.seen(TREE, "al", Ref(MEN)) is None
-    assert Sea().hears(TREE, "al", {})  # type: ignore[typeddict-item]  # whatever was said
+    assert Sea().should_deliver(TREE, "al", {})  # type: ignore[typeddict-item]  # whatever was said
 
 
 def test_a_collection_of_nobody_is_hidden_by_every_domain():

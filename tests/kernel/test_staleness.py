@@ -195,7 +195,7 @@ def test_a_kind_that_reads_its_own_entity_is_stale_when_another_changed_it():
 
 def test_a_kind_declares_its_footprint_in_one_way():
     with pytest.raises(ValueError, match="has both reads and reads_own"):
-        Kind("Both", dict, lambda d, i: None, reads=lambda i: (), reads_own="c")
+        Kind("Both", dict, lambda d, i: None, reads=lambda i: (), reads_self="c")
 
 
 def test_each_intent_of_a_batch_is_judged_by_its_own_context():
@@ -278,7 +278,7 @@ def test_what_is_told_of_a_change_is_a_copy():
 def test_whose_own_entity_is_gone_is_stale_if_it_looked_before():
     kernel = kernel_of()
     seen = kernel.seq
-    kernel.amend([(COUNTS, "alice", None, True)], "gone")
+    kernel.patch([(COUNTS, "alice", None, True)], "gone")
     before, after = (
         kernel.decide([intent("Tend", {"amount": 1}, name, context_seq=context_seq)])
         for name, context_seq in (("t:0", seen), ("t:1", kernel.seq))

@@ -212,7 +212,7 @@ def test_an_upcaster_that_raises_is_a_divergence():
         decided(log, broken)
     again = Verifier([broken], past=folded(log[:3]))
     with pytest.raises(Divergence, match=why):
-        again.verdict_again(decode_record(log[3]))  # type: ignore[arg-type]  # a batch
+        again.reverify(decode_record(log[3]))  # type: ignore[arg-type]  # a batch
 
 
 def test_what_is_decided_by_rules_that_are_gone_is_folded_and_named():

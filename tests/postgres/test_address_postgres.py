@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from placet.cli.terminal import without_secrets
+from placet.cli.terminal import redact
 from placet.runtime.stores.postgres.address import address_of, shown_url
 from placet.runtime.stores.url import environment_of, open_event_log
 from placet.schemas.errors import StoreError
@@ -110,14 +110,14 @@ def test_no_secret_is_ever_shown(url):
         shown = [log.url, repr(log), repr(log.address), shown_url(url)]  # type: ignore[attr-defined]
     except StoreError as error:
         shown = [str(error), str(error.store), shown_url(url)]
-    shown.append(without_secrets(f"cannot use {url}, nor '{url}'; see above"))
+    shown.append(redact(f"cannot use {url}, nor '{url}'; see above"))
     for text in shown:
         assert "s3cr" not in text
 
 
 def test_what_is_no_secret_is_printed_as_it_is():
     for text in ("postgresql://ann@host/db?world=a", "at 12:30 mail a@b about postgres", "a:b@c"):
-        assert without_secrets(text) == text
+        assert redact(text) == text
 
 
 @pytest.mark.parametrize(

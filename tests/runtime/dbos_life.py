@@ -161,7 +161,7 @@ async def _live(report: Report, store: str) -> None:
             ann = await shop.register_agent("ann")
             verdict = await ann.submit([ann.intent("Order", article="lamp")])
             assert verdict.admitted, verdict
-        await asyncio.wait_for(shop.settle(), 30)
+        await asyncio.wait_for(shop.wait_effects(), 30)
         report.tell("end", orders=await shop.state("shop.orders"), settled=await settlements(shop))
 
 

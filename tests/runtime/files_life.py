@@ -58,11 +58,11 @@ async def live(store: str, root: str, point: str, *, overwrites: bool) -> None:
         ann = await world.register_agent("ann")
         if overwrites:
             await ann.submit([ann.intent(CREATE, filename=PATH, content=OLD)])
-            await world.settle()
+            await world.wait_effects()
             await ann.refresh_view()
         arm(point)
         await ann.submit([ann.intent(CREATE, filename=PATH, content=NEW, overwrite=overwrites)])
-        await world.settle()
+        await world.wait_effects()
 
 
 if __name__ == "__main__":

@@ -20,16 +20,16 @@ async def registered(world: Orchestrator, *names: str) -> list[AgentHandle]:
 
 async def think(agent: AgentHandle, seconds: float) -> None:
     await asyncio.sleep(seconds)
-    agent.post([agent.intent("Move", to=[1, 0])])
+    agent.submit_nowait([agent.intent("Move", to=[1, 0])])
 
 
 @in_virtual_time
 async def test_it_opens_with_the_last_who_submits_or_passes():
     async with world_of() as world:
         ann, bob, cy = await registered(world, "ann", "bob", "cy")
-        ann.post([ann.intent("Move", to=[1, 0])])  # before anybody waits for it
+        ann.submit_nowait([ann.intent("Move", to=[1, 0])])  # before anybody waits for it
         thoughts = [asyncio.create_task(think(bob, 3.0))]
-        asyncio.get_running_loop().call_later(1.0, cy.pass_turn)
+        asyncio.get_running_loop().call_later(1.0, cy.skip_step)
         arrivals = await world.barrier()
         assert arrivals[:3] == (3, ("cy",), ())
         assert arrivals.waited_s == pytest.approx(3.0)
@@ -57,7 +57,7 @@ async def test_who_is_late_is_told_and_counted_and_the_step_goes_without():
 async def test_a_pass_before_it_counts_once():
     async with world_of() as world:
         ann, _ = await registered(world, "ann", "bob")
-        ann.pass_turn()
+        ann.skip_step()
         assert await world.barrier(["ann"]) == (1, ("ann",), (), 0.0)
         assert (await world.barrier(["ann"], deadline_s=1.0)).late == ("ann",)
 
@@ -67,7 +67,7 @@ async def test_a_pass_is_over_with_the_step_that_it_was_for():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
-        ann.pass_turn()  # late, and still before the step
+        ann.skip_step()  # late, and still before the step
         await world.step(1.0)
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
 
@@ -77,8 +77,8 @@ async def test_a_pass_is_over_with_the_step_that_it_was_for():
 async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
     async with world_of(backpressure="wait", mailbox_batches_max=places) as world:
         ann, bob = await registered(world, "ann", "bob")
-        ann.post([ann.intent("Move", to=[1, 0])])
-        assert bob.post([bob.intent("Move", to=[1, 0])]).withdraw()
+        ann.submit_nowait([ann.intent("Move", to=[1, 0])])
+        assert bob.submit_nowait([bob.intent("Move", to=[1, 0])]).cancel()
         assert (await world.barrier(["ann", "bob"], deadline_s=1.0)).late == ("bob",)
 
 
@@ -88,10 +88,10 @@ async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
     limits = Limits(mailbox_bytes_max=1_000, line_bytes_max=1_000)
     async with world_of(backpressure=backpressure, limits=limits) as world:
         ann, bob = await registered(world, "ann", "bob")
-        ann.post([ann.intent("Speak", text="a" * 900)])
+        ann.submit_nowait([ann.intent("Speak", text="a" * 900)])
         waiting = asyncio.ensure_future(world.barrier(deadline_s=1.0))
         await turns()
-        tickets = [bob.post([bob.intent("Speak", text="b" * 900)]) for _ in range(2)]
+        tickets = [bob.submit_nowait([bob.intent("Speak", text="b" * 900)]) for _ in range(2)]
         await turns()
         answers = [None if one.verdict is None else one.verdict.codes for one in tickets]
         if backpressure == "wait":  # in line, and so held for the step after this one
@@ -110,9 +110,9 @@ async def test_what_is_malformed_or_a_dry_run_or_for_later_is_not_submitted():
 
         async def post_what_does_not_count() -> None:
             await asyncio.sleep(0.1)
-            ann.post([{**move, "kind": "Mvoe"}])
-            ann.post([move], dry_run=True)
-            ann.post({"intents": [move], "sim_time": 5.0})
+            ann.submit_nowait([{**move, "kind": "Mvoe"}])
+            ann.submit_nowait([move], dry_run=True)
+            ann.submit_nowait({"intents": [move], "sim_time": 5.0})
 
         posting = asyncio.create_task(post_what_does_not_count())
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
@@ -133,9 +133,9 @@ async def test_those_in_line_and_in_turns_have_submitted_too(backpressure: str) 
     async with world_of(backpressure=backpressure, mailbox_batches_max=4) as world:
         agents = await registered(world, *(f"agent_{n}" for n in range(4)))
         for number in range(3):
-            agents[0].post([agents[0].intent("Move", to=[number, 0])])
+            agents[0].submit_nowait([agents[0].intent("Move", to=[number, 0])])
         for agent in agents[1:]:
-            agent.post([agent.intent("Speak", text="here")])
+            agent.submit_nowait([agent.intent("Speak", text="here")])
         arrivals = await world.barrier(deadline_s=0.0)
         assert arrivals.late == (() if backpressure == "wait" else ("agent_2", "agent_3"))
 
@@ -170,7 +170,7 @@ async def test_only_a_stepped_world_has_barriers():
         with pytest.raises(ValueError, match="only a stepped world has barriers"):
             await world.barrier()
         with pytest.raises(ValueError, match="only in a stepped world"):
-            ann.pass_turn()
+            ann.skip_step()
     async with world_of() as world:
         with pytest.raises(ValueError, match="deadline_s must be a finite number"):
             await world.barrier(deadline_s=-1.0)

@@ -45,7 +45,7 @@ async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
         await parent.register_executor(MAIL, outside.mail)
         await parent.register_agent("alice")
         await parent.submit([intent("Mail", {"count": 1}, "m:0")])
-        await parent.settle()
+        await parent.wait_effects()
         await parent.unregister_executor(MAIL)
         await parent.register_executor(MAIL, outside.never)
         await parent.submit([intent("Mail", {"count": 1}, "m:1")])
@@ -72,7 +72,7 @@ async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
     async with Orchestrator(DOMAINS, config) as fork:
         await fork.register_executor(MAIL, SimulatedHandler(here.mail))
         await fork.submit([intent("Mail", {"count": 1}, "m:2")])
-        await fork.settle()
+        await fork.wait_effects()
         assert await fork.effects() == []
     assert len(here.keys) == 2
     assert all(key.startswith("fork/") for key in here.keys)
@@ -85,7 +85,7 @@ async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
     async with Orchestrator(DOMAINS, config) as fork:
         await fork.register_executor(MAIL, LiveHandler(here.mail))
         await fork.submit([intent("Mail", {"count": 1}, "m:2")])
-        await fork.settle()
+        await fork.wait_effects()
         dead = await fork.effects("dead")
     assert len(here.keys) == 1  # its own
     assert not set(here.keys) & set(outside.keys)
@@ -99,7 +99,7 @@ async def test_the_words_mean_nothing_where_a_world_is_its_own():
         await world.register_executor(MAIL, LiveHandler(here.mail))
         await world.register_agent("alice")
         await world.submit([intent("Mail", {"count": 1}, "m:0")])
-        await world.settle()
+        await world.wait_effects()
     assert len(here.keys) == 1
     assert issubclass(DoNotRetry, Exception)
 

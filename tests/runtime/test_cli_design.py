@@ -253,7 +253,7 @@ def test_a_log_of_commands_verifies_and_goes_on_after_it_was_compacted(ferry):
 async def test_an_orchestrator_goes_on_with_the_store(ferry):
     config = OrchestratorConfig(store=str(ferry.folder / "ferry.db"))
     async with Orchestrator(Design(), config) as world:
-        assert await world.read(lambda kernel: version_of(kernel.tree)) == 1
+        assert await world.query(lambda kernel: version_of(kernel.tree)) == 1
 
 
 async def test_the_store_of_an_orchestrator_is_gone_on_with_by_its_own_configuration(placet):

@@ -36,7 +36,7 @@ def store(placet):
             await world.register_executor(MAIL, post, delivery="at_most_once")
             for _ in range(3):
                 await alice.submit([alice.intent("Mail", count=1)])
-                await world.settle()
+                await world.wait_effects()
             world._open.executors.by_kind.clear()
             await alice.submit([alice.intent("Mail", count=1)])
 

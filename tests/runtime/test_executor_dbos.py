@@ -136,7 +136,7 @@ async def ordered(shop: Orchestrator, article: str = "lamp") -> Any:
     """Order something, and say what came of it."""
     ann = await shop.register_agent("ann")
     assert (await ann.submit([ann.intent("Order", article=article)])).admitted
-    await asyncio.wait_for(shop.settle(), 20)
+    await asyncio.wait_for(shop.wait_effects(), 20)
     ((_, row),) = (await shop.state("shop.orders")).items()
     return row["said"]
 

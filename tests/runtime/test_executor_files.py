@@ -289,7 +289,7 @@ async def test_a_write_that_was_killed_is_found_out_and_finished(folders, store,
     assert (file.read_text() if file.exists() else None) == content
     assert bool(folders.leftovers()) is (point == "made" or (point == "placed" and not overwrites))
     async with Orchestrator(folders.domain(), config_of(store)) as world:
-        await world.settle()
+        await world.wait_effects()
         assert await world.effects() == []
         receipts = await world.state(RECEIPTS)
         assert receipts[PATH]["sha256"] == sha256(NEW)
@@ -307,7 +307,7 @@ async def test_what_somebody_else_wrote_meanwhile_stays_in_doubt_and_as_it_is(
     (folders.root / "d").mkdir(exist_ok=True)
     (folders.root / PATH).write_text("somebody else's")
     async with Orchestrator(folders.domain(), config_of(store)) as world:
-        await world.settle()
+        await world.wait_effects()
         [doubtful] = await world.effects("in_doubt")
         assert (doubtful.kind, list(await world.state(WRITES))) == (CREATE, [PATH])
         ann = await world.register_agent("ann")
@@ -324,7 +324,7 @@ async def test_a_link_in_its_place_stays_in_doubt_too(folders, store):
     kill(store, folders, "begun", overwrites=False)
     (folders.root / "d").symlink_to(folders.outside)
     async with Orchestrator(folders.domain(), config_of(store)) as world:
-        await world.settle()
+        await world.wait_effects()
         assert len(await world.effects("in_doubt")) == 1
 
 
@@ -342,7 +342,7 @@ async def test_a_write_whose_durability_is_open_is_made_sure_of(folders, monkeyp
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
         await ann.submit([ann.intent(CREATE, filename="a", content="hi")])
-        await world.settle()
+        await world.wait_effects()
         assert list(await world.state(RECEIPTS)) == ["a"]
         assert world.statistics()["effects"]["by_kind"][CREATE]["in_doubt"] == 1
     assert (folders.root / "a").read_text() == "hi"
@@ -357,7 +357,7 @@ async def test_what_cannot_be_done_after_a_doubt_has_failed(folders, store, monk
 
     monkeypatch.setattr(file_root, "_write", full)
     async with Orchestrator(folders.domain(), config_of(store)) as world:
-        await world.settle()
+        await world.wait_effects()
         [dead] = await world.effects("dead")
         assert dead.why == f"FileRefused: io_error: {PATH!r}: ENOSPC, No space left on device"
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
@@ -387,7 +387,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_and_is_asked_afterwards(folders
     async with Orchestrator(folders.domain(), QUIET) as world:
         ann = await world.register_agent("ann")
         await ann.submit([ann.intent(CREATE, filename="a", content="hi")])
-        await world.settle()
+        await world.wait_effects()
         assert list(await world.state(RECEIPTS)) == ["a"]
         goes_on.set()
         assert await to_thread.run_sync(ended.wait, 10)
@@ -438,7 +438,7 @@ async def test_an_agent_in_a_session_creates_a_file_and_looks_into_it(folders):
     async with Session.open(
         domain=[folders.domain()], mode="autonomous", adapter=ScriptedAdapter([plan])
     ) as session:
-        turn = await session.say("write a note")
+        turn = await session.send("write a note")
         assert turn.outcome == "applied"
         assert turn.results[1].output["words"] == 2
     assert (folders.root / "note.txt").read_text() == "two words"

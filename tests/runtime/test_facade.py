@@ -40,7 +40,7 @@ async def through_a_handle(world: Orchestrator, alice: AgentHandle) -> Verdict:
 
 
 async def through_a_ticket(world: Orchestrator, alice: AgentHandle) -> Verdict:
-    return await alice.post([add("r")])
+    return await alice.submit_nowait([add("r")])
 
 
 @pytest.mark.parametrize("submit", [through_the_operator, through_a_handle, through_a_ticket])
@@ -59,7 +59,7 @@ async def test_who_is_turned_away_and_tries_again_at_once_lets_others_have_their
 async def test_tickets_that_are_decided_are_awaited_without_a_turn_between_them():
     async with world_of() as world:
         alice = await world.register_agent("alice")
-        tickets = [alice.post([add(f"r{n}")]) for n in range(20)]
+        tickets = [alice.submit_nowait([add(f"r{n}")]) for n in range(20)]
         assert (await tickets[-1]).admitted
         before = iterations()
         assert all([(await ticket).admitted for ticket in tickets])
@@ -84,12 +84,12 @@ async def test_a_world_is_used_while_it_is_open_and_says_so_otherwise():
         alice.refresh_view(),
         world.register_agent("bob"),
         world.state(),
-        world.settle(),
+        world.wait_effects(),
     ):
         with pytest.raises(ClosedError, match="the world is closed"):
             await late
     with pytest.raises(ClosedError):
-        world.post([add("late")])
+        world.submit_nowait([add("late")])
     await world.close()
     assert world.seq == seq
     assert world.statistics()["seq"] == seq
@@ -99,13 +99,13 @@ async def test_a_world_is_used_while_it_is_open_and_says_so_otherwise():
 async def test_a_glance_needs_no_turn_of_the_world():
     world = world_of()
     with pytest.raises(ClosedError, match="is not open"):
-        world.glance(lambda kernel: kernel.seq)
+        world.query_nowait(lambda kernel: kernel.seq)
     async with world:
         await world.register_agent("alice")
-        ticket = world.post([add("r")])
-        assert world.glance(lambda kernel: kernel.seq) == 2
+        ticket = world.submit_nowait([add("r")])
+        assert world.query_nowait(lambda kernel: kernel.seq) == 2
         await ticket
-        assert world.glance(lambda kernel: kernel.state.get(COUNTS, {}) != {})
+        assert world.query_nowait(lambda kernel: kernel.state.get(COUNTS, {}) != {})
 
 
 @in_virtual_time
@@ -249,7 +249,7 @@ async def test_a_handle_speaks_for_its_own_agent_only_and_the_host_for_all():
         await world.register_agent("bob")
         bobs = add("r", agent_id="bob")
         assert (await alice.submit([bobs])).codes == ("agent_not_yours",)
-        assert (await alice.post([bobs])).codes == ("agent_not_yours",)
+        assert (await alice.submit_nowait([bobs])).codes == ("agent_not_yours",)
         with pytest.raises(AgentError, match="may not speak for agent 'bob'"):
             await alice.submit_intent(bobs)
         with pytest.raises(AgentError):
@@ -274,14 +274,14 @@ async def test_a_handle_of_a_removed_agent_is_refused_also_when_the_name_is_regi
         await world.remove_agent("alice")
         for _ in range(2):
             assert (await old.submit([add("r")])).codes == ("unauthorized",)
-            assert (await old.post([add("r")])).codes == ("unauthorized",)
+            assert (await old.submit_nowait([add("r")])).codes == ("unauthorized",)
             assert (await old.submit(["unsound"])).codes == ("unauthorized",)
             with pytest.raises(PermissionDeniedError, match="no longer valid"):
                 await old.submit_intents([add("r")])
             with pytest.raises(PermissionDeniedError, match="no longer valid"):
                 await old.refresh_view()
             new = await world.register_agent("alice")
-        assert new.incarnation == old.incarnation + 1
+        assert new.generation == old.generation + 1
         assert (await new.submit([add("r")])).admitted
 
 
@@ -363,7 +363,7 @@ async def test_a_dry_run_changes_nothing():
         for dry in (
             await world.submit([add("r")], dry_run=True),
             await world.submit({"intents": [add("r")], "dry_run": True}),
-            await world.post([add("r")], dry_run=True),
+            await world.submit_nowait([add("r")], dry_run=True),
         ):
             assert (dry.admitted, dry.dry_run, dry.durability) == (True, True, "none")
         unsound = await world.submit([], dry_run=True)
@@ -377,16 +377,19 @@ async def test_a_dry_run_changes_nothing():
 async def test_a_ticket_is_awaited_as_often_as_one_likes_and_may_be_withdrawn():
     async with world_of(clock="stepped") as world:
         await world.register_agent("alice")
-        kept, withdrawn = world.post([add("kept")]), world.post([add("withdrawn")])
+        kept, withdrawn = (
+            world.submit_nowait([add("kept")]),
+            world.submit_nowait([add("withdrawn")]),
+        )
         assert not kept.done()
         impatient = asyncio.ensure_future(asyncio.wait_for(kept, 0.1))
         with pytest.raises(TimeoutError):
             await impatient
-        assert withdrawn.withdraw()
+        assert withdrawn.cancel()
         assert [verdict.admitted for verdict in await world.step(1.0)] == [True]
         assert await kept is await kept
         assert kept.done()
-        assert not kept.withdraw()
+        assert not kept.cancel()
         assert await world.verdict_of("alice", "withdrawn") is None
         with pytest.raises(asyncio.CancelledError):
             await withdrawn
@@ -454,7 +457,9 @@ async def test_a_view_is_a_cut_that_nobody_changes_and_what_the_next_intent_is_b
 async def test_views_for_several_agents_are_of_one_moment():
     async with world_of(limits=Limits(group_batches_max=1)) as world:
         alice, _ = [await world.register_agent(name) for name in ("alice", "bob")]
-        tickets = [alice.post([add(f"r{n}")]) for n in range(9)]  # the world moves meanwhile
+        tickets = [
+            alice.submit_nowait([add(f"r{n}")]) for n in range(9)
+        ]  # the world moves meanwhile
         asked = ["bob", "alice"] * 3
         views = await world.views_for(asked)
         assert [view.agent_id for view in views] == asked
@@ -547,7 +552,7 @@ async def test_effects_run_settle_and_become_state():
         await world.register_executor("mail", send, concurrency=1, outbox_max=5)
         alice = await world.register_agent("alice")
         verdict = await alice.submit([alice.intent("Mail", count=2)])
-        await world.settle()
+        await world.wait_effects()
         assert await world.state(f"lab.letters/world/{verdict.seq}/1") == {"output": {"sent": 1}}
         assert world.statistics()["outbox"] == 0
         with pytest.raises(ValueError, match="have an executor already"):
@@ -610,8 +615,8 @@ async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
         alice = await world.register_agent("alice", permissions={"Add", "Drop"})
         await world.register_agent("bob")
         tickets = [
-            world.post([add("a", 5)]),
-            world.post([add("gone", kind="Drop", payload={"thing": "x"})]),
+            world.submit_nowait([add("a", 5)]),
+            world.submit_nowait([add("gone", kind="Drop", payload={"thing": "x"})]),
         ]
         await world.step(2.5)
         admitted, refused = [await ticket for ticket in tickets]
@@ -621,8 +626,8 @@ async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
     async with world_of(**config) as world:
         assert (world.seq, await world.digest(), world.sim_time, await world.state()) == left
         again = (
-            world.post([add("a", 5)]),
-            world.post([add("gone", kind="Drop", payload={"thing": "x"})]),
+            world.submit_nowait([add("a", 5)]),
+            world.submit_nowait([add("gone", kind="Drop", payload={"thing": "x"})]),
         )
         await world.step(0.5)
         for before, ticket in zip((admitted, refused), again, strict=True):
@@ -635,7 +640,7 @@ async def test_a_world_opened_again_goes_on_where_it_was(tmp_path):
             )
         assert (await world.state())[COUNTS]["alice"] == left[3][COUNTS]["alice"]
         alice_again = await world.register_agent("alice")
-        assert alice_again.incarnation == alice.incarnation
+        assert alice_again.generation == alice.generation
         assert alice_again.intent("Add", amount=1)["req_id"] != old_intent["req_id"]
         denied = await alice_again.submit([alice_again.intent("Take", amount=1)], dry_run=True)
         assert denied.codes == ("permission_denied",)
@@ -650,7 +655,9 @@ async def test_the_same_doings_give_the_same_digest_in_memory_and_on_a_disk(tmp_
             for number in range(5):
                 for name in ("carol", "alice", "bob"):
                     thing = {"thing": "apple"}
-                    world.post([add(f"r{number}", kind="Grab", payload=thing, agent_id=name)])
+                    world.submit_nowait(
+                        [add(f"r{number}", kind="Grab", payload=thing, agent_id=name)]
+                    )
                 await world.step(1.0)
             digests.append(await world.digest())
     assert digests[0] == digests[1]

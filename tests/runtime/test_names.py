@@ -29,7 +29,7 @@ ORCHESTRATOR: Shapes = {
     "submit_intent": (True, "intent sim_time=None"),
     "submit_intents": (True, "intents sim_time=None"),
     "submit": (True, "batch * dry_run=False"),
-    "post": (False, "batch"),
+    "submit_nowait": (False, "batch"),
     "verdict_of": (True, "agent_id req_id"),
     "set_agent_permissions": (True, "agent_id permissions"),
     "suspend_agent": (True, "agent_id"),

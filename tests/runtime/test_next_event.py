@@ -160,7 +160,7 @@ async def test_time_waits_for_effects_that_run():
 
         await world.register_executor(MAIL, handler)
         ann = await world.register_agent("alice")
-        ticket = ann.post([ann.intent("Mail", count=2)])
+        ticket = ann.submit_nowait([ann.intent("Mail", count=2)])
         await ann.sleep_until(10.0)
         assert ticket.verdict is not None
         assert ran == [0.0, 0.0]
@@ -230,7 +230,7 @@ async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
         sleeping = asyncio.ensure_future(ann.sleep_until(2.0))
         waiting = asyncio.ensure_future(cy.sleep(1.0))
         await waiting
-        ticket = cy.post([cy.intent("Move", to=[1, 0])])
+        ticket = cy.submit_nowait([cy.intent("Move", to=[1, 0])])
         with pytest.raises(TimeStalledError):
             await ticket
         with pytest.raises(TimeStalledError):

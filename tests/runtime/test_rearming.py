@@ -59,7 +59,7 @@ def life(request, tmp_path):
 
 async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[Verdict]:
     """Post batches, step, and give their verdicts."""
-    tickets = [world.post(batch) for batch in batches]
+    tickets = [world.submit_nowait(batch) for batch in batches]
     await world.step(dt)
     return [await ticket for ticket in tickets]
 
@@ -80,7 +80,7 @@ async def test_agents_their_permissions_and_their_standing(life):
             ("agent_suspended",),
             ("agent_unknown",),
         ]
-        assert (await world.register_agent("carol")).incarnation == 2
+        assert (await world.register_agent("carol")).generation == 2
 
 
 async def test_answers_that_were_given_are_given_again(life):
@@ -140,7 +140,7 @@ async def test_staleness_is_judged_by_changes_of_the_earlier_life(life):
 async def test_a_batch_for_later_is_run_when_it_is_due(life):
     async with life.open() as world:
         await world.register_agent("alice")
-        ticket = world.post({"intents": [add("later", 7)], "sim_time": 10.0})
+        ticket = world.submit_nowait({"intents": [add("later", 7)], "sim_time": 10.0})
         await world.step(1.0)
         assert (await ticket).scheduled
     async with life.open() as world:
@@ -183,7 +183,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
         await world.register_executor("mail", hang)
         await world.register_agent("alice")
         (failed,) = await decided(world, [intent("Mail", {"count": 1}, "m:1")])
-        await world.settle()
+        await world.wait_effects()
         executor = world._open.executors.by_kind.pop("mail")  # from here on nobody takes them up
         assert executor is not None
         (left,) = await decided(world, [intent("Mail", {"count": 2}, "m:2")])
@@ -191,7 +191,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
     async with life.open() as world:
         assert world.statistics()["outbox"] == 2
         await world.register_executor("mail", send)
-        await world.settle()
+        await world.wait_effects()
         assert sorted(ran) == [(left.seq, 0), (left.seq, 1)]
         assert world.statistics()["outbox"] == 0
         letters = await world.state("lab.letters")
@@ -200,7 +200,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
     async with life.open() as world:
         ran.clear()
         await world.register_executor("mail", send)
-        await world.settle()
+        await world.wait_effects()
         assert ran == []
 
 

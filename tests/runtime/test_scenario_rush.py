@@ -108,7 +108,7 @@ def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
 
 def test_what_is_turned_away_at_the_door_is_not_decided():
     contests = FairnessStats()
-    refusal = Refusal("queue_full", "full", Stage.DOOR)
+    refusal = Refusal("queue_full", "full", Stage.ADMISSION)
     batch: list[Any] = [intent("Grab", agent_id="ann")]
     contests.count(batch, Verdict("", False, None, 0, 0.0, (refusal,)))
     assert not contests.decided

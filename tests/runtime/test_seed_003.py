@@ -474,7 +474,7 @@ async def test_a_stale_context_error_carries_both_seqs_and_what_changed():
 @in_virtual_time
 async def test_a_full_queue_is_a_back_pressure_error():
     async with town(mailbox_batches_max=1) as orchestrator:
-        waiting = orchestrator.post([example("Move")])
+        waiting = orchestrator.submit_nowait([example("Move")])
         with pytest.raises(BackpressureError) as caught:
             await orchestrator.submit_intent(example("Speak"))
         assert (caught.value.reason, caught.value.retry_after) == ("queue_full", 0.05)

@@ -179,7 +179,7 @@ def test_what_cannot_happen_in_the_fork_is_told_with_what_was_to_come_of_it(tmp_
     kernel.decide({"intents": [look], "sim_time": 5.0}, 1.0)
     both = [intent("Look", {"thing": "a"}, "l:1", context_seq=seen), add("a:1", 99)]
     kernel.decide(both, 2.0)
-    kernel.amend([(THINGS, "b", {"value": 1}, False)], "set right")
+    kernel.patch([(THINGS, "b", {"value": 1}, False)], "set right")
     kernel.decide([], 6.0)
     kernel.decide([add("a:2")], 6.0)
     report = replayed(log, tmp_path, at, put={f"{THINGS}/a/value": 5, f"{THINGS}/b": None})

@@ -21,7 +21,7 @@ from placet.schemas.refusal import STAGE_OF, Refusal, RefusalCode, Stage
 from placet.schemas.verdict import Verdict
 
 TYPE_OF_STAGE: dict[Stage, type[PlacetError]] = {
-    Stage.DOOR: BackpressureError,
+    Stage.ADMISSION: BackpressureError,
     Stage.STRUCTURE: IntentError,
     Stage.AGENT: AgentError,
     Stage.DEDUP: DuplicateRequestError,

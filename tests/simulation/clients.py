@@ -100,7 +100,7 @@ class Client:
             raise Gone
         self.memory.post(request)
         try:
-            return door.post(request.batch)
+            return door.submit_nowait(request.batch)
         except (StoreError, ClosedError):
             self.server.give_up(served)
             raise Gone from None
@@ -188,7 +188,7 @@ class Client:
             ticket = self.post(served, request)
             if self.rng.random() < 0.5:
                 await asyncio.sleep(self.rng.random() * 0.05)
-            if ticket.withdraw():
+            if ticket.cancel():
                 for _ in range(self.rng.randrange(3)):
                     await asyncio.sleep(0)
                 await self._inquire(request)

@@ -123,7 +123,7 @@ async def _ask_for_all(server: Server, crowd: Crowd) -> None:
         try:
             await server.ask(served, world.resume)
             if server.executor != "none":
-                await server.ask(served, world.settle)
+                await server.ask(served, world.wait_effects)
             await _ask_again(server, crowd)
             digest = await server.ask(served, world.digest)
         except Gone:

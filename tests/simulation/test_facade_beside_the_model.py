@@ -80,7 +80,7 @@ async def test_the_face_of_a_stepped_world_and_the_model_agree(setting):
             for _ in range(ROUNDS):
                 drawn = [a_batch_of(rng.randrange(2**32)) for _ in range(rng.randrange(1, 7))]
                 batches = [resolved(batch, world.seq, world.sim_time) for batch in drawn]
-                tickets = [world.post(batch) for batch in batches]
+                tickets = [world.submit_nowait(batch) for batch in batches]
                 stepped = await world.step(rng.choice([0, 0.5, 2]))
                 verdicts = [await ticket for ticket in tickets]
                 assert [v for v in verdicts if v in stepped] == stepped

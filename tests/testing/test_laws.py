@@ -17,15 +17,15 @@ from placet.testing.properties import LAWS
 from placet.testing.trace import (
     Join,
     Leave,
-    Life,
     Proposal,
     Propose,
     Settle,
+    Trace,
     TraceRunner,
     Wait,
     smaller,
 )
-from placet.testing.trace_generator import lives
+from placet.testing.trace_generator import traces
 from tests.kernel.domains import Lab
 from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
 
@@ -136,7 +136,7 @@ def test_without_hypothesis_the_extra_is_named():
 
 
 def test_a_life_reads_like_sentences():
-    life: Life = [
+    life: Trace = [
         Join("ann", {"count": 3}),
         Join("ann", {"count": 4}),
         Propose(1.5, ((Proposal("ann", "Mail", {"count": 1}),), (Proposal("ann", "Nap", {}, 2),))),
@@ -167,7 +167,7 @@ def test_a_life_reads_like_sentences():
 
 
 def test_a_life_lived_again_is_the_same_log():
-    life: Life = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
+    life: Trace = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
     assert TraceRunner(Lab).live_all(life).log == TraceRunner(Lab).live_all(life).log
 
 
@@ -181,7 +181,7 @@ def test_those_propose_who_are_there():
     seen = []
 
     @settings(max_examples=40, database=None, phases=[Phase.generate])
-    @given(lives(Purses, {}, {}))
+    @given(traces(Purses, {}, {}))
     def gather(life):
         there = set()
         for step in life:
@@ -199,7 +199,7 @@ def test_those_propose_who_are_there():
 
 def test_of_each_life_those_that_lack_one_part_are_smaller():
     one, two = Proposal("ann", "Add", {"amount": 1}), Proposal("ann", "Add", {"amount": 2})
-    life: Life = (Wait(1.0), Propose(0.0, ((one, two), (two,))))
+    life: Trace = (Wait(1.0), Propose(0.0, ((one, two), (two,))))
     assert list(smaller(life)) == [
         (Propose(0.0, ((one, two), (two,))),),
         (Wait(1.0),),

@@ -63,7 +63,7 @@ class Purses(Domain):
 
     def __init__(self) -> None:
         self.kinds: Sequence[Kind] = [
-            Kind("Put", Coins, type(self).rule, reads_own=PURSES),
+            Kind("Put", Coins, type(self).rule, reads_self=PURSES),
             Kind("Give", Gift, give, reads=reads_other),
         ]
 
@@ -253,7 +253,7 @@ class Blind(Purses):
     """Leaves it to its invariant how much a purse holds, and says that it watches ann's alone."""
 
     rule = staticmethod(hoard)
-    watches = (Ref(PURSES, "ann"),)
+    invariant_reads = (Ref(PURSES, "ann"),)
 
     def invariants(self, state: State, changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
         for ref in changed:
@@ -371,7 +371,7 @@ class _Careless(SameTeam):
 
     def __init__(self) -> None:
         super().__init__(PURSES, "coins")
-        self.looks_at = frozenset()
+        self.depends_on = frozenset()
 
 
 class Overlooking(Purses):

@@ -73,7 +73,7 @@ class NextEvent:
         try:
             while True:
                 if self._actor.is_paused:
-                    await self._company.news()
+                    await self._company.wait_changed()
                     continue
                 await self._thought()
                 if not await self._is_quiet():
@@ -83,7 +83,7 @@ class NextEvent:
                 elif (due_ns := self._next_ns()) is not None:
                     await self._go_to(due_ns)
                 else:
-                    await self._company.news()
+                    await self._company.wait_changed()
         except (ClosedError, StoreError):
             return
         except TimeStalledError as stalled:
@@ -106,7 +106,7 @@ class NextEvent:
                 ends = now() + self._seconds_max
             try:
                 async with asyncio.timeout_at(ends):
-                    await company.news()
+                    await company.wait_changed()
             except TimeoutError:
                 ends = company.thinks_since + self._seconds_max
                 if ends > now():
@@ -120,13 +120,13 @@ class NextEvent:
     async def _is_quiet(self) -> bool:
         """See that nothing is under way: no command, no write, no effect, no task that goes on."""
         company, kernel = self._company, self._kernel
-        before = (company.doings, kernel.record_count)
+        before = (company.version, kernel.record_count)
         if kernel.ledger.outbox:
             await self._executors.settled(run_only=True)
         await self._actor.command(_nothing)
         for _ in range(_QUIET_TURNS):
             await asyncio.sleep(0)
-            if (company.doings, kernel.record_count) != before or company.is_thinking:
+            if (company.version, kernel.record_count) != before or company.is_thinking:
                 return False
         return not self._actor.is_paused
 
@@ -146,7 +146,7 @@ class NextEvent:
                 f"decided at this moment and {_listed(self._company.posters())} still post, while "
                 "others wait for later; a policy must sleep between two turns"
             )
-        self._company.begin_round()
+        self._company.reset()
         await self._step(0, is_tick=False)
 
     async def _go_to(self, due_ns: int) -> None:

@@ -117,7 +117,7 @@ class OrchestratorActor:
         self._is_free = False
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn() as turn:
-            self._obey(Command(act, reply), turn)
+            self._execute_command(Command(act, reply), turn)
         self._mailbox.wake()  # something may be due now, or go on
         return await reply
 
@@ -217,7 +217,7 @@ class OrchestratorActor:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
                 with self._turn() as turn:
-                    self._take_turn(turn)
+                    self._run_turn(turn)
                 if not self._committer.has_room:
                     await self._committer.room()
                     self._intake.woken_ns = 0  # that wait was the store's, not the event loop's
@@ -231,22 +231,22 @@ class OrchestratorActor:
         turn = Turn()
         try:
             yield turn
-            self._hand_on(turn)
+            self._commit_turn(turn)
         except BaseException as error:
-            self._break(turn, error)
+            self._fail_turn(turn, error)
             raise
 
-    def _take_turn(self, turn: Turn) -> None:
+    def _run_turn(self, turn: Turn) -> None:
         """Obey all that controls, then decide a chunk of what waits."""
         while (message := self._mailbox.take_control()) is not None:
-            self._obey(message, turn)
+            self._execute_command(message, turn)
         waiting = self._take()
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
             self._intake.note_turn()
             self._decide(waiting, now_ns, turn)
 
-    def _break(self, turn: Turn, error: BaseException) -> None:
+    def _fail_turn(self, turn: Turn, error: BaseException) -> None:
         """Stop the world: a turn failed half way, so its state is no longer the log's."""
         failure = StoreError(
             f"the orchestrator failed with {error!r}; the log ends before this turn, and what it "
@@ -266,7 +266,7 @@ class OrchestratorActor:
 
         return self._mailbox.take(self._limits.group_batches_max, is_enough)
 
-    def _obey(self, message: Command | Step, turn: Turn) -> None:
+    def _execute_command(self, message: Command | Step, turn: Turn) -> None:
         """Carry out a control message, if its sender still waits; tell it what a command raises."""
         if message.reply.done():
             return
@@ -307,7 +307,7 @@ class OrchestratorActor:
         turn.owed += [one.reply for one in waiting]
         waiting = self._still_asked(waiting, started_ns, turn)
         batches = [one.batch for one in waiting]
-        decision = self._kernel.decide_checked(batches, now_ns, lets_go=True)
+        decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
         turn.effects += decision.effects
         verdict_of = dict(decision.answers)
         verdicts = [verdict_of[batch] for batch in batches]
@@ -327,7 +327,7 @@ class OrchestratorActor:
                 continue
             if speaker is not None:
                 agent = agents.get(speaker.agent_id)
-                if agent is None or agent.incarnation != speaker.incarnation:
+                if agent is None or agent.generation != speaker.generation:
                     refused = self.refuse(unauthorized(speaker.agent_id), batch.dry_run)
                     turn.replies.append((one.reply, refused))
                     continue
@@ -340,7 +340,7 @@ class OrchestratorActor:
             asked.append(one)
         return asked
 
-    def _hand_on(self, turn: Turn) -> None:
+    def _commit_turn(self, turn: Turn) -> None:
         """Give the turn's records and replies to the committer, which tells once it may."""
         group = None
         if self._records:

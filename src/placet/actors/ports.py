@@ -99,7 +99,7 @@ class Speaker(Protocol):
         """Its name."""
 
     @property
-    def incarnation(self) -> int:
+    def generation(self) -> int:
         """How often the name was registered by then."""
 
 

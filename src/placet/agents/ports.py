@@ -40,7 +40,7 @@ class Handle(Protocol):
         """Whose it is."""
 
     @property
-    def incarnation(self) -> int:
+    def generation(self) -> int:
         """How often its name was registered by then."""
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
@@ -95,7 +95,7 @@ class World(Protocol):
     ) -> dict[str, dict[str, Json]]:
         """Copy entities of a collection that are there."""
 
-    async def is_registered(self, agent_id: str, incarnation: int | None = None) -> bool:
+    async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
         """Tell whether there is an agent of this name, or this very one of its name."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:

@@ -108,7 +108,7 @@ class Stand:
         """Register the agents of the load."""
         for agent_id in self._load.agent_ids:
             handle = await self.orchestrator.register_agent(agent_id, permissions=PERMISSIONS)
-            self._posts.append(handle.post)
+            self._posts.append(handle.submit_nowait)
 
     def burst(self, batches: int) -> list[_Offer]:
         """Make so many new batches, as of now."""

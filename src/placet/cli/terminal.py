@@ -34,7 +34,7 @@ class CommandError(PlacetError):
 
 def say(text: str = "") -> None:
     """Print a line of a result."""
-    sys.stdout.write(without_secrets(text) + "\n")
+    sys.stdout.write(redact(text) + "\n")
 
 
 def say_json(value: Json) -> None:
@@ -44,7 +44,7 @@ def say_json(value: Json) -> None:
 
 def complain(message: str) -> None:
     """Print an error as one line."""
-    sys.stderr.write(f"placet: {printable(without_secrets(' '.join(message.split())))}\n")
+    sys.stderr.write(f"placet: {printable(redact(' '.join(message.split())))}\n")
 
 
 def show_help_alone(context: typer.Context) -> None:
@@ -54,7 +54,7 @@ def show_help_alone(context: typer.Context) -> None:
         raise typer.Exit(USAGE_EXIT)
 
 
-def without_secrets(text: str) -> str:
+def redact(text: str) -> str:
     """Leave out the password of a URL, wherever one was typed."""
     if "postgres" not in text:
         return text
@@ -86,7 +86,7 @@ def is_text(argument: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in argument)
 
 
-def counted(count: int, one: str, more: str | None = None) -> str:
+def pluralize(count: int, one: str, more: str | None = None) -> str:
     """Write a count with its noun: 1 tick, 300 ticks."""
     return f"{number(count)} {one if count == 1 else more or one + 's'}"
 

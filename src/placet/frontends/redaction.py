@@ -19,7 +19,7 @@ async def visible_turn(turn: Turn, session: Session) -> Turn:
 
     world = session.world
     assert isinstance(world, Orchestrator), "doors stand before a world that runs here"
-    return turn.model_copy(update={"diff": await world.read(seen)}) if turn.diff else turn
+    return turn.model_copy(update={"diff": await world.query(seen)}) if turn.diff else turn
 
 
 def _may_see(kernel: Kernel, agent_id: str, change: Change) -> bool:

@@ -104,7 +104,7 @@ class Kind:
             TypedDict is the fastest; a model is dumped to a dict.
         rule: Applies the intent.
         reads: The footprint for staleness; None declares none.
-        reads_own: Instead of `reads`, where the intent depends on one entity alone: the collection
+        reads_self: Instead of `reads`, where the intent depends on one entity alone: the collection
             in which it has its agent's name. It is asked once per batch and costs almost nothing.
         when_stale: `reject`, or `revalidate` to let the rule decide.
         effects: Kinds of effect that the rule may emit; the gate checks their executors' outboxes.
@@ -119,8 +119,8 @@ class Kind:
         risk_of: Raises the risk for some payloads: asked with the payload as the rule takes it, and
             the state as users see it (`collection -> entity -> field`); never lowers it.
         cost: What one costs, in units that the domain explains; shown to planners.
-        is_event: One that passed is told to those observers of whom the domain says that they
-            hear it (`Domain.hears`), each one and in order, whatever became of its trace.
+        broadcast: One that passed is told to those observers of whom the domain says that they
+            hear it (`Domain.should_deliver`), each one and in order, whatever became of its trace.
     """
 
     name: str
@@ -131,13 +131,13 @@ class Kind:
     effects: tuple[str, ...] = field(default=())
     version: str = "1"
     summary: str = ""
-    reads_own: str | None = None
+    reads_self: str | None = None
     upcasters: Mapping[str, Upcaster] = field(default_factory=dict)
     revalidates: Reads | None = None
     risk: Risk = "low"
     risk_of: "Callable[[Mapping[str, Json], WorldState], Risk] | None" = None
     cost: float = 0.0
-    is_event: bool = False
+    broadcast: bool = False
 
     def __post_init__(self) -> None:
         _load_pydantic()
@@ -146,7 +146,7 @@ class Kind:
                 f"kind name {self.name!r} must be at most 64 characters of segments "
                 "[A-Za-z][A-Za-z0-9_]* joined by '.', no '__', no '_' at an end"
             )
-        if self.reads is not None and self.reads_own is not None:
+        if self.reads is not None and self.reads_self is not None:
             raise ValueError(f"kind {self.name!r} has both reads and reads_own; give one of them")
         if self.version in self.upcasters:
             raise ValueError(
@@ -190,13 +190,13 @@ class Follower(Protocol):
     It may name too many and never too few; None is "everyone" and "everything".
     """
 
-    def audience(self, ref: Ref) -> Set[str] | None:
+    def observers_of(self, ref: Ref) -> Set[str] | None:
         """Name the agents who may see an entity."""
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
         """Name the entities that an agent may see."""
 
-    def follow(self, state: "State", refs: Iterable[Ref]) -> None:
+    def update(self, state: "State", refs: Iterable[Ref]) -> None:
         """Take in that entities have changed; the state is that after the change."""
 
 
@@ -206,18 +206,18 @@ class Sight(Protocol):
     Pure: judged on the state alone.
 
     Attributes:
-        body: Collection in which each agent has an entity of its own, by its name.
-        looks_at: The fields of it by which its sight is judged: where one of them changes, all
+        agent_collection: Collection in which each agent has an entity of its own, by its name.
+        depends_on: The fields of it by which its sight is judged: where one of them changes, all
             that the agent may see is judged anew. None is "any of the state".
-        moves_by: Those of them of which the follower knows all: where one changes, what is
-            `within` before and after is seen as before, and only the rest is judged anew.
+        indexed_by: Those of them of which the follower knows all: where one changes, what is
+            `candidates_for` before and after is seen as before, and only the rest is judged anew.
         is_indexed: The follower knows bounds.
         hides_fields: `hidden_fields` may name some.
     """
 
-    body: str
-    looks_at: frozenset[str] | None
-    moves_by: frozenset[str]
+    agent_collection: str
+    depends_on: frozenset[str] | None
+    indexed_by: frozenset[str]
     is_indexed: bool
     hides_fields: bool
 
@@ -227,13 +227,13 @@ class Sight(Protocol):
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
         """Name the fields that it may not see of it."""
 
-    def nearness(self, state: "State", agent_id: str, ref: Ref) -> float:
+    def relevance(self, state: "State", agent_id: str, ref: Ref) -> float:
         """Say how near it is, from 0 to 1: what is nearer is told first where not all can be."""
 
     def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
         """Say how far it is, in the world's own unit; None where that cannot be measured."""
 
-    def borne_by(self, state: "State", ref: Ref) -> Iterable[Ref]:
+    def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one: what it holds, or says."""
 
     def follower(self) -> Follower:
@@ -256,7 +256,7 @@ class Domain(Protocol):
             name, for a domain imports nothing impure.
         sight: Who may see what, where it is composed of policies (`placet.kernel.visibility`): an
             observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
-        watches: Entities on which its invariants depend, each by its name: a batch that changes
+        invariant_reads: Entities on which its invariants depend, each by its name: a batch that changes
             none of them is not judged, and `changed` names no others. None: they depend on any.
 
     Every method is pure: its result depends on its arguments alone.
@@ -269,7 +269,7 @@ class Domain(Protocol):
     commands: Sequence[Command] = ()
     executors: str = ""
     sight: "Sight | None" = None
-    watches: Collection[Ref] | None = None
+    invariant_reads: Collection[Ref] | None = None
 
     def settings(self) -> Mapping[str, Json] | None:
         """Give the keywords that make this domain again, as plain JSON; None where none can.
@@ -300,7 +300,7 @@ class Domain(Protocol):
     def on_batch(self, draft: "Draft") -> None:
         """Finish a batch whose rules have all passed: write what belongs to it as a whole.
 
-        Such as a version number or an undo list; `draft.replaced()` tells what the batch did. Runs
+        Such as a version number or an undo list; `draft.previous_values()` tells what the batch did. Runs
         once per batch, as its last intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
@@ -309,7 +309,7 @@ class Domain(Protocol):
         """Take in the outcome of an effect; every domain is told of every effect."""
         return None  # noqa: RET501  # likewise
 
-    def on_amend(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
+    def on_patch(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
         """Judge what an operator put by hand, which no rule of a kind has seen; or finish it.
 
         Domains are asked in their order, each once, and then the invariants of all.
@@ -317,7 +317,7 @@ class Domain(Protocol):
         return None
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Judge the post-state of a batch, given which entities it changed (see `watches`)."""
+        """Judge the post-state of a batch, given which entities it changed (see `invariant_reads`)."""
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
@@ -328,8 +328,8 @@ class Domain(Protocol):
         """Name the fields that an agent may not see of an entity that it may see."""
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
-    def hears(self, state: "State", agent_id: str, intent: Intent) -> bool:
-        """Tell whether an agent is told of an intent that passed, of a kind that `is_event`.
+    def should_deliver(self, state: "State", agent_id: str, intent: Intent) -> bool:
+        """Tell whether an agent is told of an intent that passed, of a kind that `broadcast`.
 
         Asked of those alone who may see the speaker's own entity, where `sight` says which it is.
         """

@@ -96,11 +96,11 @@ class Kernel(KeepsOutbox, Amends):
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
             return
-        if self._check_header(past.header, past.ledger) != rules:
+        if self._validate_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
         if past.ledger.policy != policy:
             self._control.configure(policy)
-        self._tell_validator_of_all()
+        self._sync_validator()
 
     def _take_over(self, state: State, ledger: Ledger, journal: Journal) -> None:
         self._state, self.ledger, self._journal = state, ledger, journal
@@ -110,7 +110,7 @@ class Kernel(KeepsOutbox, Amends):
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)
 
-    def _check_header(self, header: Header, ledger: Ledger) -> Rules:
+    def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
         """Check that this world may go on with a log; give the rules that decided it."""
         config, then = self.config, rules_in(header)
         ours = [domain.name for domain in self.registry.domains]
@@ -218,20 +218,24 @@ class Kernel(KeepsOutbox, Amends):
         return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
 
     def decide_checked(
-        self, batches: Sequence[CheckedBatch], now_ns: int, *, lets_go: bool = False
+        self, batches: Sequence[CheckedBatch], now_ns: int, *, release_intents: bool = False
     ) -> Decision:
         """Decide a group of checked batches, and those of the schedule that are due by now.
 
         Args:
             batches: The group.
             now_ns: Simulated nanoseconds; time never goes back.
-            lets_go: Nobody reads the batches' intents afterwards (`CheckedBatch.let_go`).
+            release_intents: Nobody reads the batches' intents afterwards (`CheckedBatch.release`).
         """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         due = due_batches(self.ledger, now_ns)
-        return self._decide_group([*due, *batches] if due else batches, lets_go=lets_go)
+        return self._decide_group(
+            [*due, *batches] if due else batches, release_intents=release_intents
+        )
 
-    def _decide_group(self, batches: Sequence[CheckedBatch], *, lets_go: bool = False) -> Decision:
+    def _decide_group(
+        self, batches: Sequence[CheckedBatch], *, release_intents: bool = False
+    ) -> Decision:
         ledger, context, applier = self.ledger, self._context, self._applier
         context.group_seq = ledger.seq
         self._draft.open_group(context.now_ns)
@@ -242,8 +246,8 @@ class Kernel(KeepsOutbox, Amends):
         try:
             for batch in in_order(batches, ledger, self.config.seed, context.now_ns):
                 answers.append((batch, decide_batch(batch, context, rules, applier)))
-                if lets_go:
-                    batch.let_go()
+                if release_intents:
+                    batch.release()
         finally:  # whoever interrupts a group leaves the batches before as they are in the log
             is_written = self._journal.count != written
             if is_written:  # else not even the time is remembered
@@ -375,7 +379,7 @@ class Kernel(KeepsOutbox, Amends):
         self._batches, self._groups, self._group_seq = batches, groups, group_seq
         self._take_over(state, ledger, journal)
         self._context.now_ns = now_ns
-        self._tell_validator_of_all()
+        self._sync_validator()
 
     def _ns(self, now: float | None) -> int:
         latest = self._context.now_ns
@@ -385,7 +389,7 @@ class Kernel(KeepsOutbox, Amends):
             raise ValueError(f"now must be seconds below {_SECONDS_MAX:g}, got {now!r}")
         return max(latest, round(now * SECOND_NS))
 
-    def _tell_validator_of_all(self) -> None:
+    def _sync_validator(self) -> None:
         for agent_id, agent in self.ledger.agents.items():
             self._tell_validator(agent_id, agent.permissions)
 

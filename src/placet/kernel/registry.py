@@ -198,14 +198,14 @@ def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
     Raises:
         ValueError: It names a collection as a whole.
     """
-    if domain.watches is None:
+    if domain.invariant_reads is None:
         return None
     watched: dict[str, frozenset[str]] = {}
-    for collection, entity in domain.watches:
+    for collection, entity in domain.invariant_reads:
         if entity is None:
             raise ValueError(
                 f"the invariants of domain {domain.name!r} watch {collection!r} as a whole; name "
-                "its entities, or leave `watches` None"
+                "its entities, or leave `invariant_reads` None"
             )
         watched[entity] = watched.get(entity, frozenset()) | {collection}
     return watched

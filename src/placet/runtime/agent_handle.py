@@ -33,24 +33,24 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     Attributes:
         agent_id: The agent.
-        incarnation: How often its name was registered; a handle of an earlier one is refused.
+        generation: How often its name was registered; a handle of an earlier one is refused.
         view_seq: Of the latest view it was given; fills in `context_seq`.
 
     Args:
         world: Where the agent lives.
         agent_id: The agent.
-        incarnation: As above.
+        generation: As above.
         sequence: Name of the req_ids that it makes, which no other handle has.
     """
 
-    __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "incarnation", "view_seq")
+    __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "generation", "view_seq")
 
     def __init__(
-        self, world: "WorldRuntime", agent_id: str, incarnation: int, sequence: str
+        self, world: "WorldRuntime", agent_id: str, generation: int, sequence: str
     ) -> None:
         self._world = world
         self.agent_id = agent_id
-        self.incarnation = incarnation
+        self.generation = generation
         self.view_seq = world.committer.durable_seq
         self._sequence = sequence
         self._numbers = count()
@@ -77,7 +77,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
             await asyncio.sleep(0)
         return await reply
 
-    def post(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
+    def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
         reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
         return PendingVerdict(reply, reply.done())
@@ -132,11 +132,11 @@ class AgentHandle(RaisesRefusals, Sleeps):
         changes_max = world.limits.changes_listed_max
         return Context(self.agent_id, freshness, self._look_and, world.watches, changes_max)
 
-    async def emit(self, intent: Intent) -> Verdict:
+    async def submit_one(self, intent: Intent) -> Verdict:
         """Propose one intent; never raises for a refusal."""
         return await self.submit([intent])
 
-    async def leave(self) -> None:
+    async def deregister(self) -> None:
         """Leave the world: the agent is removed, and a policy that runs for it is stopped.
 
         Raises:
@@ -211,7 +211,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
 
     def _checked(self, kernel: Kernel) -> Kernel:
         agent = kernel.ledger.agents.get(self.agent_id)
-        if agent is None or agent.incarnation != self.incarnation:
+        if agent is None or agent.generation != self.generation:
             self._refuse()
         return kernel
 

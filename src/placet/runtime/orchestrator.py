@@ -182,7 +182,7 @@ class Orchestrator(
                 **placing,
             )
         )
-        return AgentHandle(world, agent.agent_id, agent.incarnation, f"{world.epoch}.{number}")
+        return AgentHandle(world, agent.agent_id, agent.generation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
         """Say which kinds an agent may propose: None is all, the empty set nothing.
@@ -213,7 +213,7 @@ class Orchestrator(
             await asyncio.sleep(0)
         return await reply
 
-    def post(
+    def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
     ) -> PendingVerdict:
         """Hand in a batch and go on; await the ticket for its verdict.
@@ -293,16 +293,16 @@ class Orchestrator(
         """
         return await self._open.actor.operate(lambda kernel: state_at(kernel.state, path))
 
-    async def read(self, look: Callable[[Kernel], T]) -> T:
+    async def query(self, fn: Callable[[Kernel], T]) -> T:
         """Look at the kernel between two batches; what was seen comes once it is durable.
 
         Args:
-            look: Reads and changes nothing; what it returns it has copied. It holds up the world.
+            fn: Reads and changes nothing; what it returns it has copied. It holds up the world.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        return await self._open.actor.operate(look)
+        return await self._open.actor.operate(fn)
 
     async def digest(self) -> str:
         """Give the state digest, hexadecimal: equal states have equal digests."""

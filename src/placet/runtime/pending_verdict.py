@@ -33,7 +33,7 @@ class PendingVerdict(msgspec.Struct, eq=False):
         done = self._future.done() and not self._future.cancelled()
         return self._future.result() if done else None
 
-    def withdraw(self) -> bool:
+    def cancel(self) -> bool:
         """Ask for no answer any more; False if the verdict is there.
 
         A batch that is not decided yet is withdrawn by it. One that is decided stays so, and

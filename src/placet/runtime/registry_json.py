@@ -23,7 +23,7 @@ def _described(domain: Domain) -> dict[str, Json]:
             kind.name: {
                 "summary": kind.summary,
                 "version": kind.version,
-                "has_footprint": kind.reads is not None or kind.reads_own is not None,
+                "has_footprint": kind.reads is not None or kind.reads_self is not None,
                 "when_stale": kind.when_stale,
                 "effects": list(kind.effects),
                 "payload": schemas[kind.name],

@@ -142,7 +142,7 @@ class WorldRuntime:
         if self._keeper is not None:
             seq, records = self.kernel.history_end
             self._keeper.note(records, seq)
-            self.supervisor.start("snapshots", self._keeper.run, _let_be)
+            self.supervisor.start("snapshots", self._keeper.run, _ignore)
         await self.actor.command(_nothing)
         if self.time.company is not None:
             run = self.time.next_event(self.kernel, self.actor, self.executors).run
@@ -237,7 +237,7 @@ class WorldRuntime:
         if self.executors.is_awaited:
             self.executors.tell()
         if self.time.company is not None:
-            self.time.company.nudge()
+            self.time.company.notify()
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers
@@ -309,10 +309,10 @@ class WorldRuntime:
         """Give what is published, where there is a copy of it, else the state as it is now."""
         return self.observing.state or self.kernel.tree
 
-    async def _suspend(self, agent_id: str, incarnation: int) -> None:
+    async def _suspend(self, agent_id: str, generation: int) -> None:
         def suspend(kernel: Kernel) -> None:
             agent = kernel.ledger.agents.get(agent_id)
-            if agent is not None and agent.incarnation == incarnation:
+            if agent is not None and agent.generation == generation:
                 kernel.change_agent(agent_id, "suspended")
 
         await self.actor.command(suspend)
@@ -345,7 +345,7 @@ def _nothing(kernel: Kernel) -> None:
     """Command nothing: its answer says that everything before it is durable."""
 
 
-def _let_be(name: str, error: BaseException) -> None:
+def _ignore(name: str, error: BaseException) -> None:
     """Escalate no further: the supervisor has reported it, and the world goes on without."""
 
 

@@ -14,7 +14,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
-_OUTSIDE: Final = frozenset({Stage.DOOR, Stage.STRUCTURE})
+_OUTSIDE: Final = frozenset({Stage.ADMISSION, Stage.STRUCTURE})
 """What is refused there never reached the core, and may be no intent at all."""
 
 PAIRS_MAX: Final = 200_000

@@ -190,7 +190,7 @@ class ScenarioRunner:
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
             if self._is_resumed or scenario.clock == "stepped":
-                lived = await world.read(lambda kernel: ticks_lived(scenario, kernel.ledger))
+                lived = await world.query(lambda kernel: ticks_lived(scenario, kernel.ledger))
                 report.ticks = min(lived, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
@@ -215,7 +215,7 @@ class ScenarioRunner:
 
         Who was dropped, as the world was forked, stays away.
         """
-        gone = await world.read(lambda kernel: frozenset(kernel.ledger.gone))
+        gone = await world.query(lambda kernel: frozenset(kernel.ledger.gone))
         members = (one for one in self._scenario.members() if one.agent_id not in gone)
         while chunk := list(islice(members, _REGISTERED_TOGETHER)):
             if self._is_stopped():
@@ -241,7 +241,7 @@ class ScenarioRunner:
             for one, view in zip(people, views, strict=True)
             if (batch := one.propose(view, number))
         ]
-        tickets = [one.handle.post(batch) for one, batch in proposed]
+        tickets = [one.handle.submit_nowait(batch) for one, batch in proposed]
         await world.step(self._scenario.tick_s)
         self._report.contests.begin_group()
         for (_, batch), ticket in zip(proposed, tickets, strict=True):

@@ -116,7 +116,7 @@ class CheckedBatch:
     def __len__(self) -> int:
         return len(self.intents)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Drop what the intents hold, when it was read for the last time; their number remains.
 
         They are some hundred objects. Freed here they are still in the processor's caches; with
@@ -130,7 +130,7 @@ class CheckedBatch:
             return [self.agents[0]] * len(self.req_ids)
         return [agent_id for agent_id, *_ in batch_in(self.encoded)]
 
-    def retake(self) -> None:
+    def reparse(self) -> None:
         """Take the intents as they are encoded, from whoever was handed them and wrote into them.
 
         A rule is handed a plain dict. What it makes of that is its own, but who proposed what is

@@ -131,7 +131,7 @@ class TimeStalledError(PlacetError):
 
 
 _BY_STAGE: Final[Mapping[Stage, type[PlacetError]]] = {
-    Stage.DOOR: BackpressureError,
+    Stage.ADMISSION: BackpressureError,
     Stage.STRUCTURE: IntentError,
     Stage.AGENT: AgentError,
     Stage.DEDUP: DuplicateRequestError,

@@ -80,7 +80,7 @@ class _Copier:
             if type(value) is not dict and _is_model(value):
                 return self._object(_fields(value), depth_max - 1)
             return self._object(value.items(), depth_max - 1)
-        raise InvalidJsonValue(f"JSON has no {type(value).__name__}, got {shown(value)}")
+        raise InvalidJsonValue(f"JSON has no {type(value).__name__}, got {format_value(value)}")
 
     def _array(self, items: Sequence[object], depth_max: int) -> list[Json]:
         copied: list[Json] = []
@@ -97,7 +97,7 @@ class _Copier:
         copied: dict[str, Json] = {}
         for key, item in islice(pairs, self._bytes_left + 1):
             if not isinstance(key, str):
-                raise InvalidJsonValue(f"an object's keys must be strings, got {shown(key)}")
+                raise InvalidJsonValue(f"an object's keys must be strings, got {format_value(key)}")
             name = self._text(key)
             try:
                 copied[name] = self.copy(item, depth_max)
@@ -114,7 +114,7 @@ class _Copier:
                 text.encode()
             except UnicodeEncodeError:
                 raise InvalidJsonValue(
-                    f"a string must be valid Unicode, got {shown(text)}"
+                    f"a string must be valid Unicode, got {format_value(text)}"
                 ) from None
         return text
 
@@ -143,7 +143,7 @@ def _fields(value: "BaseModel") -> Iterable[tuple[str, object]]:
     yield from (value.model_extra or {}).items()
 
 
-class _Shower(Repr):
+class _ShortRepr(Repr):
     """Shows plain values as JSON, of containers a part, and of any other object only the type.
 
     A string by itself is quoted as sentences quote it, by single marks.
@@ -168,10 +168,10 @@ class _Shower(Repr):
         return repr(x) if isinstance(x, float) else f"<{type(x).__name__}>"
 
 
-_SHOWER: Final = _Shower()
+_SHOWER: Final = _ShortRepr()
 
 
-def complaint(detail: "ErrorDetails") -> str:
+def message_for(detail: "ErrorDetails") -> str:
     """Say what is wrong with a value, in the words of JSON, and what came.
 
     Of a field that is missing all that came would be what it is missing in, which is left out; and
@@ -184,12 +184,12 @@ def complaint(detail: "ErrorDetails") -> str:
         return f"field {told['discriminator']} is required"
     if kind == "union_tag_invalid":
         tags, name = told["expected_tags"], told["discriminator"]
-        return f"field {name} must be one of {tags}, got {shown(told['tag'])}"
+        return f"field {name} must be one of {tags}, got {format_value(told['tag'])}"
     message = _IN_JSON.get(kind, detail["msg"])
     message = message[:1].lower() + message[1:]
     if kind == "missing" or detail["input"] is PydanticUndefined:
         return message
-    return f"{message}, got {shown(detail['input'])}"
+    return f"{message}, got {format_value(detail['input'])}"
 
 
 _IN_JSON: Final = {
@@ -201,7 +201,7 @@ _IN_JSON: Final = {
 """Type of error -> what pydantic says of it in the words of Python."""
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Show a value in a message: short, in little time, and without raising."""
     try:
         text = _SHOWER.repr(value)

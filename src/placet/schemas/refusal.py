@@ -16,7 +16,7 @@ from placet.schemas.codec import Json
 class Stage(StrEnum):
     """The stages of the gate, in the order in which they are asked."""
 
-    DOOR = "door"
+    ADMISSION = "door"
     STRUCTURE = "structure"
     AGENT = "agent"
     DEDUP = "dedup"
@@ -74,7 +74,7 @@ class RefusalCode(StrEnum):
 
 
 _FIRST_OF_STAGE: Final = {
-    RefusalCode.QUEUE_FULL: Stage.DOOR,
+    RefusalCode.QUEUE_FULL: Stage.ADMISSION,
     RefusalCode.BATCH_EMPTY: Stage.STRUCTURE,
     RefusalCode.AGENT_UNKNOWN: Stage.AGENT,
     RefusalCode.REQ_ID_REUSED: Stage.DEDUP,
@@ -87,7 +87,7 @@ _FIRST_OF_STAGE: Final = {
 
 def _stages() -> dict[str, Stage]:
     table: dict[str, Stage] = {}
-    stage = Stage.DOOR
+    stage = Stage.ADMISSION
     for code in RefusalCode:
         stage = _FIRST_OF_STAGE.get(code, stage)
         table[code.value] = stage

@@ -167,11 +167,11 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         return self._diff
 
     @property
-    def foreseen_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
+    def preview_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
         """Kind and payload of each effect that a dry run would have asked for; else empty."""
         return self._effects
 
-    def foresee(
+    def preview(
         self,
         diff: tuple[FieldChange, ...],
         effects: Sequence[tuple[str, Mapping[str, Json]]] = (),

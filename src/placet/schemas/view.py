@@ -86,8 +86,8 @@ class Observation(msgspec.Struct, frozen=True):
         kind: `snapshot` replaces all that was known, `delta` adds to it.
         changes: Of entities; each entity is in it once at most.
         events: What was heard since the last, in order.
-        events_missed: How many events did not fit the inbox and are lost: the oldest ones.
-        late: How many changes are held back, by a budget of bytes or by a latency: what they show
+        events_dropped: How many events did not fit the inbox and are lost: the oldest ones.
+        deferred_count: How many changes are held back, by a budget of bytes or by a latency: what they show
             is older than the rest of the picture, and `view_seq` is before it.
     """
 
@@ -97,8 +97,8 @@ class Observation(msgspec.Struct, frozen=True):
     kind: Literal["snapshot", "delta"]
     changes: tuple[Change, ...]
     events: tuple[DeliveredEvent, ...] = ()
-    events_missed: int = 0
-    late: int = 0
+    events_dropped: int = 0
+    deferred_count: int = 0
 
     @property
     def encoded(self) -> bytes:
@@ -112,8 +112,8 @@ class Observation(msgspec.Struct, frozen=True):
                 "kind": self.kind,
                 "changes": [msgspec.Raw(change.encoded) for change in self.changes],
                 "events": [msgspec.Raw(event.encoded) for event in self.events],
-                "events_missed": self.events_missed,
-                "late": self.late,
+                "events_dropped": self.events_dropped,
+                "deferred_count": self.deferred_count,
             }
         )
 

@@ -15,7 +15,7 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, from_json
 from placet.schemas.identity import OPERATOR, is_identity
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 from placet.server.config import ServeConfig
 from placet.server.credentials import Credentials, Principal
 from placet.server.http.metrics_text import MetricsText
@@ -111,7 +111,7 @@ class RequestContext:
         def look(kernel: Kernel) -> tuple[bool, bool]:
             return speaks_for(kernel, who.submitter, agent_id), agent_id in kernel.ledger.agents
 
-        is_spoken_for, is_there = await world.read(look)
+        is_spoken_for, is_there = await world.query(look)
         if not is_spoken_for:
             raise Problem("forbidden", f"this token does not speak for agent {agent_id!r}")
         if not is_there:
@@ -176,7 +176,9 @@ class RequestContext:
         except ValueError as error:
             raise Problem("request_invalid", f"the body must be JSON: {error}") from None
         if type(value) is not dict:
-            raise Problem("request_invalid", f"the body must be an object, got {shown(value)}")
+            raise Problem(
+                "request_invalid", f"the body must be an object, got {format_value(value)}"
+            )
         unknown = sorted(value.keys() - fields)
         if fields and unknown:
             raise Problem(
@@ -209,7 +211,7 @@ def identity(value: Json, field: str) -> str:
     if not is_identity(value):
         raise Problem(
             "request_invalid",
-            f"{field} must be 1 to 128 characters without control characters, got {shown(value)}",
+            f"{field} must be 1 to 128 characters without control characters, got {format_value(value)}",
         )
     return str(value)
 

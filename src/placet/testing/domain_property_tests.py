@@ -9,8 +9,8 @@ from hypothesis.strategies import SearchStrategy
 from placet.testing import hash_order_property as hash_order
 from placet.testing.errors import PropertyViolation
 from placet.testing.properties import LAWS, Law
-from placet.testing.trace import Factory, Life
-from placet.testing.trace_generator import Placing, lives
+from placet.testing.trace import Factory, Trace
+from placet.testing.trace_generator import Placing, traces
 
 EXAMPLES: Final = 50
 
@@ -49,7 +49,7 @@ def domain_property_tests(
     unknown = sorted(set(without) - set(names))
     if unknown:
         raise ValueError(f"there is no law {unknown[0]!r}; there are {', '.join(names)}")
-    drawn = lives(domain_factory, intents or {}, {} if placing is None else placing)
+    drawn = traces(domain_factory, intents or {}, {} if placing is None else placing)
     domain = domain_factory()
     tests: dict[str, Any] = {
         f"test_{law.name}": _test_of(law, domain_factory, drawn, examples)
@@ -64,11 +64,11 @@ def domain_property_tests(
 
 
 def _test_of(
-    law: Law, factory: Factory, drawn: SearchStrategy[Life], examples: int
+    law: Law, factory: Factory, drawn: SearchStrategy[Trace], examples: int
 ) -> Callable[..., None]:
     @settings(max_examples=examples, deadline=None, suppress_health_check=_SLOW, phases=_PHASES)
     @given(life=drawn)
-    def check(life: Life) -> None:
+    def check(life: Trace) -> None:
         law.check(factory, life)
 
     def test(_self: object) -> None:
@@ -82,10 +82,10 @@ def _test_of(
 
 
 def _test_of_hashes(
-    factory: Factory, drawn: SearchStrategy[Life], examples: int
+    factory: Factory, drawn: SearchStrategy[Trace], examples: int
 ) -> Callable[..., None]:
     def test(_self: object) -> None:
-        found: list[Life] = []
+        found: list[Trace] = []
 
         @settings(
             max_examples=examples,
@@ -95,7 +95,7 @@ def _test_of_hashes(
             database=None,
         )
         @given(life=drawn)
-        def gather(life: Life) -> None:
+        def gather(life: Trace) -> None:
             found.append(life)
 
         gather()

@@ -1,6 +1,6 @@
 """What a broken law says: which law, in which life, and what was seen."""
 
-from placet.testing.trace import Life, TraceRunner
+from placet.testing.trace import Trace, TraceRunner
 
 
 class PropertyViolation(AssertionError):  # noqa: N818  # what it says
@@ -13,7 +13,7 @@ class PropertyViolation(AssertionError):  # noqa: N818  # what it says
         seen: What was seen, and what to do.
     """
 
-    def __init__(self, law: str, life: Life, living: TraceRunner, seen: str) -> None:
+    def __init__(self, law: str, life: Trace, living: TraceRunner, seen: str) -> None:
         domain, story = living.domain.name, living.story
         told = "".join(f"\n  {number}. {line}" for number, line in enumerate(story, start=1))
         super().__init__(

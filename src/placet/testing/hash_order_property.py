@@ -16,7 +16,7 @@ from unittest import SkipTest
 
 from placet.schemas.log.record import record_hash
 from placet.testing.errors import PropertyViolation
-from placet.testing.trace import Factory, Life, TraceRunner
+from placet.testing.trace import Factory, Trace, TraceRunner
 
 NAME: Final = "the_order_of_sets_does_not_matter"
 SENTENCE: Final = "The same life is the same log, whatever order Python gives to sets."
@@ -24,7 +24,7 @@ SENTENCE: Final = "The same life is the same log, whatever order Python gives to
 _HASH_SEEDS: Final = ("1", "2")
 
 
-def check(factory: Factory, lives: Sequence[Life]) -> None:
+def check(factory: Factory, traces: Sequence[Trace]) -> None:
     """Live lives in two processes whose sets are in different orders.
 
     Raises:
@@ -32,7 +32,7 @@ def check(factory: Factory, lives: Sequence[Life]) -> None:
         SkipTest: The factory has no name by which another process could import it.
     """
     try:
-        told = pickle.dumps((factory, list(lives)))
+        told = pickle.dumps((factory, list(traces)))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise SkipTest(
             f"{NAME}: the factory must be a class or a function of a module, or a partial of one, "
@@ -41,7 +41,7 @@ def check(factory: Factory, lives: Sequence[Life]) -> None:
     processes = [_begun(seed) for seed in _HASH_SEEDS]
     said = [_ended(process, told) for process in processes]
     ends = [_ends(process, *text) for process, text in zip(processes, said, strict=True)]
-    parted = [life for life, one, other in zip(lives, *ends, strict=True) if one != other]
+    parted = [life for life, one, other in zip(traces, *ends, strict=True) if one != other]
     if parted:
         smallest = min(parted, key=len)
         living = TraceRunner(factory).live_all(smallest)
@@ -76,8 +76,8 @@ def _ends(process: "subprocess.Popen[bytes]", out: bytes, err: bytes) -> list[by
 
 def live_in_this_process() -> None:
     """Read lives on stdin, live them, and write how each ends."""
-    factory, lives = pickle.load(sys.stdin.buffer)
-    for life in lives:
+    factory, traces = pickle.load(sys.stdin.buffer)
+    for life in traces:
         end = record_hash(TraceRunner(factory).live_all(life).log[-1])
         sys.stdout.write(f"{end.hex()}\n")
 

@@ -20,11 +20,11 @@ from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 from placet.testing.errors import PropertyViolation
 from placet.testing.read_set_property import footprint_breach, has_footprints
-from placet.testing.trace import AGENTS, Factory, Life, Propose, TraceRunner, one_by_one, smaller
+from placet.testing.trace import AGENTS, Factory, Propose, Trace, TraceRunner, one_by_one, smaller
 from placet.testing.tree_diff import difference, whole
 from placet.testing.visibility_property import has_sight, sight_breach
 
-Breach = Callable[[TraceRunner, Life, Factory], str | None]
+Breach = Callable[[TraceRunner, Trace, Factory], str | None]
 """Live a life in a new world, and say what was seen where the law is broken."""
 
 
@@ -43,7 +43,7 @@ class Law(NamedTuple):
     breach: Breach
     applies: Callable[[Domain], bool] = lambda _: True
 
-    def check(self, factory: Factory, life: Life) -> None:
+    def check(self, factory: Factory, life: Trace) -> None:
         """Live a life under this law.
 
         Raises:
@@ -69,7 +69,7 @@ class Law(NamedTuple):
         raise broken from None
 
 
-def _raised(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _raised(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in life:
         living.live(step)
         for where, error in living.faults:
@@ -80,7 +80,7 @@ def _raised(living: TraceRunner, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _refused_and_changed(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _check_refusal_leaves_state(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
         before = whole(living.kernel.tree)
         verdicts = living.live(step)
@@ -93,7 +93,7 @@ def _refused_and_changed(living: TraceRunner, life: Life, _: Factory) -> str | N
     return None
 
 
-def _tried_and_other(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _check_dry_run_matches(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
         if not isinstance(step, Propose):
             living.live(step)
@@ -112,7 +112,7 @@ def _tried_and_other(living: TraceRunner, life: Life, _: Factory) -> str | None:
     return None
 
 
-def _replayed_and_other(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _replayed_and_other(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     tree = living.live_all(life).kernel.tree
     advice = "Write through the draft, and only there: what it is not told is not in the log."
     try:
@@ -127,7 +127,7 @@ def _replayed_and_other(living: TraceRunner, life: Life, _: Factory) -> str | No
     return None
 
 
-def _decided_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str | None:
+def _decided_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
     living.live_all(life)
     advice = (
         "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
@@ -147,7 +147,7 @@ def _decided_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str
     return None
 
 
-def _intent_rewritten(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _intent_rewritten(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     kinds, seen = living.kernel.registry.kinds, list[str]()
     for name, kind in kinds.items():
         kinds[name] = replace(kind, rule=_watched(kind, seen))
@@ -177,7 +177,7 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
     return rule
 
 
-def _normalized_otherwise(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _normalized_otherwise(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
         if isinstance(step, Propose):
             once = _normalized(living.try_out(step))
@@ -195,7 +195,7 @@ def _normalized_otherwise(living: TraceRunner, life: Life, _: Factory) -> str | 
     return None
 
 
-def _invariant_violated(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _invariant_violated(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     tree = living.kernel.tree
     for step in life:
         living.live(step)
@@ -208,7 +208,7 @@ def _invariant_violated(living: TraceRunner, life: Life, _: Factory) -> str | No
     return None
 
 
-def _seen_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str | None:
+def _seen_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
     tree = living.live_all(life).kernel.tree
     before, dumped = whole(tree), tree.dump()
     other, same = factory(), State.load(thaw(dumped))
@@ -229,7 +229,7 @@ def _seen_otherwise(living: TraceRunner, life: Life, factory: Factory) -> str | 
     return None if after == before else f"{difference(before, after)} by looking at it."
 
 
-def _made_otherwise(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def _made_otherwise(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     domain = living.domain
     settings = living.kernel.registry.settings[domain.name]
     maker = type(domain)
@@ -301,12 +301,12 @@ LAWS: Final = (
     Law(
         "a_refused_batch_changes_nothing",
         "A batch that is refused changes nothing.",
-        _refused_and_changed,
+        _check_refusal_leaves_state,
     ),
     Law(
         "a_dry_run_tells_what_will_be",
         "A dry run is answered as the batch itself would be, and changes nothing.",
-        _tried_and_other,
+        _check_dry_run_matches,
     ),
     Law(
         "a_replay_gives_the_same_state",

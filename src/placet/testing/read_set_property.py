@@ -17,7 +17,7 @@ from placet.schemas.codec import Json, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.log.record import Admitted, decode_record
 from placet.schemas.refusal import RefusalCode
-from placet.testing.trace import Factory, Life, Proposal, Propose, TraceRunner
+from placet.testing.trace import Factory, Proposal, Propose, Trace, TraceRunner
 
 _OTHERS_MAX: Final = 6
 _NOBODYS: Final = "placet.testing"
@@ -42,7 +42,7 @@ def has_footprints(domain: Domain) -> bool:
     return any(map(_is_bound, domain.kinds))
 
 
-def footprint_breach(living: TraceRunner, life: Life, factory: Factory) -> str | None:
+def footprint_breach(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
     """Say where an intent's outcome is up to what its kind does not say that it reads."""
     copy = TraceRunner(factory)
     kinds = living.kernel.registry.kinds
@@ -61,7 +61,7 @@ def footprint_breach(living: TraceRunner, life: Life, factory: Factory) -> str |
 
 
 def _is_bound(kind: Kind) -> bool:
-    return kind.when_stale == "reject" and not (kind.reads is None and kind.reads_own is None)
+    return kind.when_stale == "reject" and not (kind.reads is None and kind.reads_self is None)
 
 
 def _others(proposal: Proposal, proposals: list[Proposal]) -> Iterator[Proposal]:
@@ -125,7 +125,7 @@ def _is_judged_anew(touched: set[tuple[str, str]], living: TraceRunner, proposal
 
 
 def _read(kind: Kind, intent: Intent) -> set[tuple[str, str | None]]:
-    if kind.reads_own is not None:
-        return {(kind.reads_own, intent["agent_id"])}
+    if kind.reads_self is not None:
+        return {(kind.reads_self, intent["agent_id"])}
     assert kind.reads is not None, "the kind has a footprint"
     return {(collection, entity) for collection, entity in kind.reads(intent)}

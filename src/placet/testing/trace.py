@@ -95,7 +95,7 @@ class Settle(NamedTuple):
 
 
 Step: TypeAlias = Join | Leave | Propose | Wait | Settle
-Life: TypeAlias = Sequence[Step]
+Trace: TypeAlias = Sequence[Step]
 
 
 class Fault(NamedTuple):
@@ -152,7 +152,7 @@ class TraceRunner:
                 self._come_or_go(step)
         return verdicts
 
-    def live_all(self, life: Life) -> "TraceRunner":
+    def live_all(self, life: Trace) -> "TraceRunner":
         """Live a whole life."""
         for step in life:
             self.live(step)
@@ -202,7 +202,7 @@ class TraceRunner:
         self.story.append(f"{step}{outcome}")
 
 
-def one_by_one(life: Life) -> Iterator[Step]:
+def one_by_one(life: Trace) -> Iterator[Step]:
     """Give the same life with each batch in a step of its own."""
     for step in life:
         if isinstance(step, Propose):
@@ -212,7 +212,7 @@ def one_by_one(life: Life) -> Iterator[Step]:
             yield step
 
 
-def smaller(life: Life) -> Iterator[Life]:
+def smaller(life: Trace) -> Iterator[Trace]:
     """Give the lives that lack one part of this one: a step, a batch, or a proposal."""
     for at, step in enumerate(life):
         before, after = life[:at], life[at + 1 :]

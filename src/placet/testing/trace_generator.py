@@ -15,11 +15,11 @@ from placet.testing.trace import (
     Factory,
     Join,
     Leave,
-    Life,
     Proposal,
     Propose,
     Settle,
     Step,
+    Trace,
     TraceRunner,
     Wait,
 )
@@ -37,9 +37,9 @@ _STRAYS: Final = 15
 """One payload in so many is not what the kind's schema allows."""
 
 
-def lives(
+def traces(
     factory: Factory, intents: Mapping[str, SearchStrategy[Any]], placing: Placing
-) -> SearchStrategy[Life]:
+) -> SearchStrategy[Trace]:
     """Draw lives of a domain.
 
     Args:
@@ -77,7 +77,7 @@ def lives(
     return st.builds(_life, beginning, steps)
 
 
-def _life(beginning: Sequence[Step], steps: Sequence[Step]) -> Life:
+def _life(beginning: Sequence[Step], steps: Sequence[Step]) -> Trace:
     """Put a life together in which those speak who are there, as far as anybody is."""
     life: list[Step] = []
     there: dict[str, None] = {}

@@ -13,7 +13,7 @@ from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import canonical
 from placet.schemas.identity import Ref
-from placet.testing.trace import AGENTS, Factory, Life, TraceRunner
+from placet.testing.trace import AGENTS, Factory, Trace, TraceRunner
 
 Shown: TypeAlias = dict[tuple[str, Ref], bytes]
 """What each agent may see of each entity."""
@@ -24,7 +24,7 @@ def has_sight(domain: Domain) -> bool:
     return domain.sight is not None
 
 
-def sight_breach(living: TraceRunner, life: Life, _: Factory) -> str | None:
+def sight_breach(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     """Live a life, and say who would have gone on seeing what is no longer so."""
     kernel = living.kernel
     sighting = InterestManager(kernel.registry)
@@ -51,7 +51,7 @@ def sight_breach(living: TraceRunner, life: Life, _: Factory) -> str | None:
                     f"{agent_id} sees {ref.collection}/{ref.entity} otherwise after the last step, "
                     "and the follower of the domain's sight named neither: an observer would go on "
                     "seeing what is no longer so. A follower may name too many, never too few; "
-                    "`borne_by` names what is seen by where another is, and `looks_at` by what an "
+                    "`dependents_of` names what is seen by where another is, and `depends_on` by what an "
                     "agent's sight is judged."
                 )
         shown, fields = shown_now, fields_now

@@ -427,7 +427,7 @@ async def test_a_phase_is_not_kept_waiting_by_a_model_that_thinks():
 
     async with serving([Design(), Sessions()], agents=()) as served:  # type: ignore[arg-type]
         session = await Session.open(world=served.world, adapter=thinks)
-        turn = asyncio.create_task(session.say("think"))
+        turn = asyncio.create_task(session.send("think"))
         await is_asked.wait()
         answer = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})
         again = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})

@@ -36,7 +36,7 @@ def held_by_mcp(store):
             session = await Session.open(
                 world=world, session="mcp", agent="mcp", mode="interactive"
             )
-            assert (await session.say("/Speak text=hi")).outcome == "held"
+            assert (await session.send("/Speak text=hi")).outcome == "held"
 
     anyio.run(hold)
 
@@ -126,7 +126,7 @@ async def test_of_two_who_open_a_new_session_the_gate_judges():
         world = served.world
         mine = await Session.open(world=world, session="main", agent="alice")
         assert (await served.post("sessions", {"agent": "mallory"})).status_code == 201
-        await mine.say("/till.put amount=1")
+        await mine.send("/till.put amount=1")
         answer = await served.post(f"{MAIN}/messages", {"message": "what was said?"})
         assert (answer.status_code, answer.json()["stop"]) == (409, "session.agent_other")
         assert (await served.get(MAIN)).json()["turns"] == []

@@ -11,7 +11,7 @@ from tests.agents.llm.provider import OpenAI
 async def live(url: str, store: str) -> None:
     llm = Llm(OpenAI().model(url))
     async with Session.open(domain=World(), adapter=llm, store=store) as session:
-        await session.say("say hi")
+        await session.send("say hi")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ async def test_a_plan_whose_end_is_missing_is_not_done_in_part(reason: Any, code
     broken = answer(SPEAK, finish_reason=reason)
     llm = Llm(model(broken, answer(SPEAK, MOVE)))
     async with Session.open(domain=World(), adapter=llm, mode="autonomous") as session:
-        turn = await session.say("greet and go")
+        turn = await session.send("greet and go")
         assert [one.status for one in turn.attempts] == ["invalid", "applied"]
         assert [one.code for one in turn.attempts[0].issues] == [code]
         assert [one.kind for one in turn.results] == ["Speak", "Move"], "once, and all of it"
@@ -52,7 +52,7 @@ async def test_a_plan_whose_end_is_missing_is_not_done_in_part(reason: Any, code
         digest = await world.digest()
         recorded = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
     async with Session.open(domain=World(), adapter=recorded, mode="autonomous") as session:
-        again = await session.say("greet and go")
+        again = await session.send("greet and go")
         assert [one.status for one in again.attempts] == ["invalid", "applied"]
         assert await session.world.digest() == digest  # type: ignore[attr-defined]  # it is one
 
@@ -65,7 +65,7 @@ async def test_every_call_of_what_broke_off_is_told_that_it_is_not_proposed() ->
         return answer(SPEAK, MOVE, finish_reason="length" if len(told) == 1 else "stop")
 
     async with Session.open(domain=World(), adapter=Llm(listens), mode="autonomous") as session:
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
     results = [part.content for part in told[1][-1].parts]
     assert "cut off" in str(results[0])
     assert results[1] == "not proposed: the batch was invalid"
@@ -74,7 +74,7 @@ async def test_every_call_of_what_broke_off_is_told_that_it_is_not_proposed() ->
 async def test_words_that_were_cut_off_are_shown_as_they_are() -> None:
     llm = Llm(model(answer(TextPart("I would"), finish_reason="length")))
     async with Session.open(domain=World(), adapter=llm) as session:
-        assert (await session.say("go")).message == "I would"
+        assert (await session.send("go")).message == "I would"
 
 
 @pytest.mark.parametrize("parts", [[], [TextPart(" \n")], [ThinkingPart("hm")]], ids=repr)
@@ -85,14 +85,14 @@ async def test_nothing_said_is_asked_again_and_no_answer(parts: list[Any]) -> No
     ):
         llm = Llm(model(*answers))
         async with Session.open(domain=World(), adapter=llm, mode="autonomous") as session:
-            turn = await session.say("go")
+            turn = await session.send("go")
             assert (turn.outcome, turn.stop) == ends
             assert turn.attempts[0].issues[0].code == "actions_missing"
 
 
 async def test_whoever_says_nothing_is_asked_again() -> None:
     async with talk(PlannerOutput(), [put(1)]) as session:
-        assert (await session.say("go")).outcome == "applied"
+        assert (await session.send("go")).outcome == "applied"
         assert await total(session) == 1
 
 
@@ -102,7 +102,7 @@ async def test_a_request_that_takes_all_of_the_turn_ended_with_its_time() -> Non
         await requests.send([], NOTHING, _soon())
     limits = AgentLimits(seconds_max=0.2)
     async with Session.open(domain=World(), adapter=Llm(hangs), limits=limits) as session:
-        assert (await session.say("go")).stop == "deadline_exceeded"
+        assert (await session.send("go")).stop == "deadline_exceeded"
 
 
 async def test_a_try_that_takes_too_long_is_not_the_end_of_the_turn() -> None:

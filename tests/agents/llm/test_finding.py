@@ -79,7 +79,7 @@ class Script:
 async def test_a_search_is_one_more_request_within_the_same_answer() -> None:
     script = Script([find("apple")], [propose("shop.buy_apple", {"amount": 2})])
     async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
-        turn = await session.say("buy two apples")
+        turn = await session.send("buy two apples")
         assert turn.outcome == "applied", turn.message
         assert [len(turn.attempts), turn.usage.requests] == [1, 2]
         assert await session.world.state("shop.bought/buy_apple/amount") == 2
@@ -92,7 +92,7 @@ async def test_a_search_is_one_more_request_within_the_same_answer() -> None:
 async def test_many_kinds_do_not_crowd_out_the_rest() -> None:
     script = Script([find("apple")], [propose("shop.buy_apple", {"amount": 2})])
     async with Session.open(domain=Shop(120), adapter=Llm(script)) as session:
-        turn = await session.say("buy two apples")
+        turn = await session.send("buy two apples")
     assert turn.outcome == "applied", turn.message
     assert turn.usage.input_tokens < 2_000
 
@@ -104,7 +104,7 @@ async def test_a_wrong_proposal_is_mended_with_the_search_still_told() -> None:
         [propose("shop.buy_pear", {"amount": 3})],
     )
     async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
-        turn = await session.say("buy fruit")
+        turn = await session.send("buy fruit")
     assert [one.status for one in turn.attempts] == ["invalid", "applied"]
     kinds = [type(message).__name__ for message in script.asked[2]]
     assert kinds == ["ModelRequest", "ModelResponse"] * 2 + ["ModelRequest"]
@@ -124,12 +124,12 @@ async def test_what_a_search_cost_is_counted_though_the_request_after_it_fails()
 
     async with Orchestrator([Shop(), Sessions()]) as world:
         async with Session.open(world=world, adapter=Llm(fails_then)) as session:
-            turn = await session.say("buy two apples")
+            turn = await session.send("buy two apples")
         replay = await ReplayAdapter.of(world.events(since=0), world.seq, session.name)
     assert (turn.stop, turn.usage.requests) == ("planner_unavailable", 1)
     assert turn.usage.input_tokens > 0
     async with Session.open(domain=Shop(), adapter=replay) as session:
-        again = await session.say("buy two apples")
+        again = await session.send("buy two apples")
     assert (again.stop, again.usage) == (turn.stop, turn.usage)
 
 
@@ -139,7 +139,7 @@ async def test_what_is_proposed_beside_a_search_is_not_yet_proposed() -> None:
         [propose("shop.buy_pear", {"amount": 1})],
     )
     async with Session.open(domain=Shop(), adapter=Llm(script)) as session:
-        turn = await session.say("buy")
+        turn = await session.send("buy")
         assert [one.status for one in turn.attempts] == ["applied"], "nothing had to be mended"
         assert list(await session.world.state("shop.bought")) == ["buy_pear"]
     assert "not proposed" in script.asked[1][-1].parts[1].content
@@ -161,7 +161,7 @@ async def test_up_to_the_limit_each_kind_is_a_tool() -> None:
     script = Script([ToolCallPart("shop__buy_pear", {"amount": 1})])
     limits = AgentLimits(tools_max=60)
     async with Session.open(domain=Shop(), adapter=Llm(script), limits=limits) as session:
-        assert (await session.say("buy")).outcome == "applied"
+        assert (await session.send("buy")).outcome == "applied"
     assert len(script.tools[0]) == 62
 
 

@@ -41,7 +41,7 @@ async def converse(world: Orchestrator, adapter: Adapter, messages: list[str]) -
     turns = []
     async with Session.open(world=world, adapter=adapter, mode="interactive") as session:
         for message in messages:
-            turns.append(await session.say(message))
+            turns.append(await session.send(message))
             if turns[-1].hold_id:
                 turns.append(await session.resolve(turns[-1].hold_id, "approve", "ann"))
     return turns
@@ -100,7 +100,7 @@ async def test_what_a_model_got_wrong_is_mended_within_the_turn(
     async with Provider([OPENAI.says(*first), OPENAI.says(SPEAK)]) as provider:
         llm = Llm(OPENAI.model(provider.url))
         async with Session.open(domain=World(), adapter=llm) as session:
-            turn = await session.say("say hi")
+            turn = await session.send("say hi")
     assert [one.status for one in turn.attempts] == ["invalid", "applied"]
     assert turn.attempts[0].issues[0].code == code
     read = OPENAI.read(provider.asked[1])
@@ -124,7 +124,7 @@ async def test_nothing_that_is_read_moves_the_gate() -> None:
         session = await Session.open(
             world=world, adapter=llm, mode="interactive", permissions={"Speak"}
         )
-        turn = await session.say("what is new?")
+        turn = await session.send("what is new?")
         assert [one.status for one in turn.attempts] == ["invalid", "invalid", "held"]
         assert [one.issues[0].code for one in turn.attempts[:2]] == ["kind_unknown"] * 2
         speech = await world.state("world.speech")
@@ -146,10 +146,10 @@ async def test_a_key_and_what_a_provider_said_are_in_no_record(tmp_path: Path, w
     async with Provider(steps) as provider:
         llm = Llm(wire.model(provider.url, KEY))
         async with Session.open(domain=World(), adapter=llm, store=store) as session:
-            failed = await session.say("one")
+            failed = await session.send("one")
             assert (failed.outcome, failed.stop) == ("failed", "planner_unavailable")
             assert failed.message == "ModelAuthenticationError"
-            done = await session.say("two")
+            done = await session.send("two")
             assert (done.outcome, done.usage.requests) == ("applied", 2)
             told = repr([failed, done, await session.turns()])
     kept = contents(tmp_path)
@@ -181,7 +181,7 @@ async def test_a_question_whose_process_was_killed_is_not_asked_again(tmp_path: 
             [turn] = await session.turns()
             assert turn["outcome"] == "failed"
             assert len(provider.asked) == 1
-            assert (await session.say("say hi")).outcome == "applied"
+            assert (await session.send("say hi")).outcome == "applied"
         assert len(provider.asked) == 2
 
 
@@ -193,9 +193,9 @@ async def test_a_model_without_a_price_is_not_asked_where_money_is_bounded() -> 
         there = OpenAIProvider(f"{provider.url}/v1", api_key="k")
         llm = Llm(OpenAIChatModel("nobody-knows-me", provider=there))
         async with Session.open(domain=World(), adapter=llm) as session:
-            assert (await session.say("go")).stop == "cost_unknown"
+            assert (await session.send("go")).stop == "cost_unknown"
         assert provider.asked == []
         by_tokens = AgentLimits(on_unknown_price="tokens_only")
         async with Session.open(domain=World(), adapter=llm, limits=by_tokens) as session:
-            assert (await session.say("go")).outcome == "applied"
+            assert (await session.send("go")).outcome == "applied"
         assert len(provider.asked) == 1

@@ -92,7 +92,7 @@ async def test_every_kind_is_offered_with_its_schema(domain: type[Domain]) -> No
 async def test_a_session_with_the_test_model_needs_no_network() -> None:
     model = TestModel(call_tools=["Speak"])
     async with Session.open(domain=World(), adapter=Llm(model)) as session:
-        turn = await session.say("say something")
+        turn = await session.send("say something")
         assert turn.outcome == "applied"
         assert turn.attempts[0].adapter == "Llm"
         assert turn.usage.cost_usd == 0
@@ -218,7 +218,7 @@ async def test_a_filter_that_raises_is_a_refusal_too() -> None:
     assert (raw.refused, raw.calls) == (True, ())
     assert raw.usage.input_tokens > 0
     async with Session.open(domain=World(), adapter=Llm(model)) as session:
-        assert (await session.say("x")).stop == "planner_refused"
+        assert (await session.send("x")).stop == "planner_refused"
 
 
 # prices

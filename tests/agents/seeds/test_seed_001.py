@@ -117,7 +117,7 @@ def talk(*answers: Any, **options: Any) -> Any:
 
 async def test_a_prompt_yields_a_plan() -> None:
     async with talk(json.dumps(ENVELOPE)) as session:
-        turn = await session.say("please make me a calculator")
+        turn = await session.send("please make me a calculator")
         assert (turn.route, turn.outcome) == ("agent", "applied")
         assert plan_v1.failure_of(turn) is None
         assert turn.attempts[0].actions == tuple(f"program.{one['type']}" for one in ACTIONS)
@@ -135,7 +135,7 @@ async def test_a_prompt_yields_a_plan() -> None:
 )  # fmt: skip
 async def test_a_prompt_yields_a_structured_failure(answer: Any, code: str) -> None:
     async with talk(answer, answer, answer, mode="autonomous") as session:
-        turn = await session.say("please make me a calculator")
+        turn = await session.send("please make me a calculator")
         seen = {one.code for attempt in turn.attempts for one in attempt.issues} | {turn.stop}
         assert code in seen
         failure = plan_v1.failure_of(turn)
@@ -148,7 +148,7 @@ async def test_prose_is_the_failure_said() -> None:
     async with Session.open(
         domain=Program(), adapter=lambda _: PlannerOutput(text="Done!")
     ) as session:
-        turn = await session.say("please make me a calculator")
+        turn = await session.send("please make me a calculator")
         assert plan_v1.failure_of(turn) == {
             "code": "said",
             "message": "The planner answered in words and proposed nothing.",
@@ -161,7 +161,7 @@ async def test_prose_is_the_failure_said() -> None:
 async def test_the_three_legacy_phrases_in_a_row() -> None:
     async with Session.open(domain=Program(), mode="autonomous") as session:
         turns = [
-            await session.say(phrase)
+            await session.send(phrase)
             for phrase in ("create hello world program", "compile program", "run program")
         ]
         assert [(one.route, one.outcome) for one in turns] == [("command", "applied")] * 3
@@ -174,7 +174,7 @@ async def test_the_three_legacy_phrases_in_a_row() -> None:
 )
 async def test_what_only_resembles_them_goes_to_the_planner(near: str) -> None:
     async with Session.open(domain=Program()) as session:
-        assert (await session.say(near)).stop == "planner_unconfigured"
+        assert (await session.send(near)).stop == "planner_unconfigured"
 
 
 # 5: a multi-step plan, to the end
@@ -182,7 +182,7 @@ async def test_what_only_resembles_them_goes_to_the_planner(near: str) -> None:
 
 async def test_the_calculator_in_one_plan_of_six_actions() -> None:
     async with talk(ENVELOPE) as session:
-        turn = await session.say("make a calculator and try 2 + 3")
+        turn = await session.send("make a calculator and try 2 + 3")
         assert [one.outcome for one in turn.results] == [
             "applied", "read", "applied", "read", "read", "read",
         ]  # fmt: skip

@@ -59,8 +59,8 @@ def test_the_base_class_is_abstract_and_has_the_seeds_signature() -> None:
 async def test_any_subclass_is_an_adapter_and_is_given_all_four_parts_of_the_context() -> None:
     integration = Integration(call(), ChatIntent.model_validate_json(QUESTION))
     async with talk(adapter=integration, mode="autonomous") as session:
-        assert (await session.say("set it")).outcome == "applied"
-        asked = await session.say("and the other")
+        assert (await session.send("set it")).outcome == "applied"
+        asked = await session.send("and the other")
         assert (asked.outcome, asked.message) == ("clarify", "Which counter do you mean?")
     first, second = integration.asked
     assert first["message"] == "set it"
@@ -75,7 +75,7 @@ async def test_a_plan_of_several_is_all_or_nothing() -> None:
     wrong = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": -1})])
     right = ExecutionPlan(goal="two", actions=[call(), call(inputs={"amount": 1})], notes="n")
     async with talk(adapter=Integration(wrong, right), mode="autonomous") as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert [one.status for one in turn.attempts] == ["rejected", "applied"]
         assert await total(session) == 43
 
@@ -83,7 +83,7 @@ async def test_a_plan_of_several_is_all_or_nothing() -> None:
 async def test_confirmed_is_read_ignored_and_logged() -> None:
     empty = call(action_id="till.empty", inputs={}, confirmed=True)
     async with talk(adapter=Integration(empty), mode="autonomous") as session:
-        turn = await session.say("empty it")
+        turn = await session.send("empty it")
         assert (turn.outcome, turn.stop) == ("held", "confirmation_required")
         handed = await session.hand_off(empty)
         assert handed.outcome == "held"
@@ -101,7 +101,7 @@ async def test_an_action_that_does_not_exist_comes_back_as_an_error_prompt() -> 
     """'Action XYZ does not exist. Please chose from...', before it reaches the engine."""
     integration = Integration(call(action_id="XYZ"), call())
     async with talk(adapter=integration, mode="autonomous") as session:
-        turn = await session.say("go")
+        turn = await session.send("go")
         assert "'XYZ' does not exist. Choose from: " in turn.attempts[0].issues[0].message
         assert turn.outcome == "applied"
     prompt = parse_intent(CALL.replace("till.put", "XYZ"), domain=Till())
@@ -134,8 +134,8 @@ async def test_the_context_has_the_persona_the_capabilities_the_reality_and_the_
         return [put(len(seen))]
 
     async with talk(adapter=model, mode="autonomous") as session:
-        await session.say("one")
-        await session.say("two")
+        await session.send("one")
+        await session.send("two")
     text = seen[1].text
     parts = ["<rules>", "<kinds>", "<view>", "<changes>", "<results>", "<conversation>"]
     places = [text.index(part) for part in parts]

@@ -175,7 +175,7 @@ async def test_a_planner_is_an_adapter(tmp_path: Path) -> None:
         {"path": "own.txt"})]]))):  # fmt: skip
         domain = Files(tmp_path)
         async with Session.open(domain=domain, adapter=planner, mode="autonomous") as session:
-            turn = await session.say("hello there")
+            turn = await session.send("hello there")
             assert turn.outcome == "applied", turn
     async with Session.open(domain=Files(tmp_path), adapter=AIPlanner()) as session:
-        assert (await session.say("hello")).stop == "planner_unavailable"
+        assert (await session.send("hello")).stop == "planner_unavailable"

@@ -31,7 +31,7 @@ async def test_plans_phases_and_exports_in_an_orchestrator(tmp_path):
         assert first.admitted, first.refusals
         runs = [Action(ActionType.RUN_PHASES), Action(ActionType.EXPORT, format="json")]
         assert (await ann.submit(batch_of(plan(2, 1, *runs), "ann"))).admitted
-        await orchestrator.settle()
+        await orchestrator.wait_effects()
         about = await orchestrator.state("design.about/design")
         assert about["version"] == 1
         phases = await orchestrator.state("design.phases")

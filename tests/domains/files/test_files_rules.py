@@ -169,7 +169,7 @@ def test_their_bytes_are_bounded_with_those_on_their_way():
 
 def test_an_outcome_of_a_write_that_the_operator_took_away_changes_nothing(stage):
     verdict = stage.create("a")
-    stage.kernel.amend([(WRITES, "a", None, True)], "by hand")
+    stage.kernel.patch([(WRITES, "a", None, True)], "by hand")
     stage.settle(verdict)
     assert stage.rows(RECEIPTS) == {}
 

@@ -19,7 +19,7 @@ async def test_a_planner_makes_a_calculator_in_one_turn():
     steps = [[(f"program.{kind}", payload) for kind, payload in PLAN]]
     opened = Session.open(domain=Program(), mode="autonomous", adapter=ScriptedAdapter(steps))
     async with opened as session:
-        turn = await session.say("make me a calculator")
+        turn = await session.send("make me a calculator")
         assert (turn.outcome, turn.stop) == ("applied", "completed")
         assert list(turn.attempts[0].actions) == [f"program.{k}" for k, _ in PLAN]
         assert turn.results[3].output["value"] == 5.0
@@ -29,10 +29,10 @@ async def test_the_phrases_are_commands_and_near_misses_go_to_the_planner():
     async with Session.open(
         domain=Program(), mode="autonomous", adapter=ScriptedAdapter([])
     ) as session:
-        turns = [await session.say(phrase) for phrase in PHRASES]
+        turns = [await session.send(phrase) for phrase in PHRASES]
         assert {(turn.route, turn.outcome) for turn in turns} == {("command", "applied")}
         assert turns[-1].results[0].output["value"] == "Hello, world!"
-        assert (await session.say("run the program")).route == "agent"
+        assert (await session.send("run the program")).route == "agent"
 
 
 async def test_a_view_holds_the_program_and_not_its_past():

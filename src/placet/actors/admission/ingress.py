@@ -64,7 +64,7 @@ class Ingress:
         self._clock = clock
         self._monotonic_ns = clock.monotonic_ns
         self._tally = tally
-        self._counts = tally.turned_away
+        self._counts = tally.rejected_at_ingress
         self._limits = kernel.config.limits
         self._door = AdmissionControl(self._limits)
         self.mailbox = self._make_queue(backpressure)
@@ -118,19 +118,19 @@ class Ingress:
             told.left -= 1
             self._counts[told.code] += 1
             return told.reply
-        is_held = self._is_stepped and not dry_run and not _seems_prompt(raw)
+        is_held = self._is_stepped and not dry_run and not _seems_immediate(raw)
         queue = self.held if is_held else self.mailbox
         load = self._load(queue, now_ns, submitter)
         if load is not None or self.is_draining:
             reason = self._reason(queue, load, raw, submitter)
             if reason is not None:
-                return self._turned_away(queue, reason, now_ns, dry_run or _is_dry_run(raw))
+                return self._rejected_at_ingress(queue, reason, now_ns, dry_run or _is_dry_run(raw))
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         refusal = self._door.attempt(submitter, now_ns)
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
-        if speaker is not None and not self._may_speak(speaker):
+        if speaker is not None and not self._is_current(speaker):
             refused = self.refuse(unauthorized(speaker.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
@@ -209,10 +209,10 @@ class Ingress:
 
     # taking in
 
-    def _may_speak(self, speaker: Speaker) -> bool:
+    def _is_current(self, speaker: Speaker) -> bool:
         """Tell whether an agent is there, and not another of its name."""
         agent = self._kernel.ledger.agents.get(speaker.agent_id)
-        return agent is not None and agent.incarnation == speaker.incarnation
+        return agent is not None and agent.generation == speaker.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Load | None:
         """Say what stands against one more batch of a submitter in a queue."""
@@ -238,7 +238,7 @@ class Ingress:
             return Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
         return queue.turn_away(load, raw, submitter)
 
-    def _turned_away(
+    def _rejected_at_ingress(
         self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool = False
     ) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
@@ -278,7 +278,7 @@ class Ingress:
             TimeStalledError: It would wait for a step that never comes.
         """
         checked = waiting.batch
-        queue = self.mailbox if self._is_prompt(checked) else self.held
+        queue = self.mailbox if self._is_immediate(checked) else self.held
         if queue is self.held and self.stalled is not None:
             raise self.stalled
         self._put(queue, waiting, self._load(queue, waiting.since_ns, submitter))
@@ -304,7 +304,7 @@ class Ingress:
     def _refusal(self, queue: BatchQueue, load: Load, now_ns: int) -> Refusal:
         return self._door.refusal(load, now_ns, queue.received)
 
-    def _is_prompt(self, batch: CheckedBatch) -> bool:
+    def _is_immediate(self, batch: CheckedBatch) -> bool:
         """In a stepped world, dry runs and batches for later are answered at once."""
         later = batch.sim_time_ns is not None and batch.sim_time_ns > self._clock.now_ns()
         return batch.dry_run or later
@@ -361,5 +361,5 @@ def _is_dry_run(raw: object) -> bool:
     return type(raw) is dict and raw.get("dry_run") is True
 
 
-def _seems_prompt(raw: object) -> bool:
+def _seems_immediate(raw: object) -> bool:
     return type(raw) is dict and bool(raw.get("dry_run") or raw.get("sim_time") is not None)

@@ -38,7 +38,7 @@ def door_refusal(
     **details: int | float | str,
 ) -> Refusal:
     """Refuse a batch at the door, as a whole."""
-    return Refusal(code.value, message, Stage.DOOR, retry_after=retry_after, details=details)
+    return Refusal(code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details)
 
 
 class Load(NamedTuple):
@@ -165,7 +165,9 @@ class AdmissionControl:
             what = "the world decides what waits and takes no more until it is resumed"
         message = f"{what}: {signal} is {value}, the limit is {limit}; retry in {retry_after:.2f} s"
         details = {"signal": signal, "value": value, "limit": limit}
-        return Refusal(code.value, message, Stage.DOOR, retry_after=retry_after, details=details)
+        return Refusal(
+            code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details
+        )
 
     def attempt(self, submitter: str, now_ns: int) -> Refusal | None:
         """Meter attempts by GCRA, refused ones too: an agent that loops on refusals is slowed."""

@@ -88,7 +88,7 @@ class Executors:
         for effect, mark in found:
             if (effect.key.seq, effect.key.k) in ledger.outbox:
                 executor.take(effect, mark)
-        self._supervisor.start(f"executor {kind}", executor.run, _let_be)
+        self._supervisor.start(f"executor {kind}", executor.run, _ignore)
 
     async def unregister(self, kind: str) -> None:
         """Let the gate refuse effects of a kind, and let those that run finish.
@@ -232,7 +232,7 @@ def _registered(
     ]
 
 
-def _let_be(name: str, error: BaseException) -> None:
+def _ignore(name: str, error: BaseException) -> None:
     """Escalate no further: the supervisor has reported it, and the world goes on without."""
 
 

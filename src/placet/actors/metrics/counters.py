@@ -38,7 +38,7 @@ Gauge: TypeAlias = Literal[
 UNKNOWN_KIND: Final = "unknown"
 """Stands for every kind that the registry does not know."""
 
-_DOOR: Final = Stage.DOOR.value
+_DOOR: Final = Stage.ADMISSION.value
 
 OTHER_CODE: Final = "other"
 """Stands for the codes of domains and validators beyond `DOMAIN_CODES_MAX`."""
@@ -50,7 +50,7 @@ class Counters:
     """The numbers of one world. Written by its actors in one thread, read from any.
 
     Attributes:
-        turned_away: A count for each code of the door's, of batches at whose kinds nobody looked.
+        rejected_at_ingress: A count for each code of the door's, of batches at whose kinds nobody looked.
         batch_intents: Sizes of batches.
         decide_seconds: Time to decide a group.
         commit_seconds: Time to make a group durable.
@@ -81,9 +81,9 @@ class Counters:
         "observe_commit",
         "observe_decide",
         "observe_verdicts",
+        "rejected_at_ingress",
         "snapshot_seconds",
         "snapshots",
-        "turned_away",
         "verdict_seconds",
     )
 
@@ -96,7 +96,9 @@ class Counters:
         }
         # Apart from the others, and by the code alone: under overload this is most of what is
         # counted, and with two keys, one of them a pair, it was a fifth of what refusing costs.
-        self.turned_away = {code: 0 for code, stage in STAGE_OF.items() if stage is Stage.DOOR}
+        self.rejected_at_ingress = {
+            code: 0 for code, stage in STAGE_OF.items() if stage is Stage.ADMISSION
+        }
         self._domain_codes = 0
         self.batch_intents = Histogram(BATCH_BOUNDS)
         self.decide_seconds = LatencyHistogram()
@@ -117,14 +119,14 @@ class Counters:
     def intents(self) -> dict[Outcome, dict[str, int]]:
         """Per outcome, a count for each kind. A copy."""
         counts = {outcome: tally.copy() for outcome, tally in self._intents.items()}
-        counts["refused"][UNKNOWN_KIND] += sum(self.turned_away.values())
+        counts["refused"][UNKNOWN_KIND] += sum(self.rejected_at_ingress.values())
         return counts
 
     @property
     def refusals(self) -> dict[tuple[str, str], int]:
         """A count for each `(stage, code)`. A copy."""
         counts = self._refusals.copy()
-        for code, count in self.turned_away.items():
+        for code, count in self.rejected_at_ingress.items():
             counts[_DOOR, code] += count
         return counts
 

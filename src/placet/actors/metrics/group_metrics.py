@@ -24,16 +24,16 @@ class GroupMetrics:
         on_group: Told of the verdicts of each group, for logging.
 
     Attributes:
-        turned_away: Batches that the door refused, by code (`Counters.turned_away`).
+        rejected_at_ingress: Batches that the door refused, by code (`Counters.rejected_at_ingress`).
         ns_per_intent: What deciding one intent has cost lately; the size of a chunk rests on it.
     """
 
-    __slots__ = ("_counters", "_on_group", "ns_per_intent", "turned_away")
+    __slots__ = ("_counters", "_on_group", "ns_per_intent", "rejected_at_ingress")
 
     def __init__(self, counters: Counters, on_group: GroupReport | None) -> None:
         self._counters = counters
         self._on_group = on_group
-        self.turned_away = counters.turned_away
+        self.rejected_at_ingress = counters.rejected_at_ingress
         self.ns_per_intent = _FIRST_GUESS_NS
 
     def count_group(self, answers: Sequence[Answer], spent_ns: int) -> None:
@@ -70,7 +70,7 @@ class GroupMetrics:
 
     def count_turned_away(self, verdict: Verdict) -> None:
         """Count a batch that the door refused; nobody has looked at its kinds."""
-        self.turned_away[verdict.refusals[0].code] += 1
+        self.rejected_at_ingress[verdict.refusals[0].code] += 1
         if self._on_group is not None:
             self._on_group([verdict])
 

@@ -104,7 +104,7 @@ class DelayQueue:
             sim_time=self._shown_at,
             changes=changes,
             events=events,
-            late=look.observation.late + self._late(number),
+            deferred_count=look.observation.deferred_count + self._late(number),
         )
 
     @property

@@ -29,11 +29,11 @@ class Budget:
         self._scores: dict[Ref, float] = {}
 
     def choose(
-        self, changes: Iterable[tuple[Ref, Change]], nearness: Callable[[Ref], float]
+        self, changes: Iterable[tuple[Ref, Change]], relevance: Callable[[Ref], float]
     ) -> set[Ref]:
         """Choose what is sent now; the rest grows. O(n log n) of what waits."""
         waiting = list(changes)
-        scores = {ref: self._scores.get(ref, 0.0) + nearness(ref) for ref, _ in waiting}
+        scores = {ref: self._scores.get(ref, 0.0) + relevance(ref) for ref, _ in waiting}
         waiting.sort(key=lambda one: -scores[one[0]])
         chosen: set[Ref] = set()
         left = self.bytes_max

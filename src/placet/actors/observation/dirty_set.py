@@ -20,7 +20,7 @@ class DirtySet:
         is_all_marked: All that it knows or may see may have changed.
         is_lost: The marks did not fit; the next observation is a snapshot. So is the first.
         events: What was heard, oldest first.
-        events_missed: How many were heard before these and did not fit.
+        events_dropped: How many were heard before these and did not fit.
         overflows: How often it became lost.
 
     Args:
@@ -31,7 +31,7 @@ class DirtySet:
     __slots__ = (
         "_marks_max",
         "events",
-        "events_missed",
+        "events_dropped",
         "is_all_marked",
         "is_lost",
         "marks",
@@ -44,7 +44,7 @@ class DirtySet:
         self.is_all_marked = False
         self.is_lost = True
         self.events: deque[DeliveredEvent] = deque(maxlen=events_max)
-        self.events_missed = 0
+        self.events_dropped = 0
         self.overflows = 0
 
     def mark(self, refs: Iterable[Ref], seq: int) -> None:
@@ -77,15 +77,15 @@ class DirtySet:
     def tell(self, event: DeliveredEvent) -> None:
         """Put an event behind the others."""
         if len(self.events) == self.events.maxlen:
-            self.events_missed += 1
+            self.events_dropped += 1
             self.lose()
         self.events.append(event)
 
     def take_events(self) -> tuple[tuple[DeliveredEvent, ...], int]:
         """Take out the events, and the count of those that are missing before them."""
-        taken = tuple(self.events), self.events_missed
+        taken = tuple(self.events), self.events_dropped
         self.events.clear()
-        self.events_missed = 0
+        self.events_dropped = 0
         return taken
 
     @property

@@ -52,7 +52,7 @@ class ObserverHub:
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
         self._scene: VisibleState | None = None
-        self._event_kinds = tuple(kind.name.encode() for kind in registry if kind.is_event)
+        self._event_kinds = tuple(kind.name.encode() for kind in registry if kind.broadcast)
         self._is_closed = False
         self._overflows_before = 0
 
@@ -223,7 +223,7 @@ class ObserverHub:
         return [
             ({**intents[n], "payload": applied.get(n, intents[n]["payload"])}, record.seq)
             for n in record.order or range(len(intents))  # as they took effect
-            if kinds[intents[n]["kind"]].is_event
+            if kinds[intents[n]["kind"]].broadcast
         ]
 
     def _tell(self, intent: Intent, seq: int) -> None:
@@ -235,7 +235,7 @@ class ObserverHub:
         try:
             for agent_id in self._observers if listeners is None else listeners:
                 observers = self._observers.get(agent_id)
-                if observers and domain.hears(scene.published.state, agent_id, intent):
+                if observers and domain.should_deliver(scene.published.state, agent_id, intent):
                     for observer in observers:
                         observer.inbox.tell(heard)
                         observer.wake()

@@ -34,11 +34,13 @@ class InterestManager:
     """
 
     def __init__(self, registry: Registry, *, is_indexed: bool = True) -> None:
-        self._ways = {d.name: _Way(d.sight) for d in registry.domains if d.sight is not None}
+        self._ways = {
+            d.name: _DomainIndex(d.sight) for d in registry.domains if d.sight is not None
+        }
         self._names = frozenset(domain.name for domain in registry.domains)
-        self._ways_of: dict[str, tuple[_Way | None, ...]] = {}
+        self._ways_of: dict[str, tuple[_DomainIndex | None, ...]] = {}
         self._is_judged_by_anything = not is_indexed or any(
-            _judges_itself(domain) or (domain.sight is not None and domain.sight.looks_at is None)
+            _judges_itself(domain) or (domain.sight is not None and domain.sight.depends_on is None)
             for domain in registry.domains
         )
 
@@ -48,7 +50,7 @@ class InterestManager:
             return
         for way in self._ways.values():
             mine = [ref for ref in published.refs() if way in self._following(ref.collection)]
-            way.follower.follow(published.state, mine)
+            way.follower.update(published.state, mine)
 
     def join(self, state: State, agent_id: str) -> None:
         """Begin to follow how an agent looks."""
@@ -65,7 +67,7 @@ class InterestManager:
         if self._is_judged_by_anything:
             yield Affected(None, None)
             return
-        by_way: dict[_Way | None, list[Ref]] = {}
+        by_way: dict[_DomainIndex | None, list[Ref]] = {}
         for ref in changed:
             for way in self._following(ref.collection):
                 by_way.setdefault(way, []).append(ref)
@@ -75,7 +77,7 @@ class InterestManager:
             else:
                 yield from way.concerns(state, refs)
 
-    def within(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
+    def candidates_for(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
         """Name what an agent may see at most."""
         near = (
             {}
@@ -83,7 +85,7 @@ class InterestManager:
             else {
                 name: some
                 for name, way in self._ways.items()
-                if (some := way.follower.within(agent_id)) is not None
+                if (some := way.follower.candidates_for(agent_id)) is not None
             }
         )
         for some in near.values():
@@ -93,10 +95,10 @@ class InterestManager:
                 for entity in rows.entities:
                     yield Ref(name, entity)
 
-    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+    def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Say how near an entity is to an agent, from 0 to 1; 1 where no sight can tell."""
         way = self._following(ref.collection)[0]
-        return 1.0 if way is None else way.sight.nearness(state, agent_id, ref)
+        return 1.0 if way is None else way.sight.relevance(state, agent_id, ref)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Say how far an entity is from an agent; None where no sight can measure it."""
@@ -105,7 +107,9 @@ class InterestManager:
 
     def body_of(self, agent_id: str) -> Ref | None:
         """Name an agent's own entity; None where no sight knows of one."""
-        bodies = (way.sight.body for way in self._ways.values() if way.sight.body)
+        bodies = (
+            way.sight.agent_collection for way in self._ways.values() if way.sight.agent_collection
+        )
         body = next(bodies, None)
         return None if body is None else Ref(body, agent_id)
 
@@ -115,9 +119,9 @@ class InterestManager:
         if body is None:
             return None
         way = self._following(body.collection)[0]
-        return None if way is None else way.follower.audience(body)
+        return None if way is None else way.follower.observers_of(body)
 
-    def _following(self, collection: str) -> "tuple[_Way | None, ...]":
+    def _following(self, collection: str) -> "tuple[_DomainIndex | None, ...]":
         """Give who follows a collection, its own domain first; None stands for what is open.
 
         A sight follows the agents' own entities, though they are another domain's, for it judges by
@@ -128,7 +132,11 @@ class InterestManager:
             owner, ways = collection.partition(".")[0], [*self._ways.values()]
             if owner in self._names:
                 own = self._ways.get(owner)
-                others = (way for way in ways if way.sight.body == collection and way is not own)
+                others = (
+                    way
+                    for way in ways
+                    if way.sight.agent_collection == collection and way is not own
+                )
                 known = (own, *others)
             else:
                 known = (*ways, None)
@@ -136,30 +144,30 @@ class InterestManager:
         return known
 
 
-class _Way:
+class _DomainIndex:
     """One domain's sight, followed."""
 
     def __init__(self, sight: Sight) -> None:
         self.sight = sight
         self.follower: Follower = sight.follower()
         self.looks: dict[str, tuple[Json, ...]] = {}
-        self._fields = sorted(sight.looks_at or ())
+        self._fields = sorted(sight.depends_on or ())
 
     def look_of(self, state: State, agent_id: str) -> tuple[Json, ...]:
         """Give what an agent's sight is judged by."""
-        body = self.sight.body
+        body = self.sight.agent_collection
         return tuple(state.get(body, agent_id, field) for field in self._fields)
 
     def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
         """Ask before and after the change: who saw it, and who sees it now."""
         refs = dict.fromkeys(changed)
         for ref in changed:
-            refs.update(dict.fromkeys(self.sight.borne_by(state, ref)))
+            refs.update(dict.fromkeys(self.sight.dependents_of(state, ref)))
         turned = self._turned(state, changed)
-        within = self.follower.within
+        within = self.follower.candidates_for
         before = {agent_id: within(agent_id) for agent_id in turned}
         yield from self._audiences(refs)
-        self.follower.follow(state, refs)
+        self.follower.update(state, refs)
         yield from self._audiences(refs)
         for agent_id, has_moved_only in turned.items():
             then, now = before[agent_id], within(agent_id)
@@ -176,18 +184,18 @@ class _Way:
         """Name the observers whose own sight changed: they moved (alone), or changed sides."""
         turned = {}
         for collection, agent_id in changed:
-            if agent_id in self.looks and collection == self.sight.body:
+            if agent_id in self.looks and collection == self.sight.agent_collection:
                 look = self.look_of(state, agent_id)
                 if look != self.looks[agent_id]:
                     pairs = zip(self._fields, look, self.looks[agent_id], strict=True)
                     fields = {field for field, new, old in pairs if new != old}
-                    turned[agent_id] = fields <= self.sight.moves_by
+                    turned[agent_id] = fields <= self.sight.indexed_by
                     self.looks[agent_id] = look
         return turned
 
     def _audiences(self, refs: Iterable[Ref]) -> Iterator[Affected]:
         for ref in refs:
-            yield Affected(self.follower.audience(ref), (ref,))
+            yield Affected(self.follower.observers_of(ref), (ref,))
 
 
 def _judges_itself(domain: Domain) -> bool:

@@ -140,8 +140,8 @@ class Observer:
             kind="snapshot" if is_snapshot else "delta",
             changes=changes,
             events=events,
-            events_missed=missed,
-            late=len(late),
+            events_dropped=missed,
+            deferred_count=len(late),
         )
 
     async def news(self) -> None:
@@ -169,7 +169,7 @@ class Observer:
         """Name what may look otherwise than it is known."""
         inbox = self.inbox
         if inbox.is_lost or inbox.is_all_marked:
-            return {**self._known, **dict.fromkeys(self._scene.within(self.agent_id))}
+            return {**self._known, **dict.fromkeys(self._scene.candidates_for(self.agent_id))}
         return inbox.marks
 
     def _compared(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
@@ -200,8 +200,8 @@ class Observer:
             budget.clear()
             return {}
         showing = [(ref, change) for ref, (_, change) in found.items() if change is not None]
-        nearness = partial(self._scene.nearness, self.agent_id)
-        chosen = budget.choose(showing, nearness)
+        relevance = partial(self._scene.relevance, self.agent_id)
+        chosen = budget.choose(showing, relevance)
         late = {}
         for ref, _ in showing:
             if ref not in chosen:

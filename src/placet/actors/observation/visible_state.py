@@ -34,13 +34,13 @@ class VisibleState:
             return None
         return row.without(registry.hidden_fields(state, agent_id, ref))
 
-    def within(self, agent_id: str) -> Iterable[Ref]:
+    def candidates_for(self, agent_id: str) -> Iterable[Ref]:
         """Name what an agent may see at most."""
-        return self.sighting.within(agent_id, self.published)
+        return self.sighting.candidates_for(agent_id, self.published)
 
-    def nearness(self, agent_id: str, ref: Ref) -> float:
+    def relevance(self, agent_id: str, ref: Ref) -> float:
         """Say how near an entity is to an agent: 1 is here, 0 is infinitely far."""
-        return self.sighting.nearness(self.published.state, agent_id, ref)
+        return self.sighting.relevance(self.published.state, agent_id, ref)
 
     def distance(self, agent_id: str, ref: Ref) -> float | None:
         """Say how far an entity is from an agent; None where that is not known."""

@@ -69,7 +69,7 @@ class AgentPort(Protocol):
     """What an agent actor needs of the world: its own handle."""
 
     agent_id: str
-    incarnation: int
+    generation: int
     view_seq: int
 
     async def refresh_view(self) -> View:
@@ -169,9 +169,9 @@ class AgentActor:
         return self._handle.agent_id
 
     @property
-    def incarnation(self) -> int:
+    def generation(self) -> int:
         """Of the agent's name, for which the handle speaks."""
-        return self._handle.incarnation
+        return self._handle.generation
 
     async def run(self) -> None:
         """Go on until the policy returns None, the agent is removed, or the world or its time ends.
@@ -284,7 +284,7 @@ class AgentActor:
         if refusal.stage is Stage.QUOTA:
             return refusal.retry_after
         is_suspended = refusal.code == RefusalCode.AGENT_SUSPENDED
-        if is_suspended or refusal.stage in {Stage.DOOR, Stage.BACKPRESSURE}:
+        if is_suspended or refusal.stage in {Stage.ADMISSION, Stage.BACKPRESSURE}:
             pause_s: float = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
             jitter = random_unit(self._seed, self._proposed, self._handle.agent_id, "back-off")
             return max(refusal.retry_after or 0.0, pause_s * (0.5 + jitter))

@@ -1,6 +1,6 @@
 """Who is run by a policy here, and how it fares: policies come, pause, go on, and go.
 
-A policy lives as long as the incarnation it was started for. While its agent is suspended it is
+A policy lives as long as the generation it was started for. While its agent is suspended it is
 stopped, whatever it was thinking of; resumed, it goes on. A policy that keeps failing spends the
 supervisor's budget: then its agent is suspended, and resuming it is a new budget.
 """
@@ -39,7 +39,7 @@ class AgentStatus(NamedTuple):
         state: `running` by a policy of this program; `backing_off`: the policy failed and is
             started again after a pause; `suspended`; `gone`: removed, or never registered; `idle`:
             registered, and no policy runs for it here, or it has come to its end.
-        incarnation: How often the name was registered.
+        generation: How often the name was registered.
         failures: How often the policy failed.
         error: What the policy raised last, as text.
         statistics: What the policy has done; None where there is none.
@@ -47,7 +47,7 @@ class AgentStatus(NamedTuple):
 
     agent_id: str
     state: AgentState
-    incarnation: int = 0
+    generation: int = 0
     failures: int = 0
     error: str | None = None
     statistics: AgentStatistics | None = None
@@ -56,16 +56,16 @@ class AgentStatus(NamedTuple):
 class Standing(Protocol):
     """What the ledger knows of an agent."""
 
-    incarnation: int
+    generation: int
     is_suspended: bool
 
 
 class _Run:
-    """A policy that was started for one incarnation of an agent."""
+    """A policy that was started for one generation of an agent."""
 
     def __init__(self, actor: AgentActor) -> None:
         self.actor = actor
-        self.incarnation = actor.incarnation
+        self.generation = actor.generation
         self.state = AgentState.RUNNING
         self.failures = 0
         self.error: str | None = None
@@ -113,7 +113,7 @@ class PolicySupervisor:
     Args:
         supervisor: Owns their tasks.
         agents: The ledger's agents, as they are now.
-        suspend: Suspends an incarnation of an agent; told of those whose policies keep failing.
+        suspend: Suspends an generation of an agent; told of those whose policies keep failing.
         on_given_up: Told that one is suspended for it, and of the last error, as text.
     """
 
@@ -140,12 +140,12 @@ class PolicySupervisor:
         """
         agent_id = actor.agent_id
         agent = self._agents.get(agent_id)
-        if agent is None or agent.incarnation != actor.incarnation:
+        if agent is None or agent.generation != actor.generation:
             raise AgentError(
-                f"the handle of {agent_id!r} is of incarnation {actor.incarnation}, which was "
+                f"the handle of {agent_id!r} is of generation {actor.generation}, which was "
                 "removed; register the agent and run an actor with its new handle"
             )
-        self.look(agent_id)  # a run of an earlier incarnation ends first
+        self.look(agent_id)  # a run of an earlier generation ends first
         before = self._runs.get(agent_id)
         if before is not None and before.state is not AgentState.IDLE:
             raise ValueError(f"a policy runs for {agent_id!r} already; remove the agent, or wait")
@@ -159,7 +159,7 @@ class PolicySupervisor:
         run, agent = self._runs.get(agent_id), self._agents.get(agent_id)
         if run is None:
             return
-        if agent is None or agent.incarnation != run.incarnation:
+        if agent is None or agent.generation != run.generation:
             self._end(agent_id, run)
         elif agent.is_suspended:
             run.pause()
@@ -181,9 +181,9 @@ class PolicySupervisor:
         elif agent.is_suspended:
             state = AgentState.SUSPENDED
         if run is None:
-            return AgentStatus(agent_id, state, 0 if agent is None else agent.incarnation)
+            return AgentStatus(agent_id, state, 0 if agent is None else agent.generation)
         done = run.actor.statistics()
-        return AgentStatus(agent_id, state, run.incarnation, run.failures, run.error, done)
+        return AgentStatus(agent_id, state, run.generation, run.failures, run.error, done)
 
     def counts(self) -> dict[str, int]:
         """Count the policies by how their agents fare; of those that are gone, the latest."""
@@ -205,11 +205,11 @@ class PolicySupervisor:
         self._on_given_up(agent_id, run.error)
 
         async def suspend() -> None:
-            await self._suspend(agent_id, run.incarnation)
+            await self._suspend(agent_id, run.generation)
             run.is_given_up = True  # not before: else a look in between would start it again
             self.look(agent_id)
 
-        self._supervisor.start(f"suspend {agent_id}", suspend, _let_be, restarts=False)
+        self._supervisor.start(f"suspend {agent_id}", suspend, _ignore, restarts=False)
 
     def _end(self, agent_id: str, run: _Run) -> None:
         del self._runs[agent_id]
@@ -231,5 +231,5 @@ def _task(agent_id: str) -> str:
     return f"agent {agent_id}"
 
 
-def _let_be(name: str, error: BaseException) -> None:
+def _ignore(name: str, error: BaseException) -> None:
     """Escalate no further: the world has failed or is closed, and the supervisor has said so."""

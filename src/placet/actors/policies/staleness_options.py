@@ -85,7 +85,7 @@ def _of_kind(name: str, kernel: Kernel, agent_id: str) -> Iterable[Ref]:
         raise ValueError(
             f"what {name} reads depends on its payload; give intents=[...], or reads=[...]"
         )
-    return () if kind.reads_own is None else (Ref(kind.reads_own, agent_id),)
+    return () if kind.reads_self is None else (Ref(kind.reads_self, agent_id),)
 
 
 def _of_intents(intents: list[Intent], kernel: Kernel, agent_id: str) -> Iterable[Ref]:

@@ -26,10 +26,10 @@ class TimeParticipants(TimerQueue):
         clock: Says when it is.
 
     Attributes:
-        doings: How often something was done that time may have to wait for.
+        version: How often something was done that time may have to wait for.
     """
 
-    __slots__ = ("_names", "_news", "_pending", "_posters", "_thinking", "doings")
+    __slots__ = ("_names", "_news", "_pending", "_posters", "_thinking", "version")
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -38,7 +38,7 @@ class TimeParticipants(TimerQueue):
         self._pending: Counter[asyncio.Task[Any]] = Counter()
         self._posters: dict[str, None] = {}
         self._news: asyncio.Future[None] | None = None
-        self.doings = 0
+        self.version = 0
 
     async def sleep_until(self, due_ns: int, who: str = "") -> None:
         """Wait until simulated time reaches a moment; whoever does so belongs to the company.
@@ -82,7 +82,7 @@ class TimeParticipants(TimerQueue):
             reply.add_done_callback(lambda _: self._answered(task))
         self._tell()
 
-    def begin_round(self) -> None:
+    def reset(self) -> None:
         """Forget who posted."""
         self._posters.clear()
 
@@ -106,7 +106,7 @@ class TimeParticipants(TimerQueue):
         """Name some of those who posted in this round."""
         return sorted(self._posters)
 
-    async def news(self) -> None:
+    async def wait_changed(self) -> None:
         """Wait until somebody sleeps, wakes, posts or leaves."""
         self._news = asyncio.get_running_loop().create_future()
         try:
@@ -132,11 +132,11 @@ class TimeParticipants(TimerQueue):
         self._thinking.pop(task, None)
         self._tell()
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Let who waits for news look again, though nobody has done anything."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
     def _tell(self) -> None:
-        self.doings += 1
-        self.nudge()
+        self.version += 1
+        self.notify()

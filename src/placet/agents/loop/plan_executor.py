@@ -100,10 +100,10 @@ class Desk:
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
             verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
-                return self._gone(plan)
+                return self._agent_removed(plan)
             if CONFLICT_CODES.isdisjoint(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
-        return self._overtaken(plan)
+        return self._retries_exhausted(plan)
 
     # holding
 
@@ -138,7 +138,7 @@ class Desk:
             verdict = await self._world.submit([*ahead, *intents])
             if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
                 return await self._decided(plan, risks, verdict, foreseen, len(ahead), seconds_left)
-        return self._overtaken(plan)
+        return self._retries_exhausted(plan)
 
     async def may_resolve(
         self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
@@ -186,7 +186,7 @@ class Desk:
         )
         verdict = await self._world.submit([*first, intent], speaker=self._agent)
         if RefusalCode.UNAUTHORIZED in verdict.codes:
-            return self._gone(plan)
+            return self._agent_removed(plan)
         if not verdict.admitted:  # all of these are the clerk's
             ahead = len(first) + 1
             issues = [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
@@ -285,17 +285,17 @@ class Desk:
         if judged_by == "risk":
             is_needed = any(kind.risk_of is not None for kind in kinds)
         else:
-            is_needed = any(kind.reads is None and kind.reads_own is None for kind in kinds)
+            is_needed = any(kind.reads is None and kind.reads_self is None for kind in kinds)
         if not is_needed:
             return []
         seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
         return [self._clerk.intent("session.guard", seq=seq)]
 
-    def _gone(self, plan: Plan) -> Decided:
+    def _agent_removed(self, plan: Plan) -> Decided:
         message = f"agent {self._agent.agent_id!r} was removed while it was asked"
         return _refused(plan, [Issue(code=RefusalCode.AGENT_UNKNOWN, message=message)])
 
-    def _overtaken(self, plan: Plan) -> Decided:
+    def _retries_exhausted(self, plan: Plan) -> Decided:
         message = f"the world moved {RETRIES} times while this was decided; propose it again"
         return _refused(plan, [Issue(code=RefusalCode.STALE_CONTEXT, message=message)])
 

@@ -75,7 +75,7 @@ def _digest_of_both(now: Verdict, later: Verdict) -> str:
         ]
         for one, other in zip(now.diff, later.diff, strict=True)
     ]
-    pairs = zip(now.foreseen_effects, later.foreseen_effects, strict=True)
+    pairs = zip(now.preview_effects, later.preview_effects, strict=True)
     effects = [
         [kind, [payload] if payload == other else []] for (kind, payload), (_, other) in pairs
     ]

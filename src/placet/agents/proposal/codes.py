@@ -154,7 +154,7 @@ _REPAIRABLE_AT_GATE: Final = frozenset(
     }
 )
 _HTTP_OF_STAGE: Final = {
-    GateStage.DOOR: 503,
+    GateStage.ADMISSION: 503,
     GateStage.STRUCTURE: 422,
     GateStage.AGENT: 403,
     GateStage.DEDUP: 409,

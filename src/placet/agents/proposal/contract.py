@@ -23,9 +23,9 @@ from placet.schemas.codec import Json, canonical, from_json, to_json
 from placet.schemas.json_value import (
     InvalidJsonValue,
     TooLarge,
-    complaint,
+    format_value,
+    message_for,
     pointer,
-    shown,
     to_json_value,
 )
 
@@ -94,7 +94,9 @@ def parse(
         plan = Plan.model_validate(value)
     except ValidationError as error:
         return None, [
-            Issue(code=Code.ENVELOPE_INVALID, message=complaint(detail), at=pointer(detail["loc"]))
+            Issue(
+                code=Code.ENVELOPE_INVALID, message=message_for(detail), at=pointer(detail["loc"])
+            )
             for detail in islice(error.errors(include_url=False), ISSUES_MAX)
         ]
     return _judged(plan, _catalogue(domain), limits, actions_max)
@@ -161,11 +163,11 @@ def _arguments(call: Call, at: str, limits: AgentLimits) -> tuple[Json, list[Iss
     """Read the arguments of one call."""
     name: object = call.name  # a recording or a careless adapter may hold anything
     if not isinstance(name, str):
-        message = f"the name of a tool is text, got {shown(name)}"
+        message = f"the name of a tool is text, got {format_value(name)}"
         return None, [Issue(code=Code.ENVELOPE_INVALID, message=message, at=f"{at}/kind")]
     value, found = _decode(call.arguments or "{}", limits)
     if not found and not isinstance(value, dict):
-        message = f"the arguments of a call are one JSON object, got {shown(value)}"
+        message = f"the arguments of a call are one JSON object, got {format_value(value)}"
         found = [Issue(code=Code.ENVELOPE_INVALID, message=message)]
     return value, [one.model_copy(update={"at": f"{at}/payload{one.at}"}) for one in found]
 
@@ -201,11 +203,11 @@ def _too_large(size: int | None, limits: AgentLimits) -> Issue:
 
 def _check_version(value: Json) -> list[Issue]:
     if not isinstance(value, Mapping):
-        message = f"a plan is a JSON object with version {VERSION!r}, got {shown(value)}"
+        message = f"a plan is a JSON object with version {VERSION!r}, got {format_value(value)}"
         return [Issue(code=Code.ENVELOPE_INVALID, message=message)]
     if value.get("version") == VERSION:
         return []
-    came = f"got {shown(value['version'])}" if "version" in value else "it is missing"
+    came = f"got {format_value(value['version'])}" if "version" in value else "it is missing"
     message = f"the plan's version must be {VERSION!r}; {came}"
     return [Issue(code=Code.VERSION_UNSUPPORTED, message=message, at="/version")]
 
@@ -260,7 +262,7 @@ def _check_action(
     kind = catalogue.kinds.get(action.kind)
     if kind is None:
         choices = catalogue.choices() or "nothing; no kind is permitted"
-        message = f"{shown(action.kind)} does not exist. Choose from: {choices}"
+        message = f"{format_value(action.kind)} does not exist. Choose from: {choices}"
         near = catalogue.nearest(action.kind)
         return [Issue(code=Code.KIND_UNKNOWN, message=message, at=f"{at}/kind", suggestions=near)]
     tool = catalogue.missing_tool(kind)
@@ -282,7 +284,7 @@ def _check_action(
 def _payload_issue(kind: str, at: str, detail: ErrorDetails) -> Issue:
     path = pointer(detail["loc"][1:])  # without the box that it is validated in
     code = Code.PAYLOAD_MISSING if detail["type"] == "missing" else Code.PAYLOAD_INVALID
-    message = f"payload of {kind}{path}: {complaint(detail)}"
+    message = f"payload of {kind}{path}: {message_for(detail)}"
     return Issue(code=code, message=message, at=f"{at}/payload{path}")
 
 
@@ -298,7 +300,7 @@ def _stop_of(name: str, value: Json, at: str) -> tuple[Stop | None, list[Issue]]
         return None, [
             Issue(
                 code=Code.PAYLOAD_INVALID,
-                message=f"arguments of {name}{pointer(detail['loc'])}: {complaint(detail)}",
+                message=f"arguments of {name}{pointer(detail['loc'])}: {message_for(detail)}",
                 at=f"{at}/payload{pointer(detail['loc'])}",
             )
             for detail in error.errors(include_url=False)

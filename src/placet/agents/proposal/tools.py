@@ -11,7 +11,7 @@ from placet.agents.proposal.contract import VERSION, Call, Vocabulary, parse, pa
 from placet.agents.proposal.legacy import ChatIntent
 from placet.agents.proposal.plan import Issue, Stop
 from placet.schemas.codec import Json, from_json, to_json
-from placet.schemas.json_value import complaint, pointer
+from placet.schemas.json_value import message_for, pointer
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -68,7 +68,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
         intent = ChatIntent.model_validate(value)
     except ValidationError as error:
         found = [
-            f"{pointer(one['loc']) or 'the intent'}: {complaint(one)}"
+            f"{pointer(one['loc']) or 'the intent'}: {message_for(one)}"
             for one in error.errors(include_url=False)
         ]
         return "The intent is not valid. " + "; ".join(found)

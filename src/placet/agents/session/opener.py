@@ -49,7 +49,7 @@ class Opened(Protocol):
 
     closing: AsyncExitStack
 
-    async def tidy(self) -> None:
+    async def close_stale_turns(self) -> None:
         """End what a process that died has left running."""
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class Opening(Generic[S]):
             voice = await world.register_agent(CLERK, permissions=KINDS)
             mode = self._mode or await _latest_mode(world, self._name)
             session = self._start(world, agent, voice, await ModelCalls.of(world), mode)
-            await session.tidy()
+            await session.close_stale_turns()
             session.closing = closing.pop_all()
         return session
 

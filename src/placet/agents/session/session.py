@@ -1,7 +1,7 @@
 """A conversation with an agent about one world.
 
 async with Session.open(domain="design", mode="assisted", adapter=adapter) as session:
-    turn = await session.say("set the beam to 9 m")
+    turn = await session.send("set the beam to 9 m")
     if turn.hold_id:
         turn = await session.resolve(turn.hold_id, "approve", by="ann")
 
@@ -159,7 +159,7 @@ class Session(Approvals):
         self.stop()
         await self.closing.aclose()
 
-    async def tidy(self) -> None:
+    async def close_stale_turns(self) -> None:
         """End what a process that died has left running; `open` does it."""
         for number in await self._clerk.running():
             if (self.name, number) not in self._calls.turns:
@@ -201,11 +201,11 @@ class Session(Approvals):
 
     async def has_agent(self) -> bool:
         """Tell whether the agent that it was opened for is there; the next of its name is not."""
-        return await self.world.is_registered(self.agent_id, self._agent.incarnation)
+        return await self.world.is_registered(self.agent_id, self._agent.generation)
 
     # the conversation
 
-    async def say(
+    async def send(
         self, message: str, *, adapter: object = None, media: Sequence[Media] = ()
     ) -> Turn:
         """Say something, and give all that came of it.

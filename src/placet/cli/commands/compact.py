@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from placet.cli.stores import log_to_read
-from placet.cli.terminal import AsJson, StoreArgument, counted, number, say, say_json
+from placet.cli.terminal import AsJson, StoreArgument, number, pluralize, say, say_json
 from placet.runtime.snapshots.files import snapshots_of
 from placet.runtime.stores.url import file_of
 
@@ -49,12 +49,12 @@ def compact(
     if not done.removed_records:
         say(
             f"{store}: nothing to remove; it reaches from seq {done.before.seq} to {done.seq}, "
-            f"and {counted(keep, 'seq')} stay{f'; {sizes}' if after < before else ''}"
+            f"and {pluralize(keep, 'seq')} stay{f'; {sizes}' if after < before else ''}"
         )
         return
     say(
         f"{store} begins at record {done.after.record} now, after seq {done.after.seq}: "
-        f"{counted(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
+        f"{pluralize(done.removed_records, 'record')} removed{'' if path is None else f', {sizes}'}"
     )
     say(f"What led there is in {files.where}: it belongs to the log, copy and move both together.")
 

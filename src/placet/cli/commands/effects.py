@@ -12,7 +12,7 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
-    counted,
+    pluralize,
     printable,
     say,
     say_json,
@@ -111,7 +111,7 @@ def _print(listed: Sequence[EffectStatus]) -> None:
         ])  # fmt: skip
     for line in table(rows, indent=""):
         say(line)
-    say(counted(len(listed), "effect"))
+    say(pluralize(len(listed), "effect"))
 
 
 def _short(text: str) -> str:

@@ -11,8 +11,8 @@ from placet.cli.stores import log_to_read
 from placet.cli.terminal import (
     AsJson,
     StoreArgument,
-    counted,
     is_text,
+    pluralize,
     printable,
     say,
     say_json,
@@ -162,7 +162,7 @@ def _stage_lines(stages: Sequence[StageReport]) -> list[str]:
 
 def _structure_lines(fact: _Fact) -> Iterator[str]:
     yield (
-        f"{counted(fact['intents'], 'intent')} of at most {fact['intents_max']}, "
+        f"{pluralize(fact['intents'], 'intent')} of at most {fact['intents_max']}, "
         f"{fact['bytes']} bytes of at most {fact['bytes_max']}"
     )
     for warning in fact.get("warnings", ()):
@@ -195,7 +195,7 @@ def _dedup_lines(fact: _Fact) -> Iterator[str]:
     ids = fact["req_ids"]
     new = f"{ids[0]} is new" if len(ids) == 1 else f"{ids[0]} … {ids[-1]} are new"
     yield (
-        f"{new}; {counted(fact['remembered'], 'answer')} of {fact['agent_id']} remembered "
+        f"{new}; {pluralize(fact['remembered'], 'answer')} of {fact['agent_id']} remembered "
         f"(at most about {fact['remembered_max']}, {fact['age_s_max']:g} s)"
     )
 

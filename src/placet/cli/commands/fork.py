@@ -12,7 +12,7 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
-    counted,
+    pluralize,
     printable,
     say,
     say_json,
@@ -132,14 +132,14 @@ def _lines(store: str, made: "Fork") -> list[str]:
     ]
     if made.open_effects:
         lines.append(
-            f"{counted(made.open_effects, 'effect')} of the parent's not settled at seq "
+            f"{pluralize(made.open_effects, 'effect')} of the parent's not settled at seq "
             f"{made.seq} are open here too, and are not run."
         )
     return [*lines, *([] if made.what_if is None else _what_if_lines(made.what_if))]
 
 
 def _what_if_lines(report: "WhatIf") -> Sequence[str]:
-    count = counted(report.batches, "batch", "batches")
+    count = pluralize(report.batches, "batch", "batches")
     lines = [
         f"Decided again: {count} of the parent's, as they came. Agents do not react.",
         *table(

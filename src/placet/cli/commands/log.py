@@ -77,7 +77,7 @@ def log(
         return _follow(source, first_seq, as_json=as_json)
     records = _begun(records_between(source, first_seq, to_seq))
     if as_json:
-        _say_array(records)
+        _print_json_array(records)
         return 0
     start = source.start()
     if start.record and first_seq <= start.seq:
@@ -150,7 +150,7 @@ def _begun(records: Iterator[tuple[int, Record]]) -> Iterator[tuple[int, Record]
     return iter(()) if first is None else chain((first,), records)
 
 
-def _say_array(records: Iterator[tuple[int, Record]]) -> None:
+def _print_json_array(records: Iterator[tuple[int, Record]]) -> None:
     """Print one array, item by item: a log may be longer than memory.
 
     Where the log turns out to be damaged, the array ends and the error follows on stderr.

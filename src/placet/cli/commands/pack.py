@@ -10,9 +10,9 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
-    counted,
     is_text,
     number,
+    pluralize,
     say,
     say_json,
 )
@@ -47,7 +47,7 @@ def pack(
         return
     about = done.about
     say(
-        f"{file}: {counted(about['records'], 'record')} of world {about['world']}, seq "
+        f"{file}: {pluralize(about['records'], 'record')} of world {about['world']}, seq "
         f"{about['after_seq']} to {about['seq']}, digest {about['state_digest']}, "
         f"{number(done.size_bytes / 1e3)} kB"
     )

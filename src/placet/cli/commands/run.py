@@ -89,10 +89,10 @@ def run(
     killed, is gone on with by --resume.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
-    from placet.cli.commands.run_session import begun, concluded, live, resumed  # noqa: PLC0415
+    from placet.cli.commands.run_session import finish, live, resumed, start  # noqa: PLC0415
 
     if resume is None:
-        chosen, store = begun(scenario, agents, ticks, seed, store, settings or [])
+        chosen, store = start(scenario, agents, ticks, seed, store, settings or [])
         world = None
     else:
         _require_alone(resume, (scenario, agents, ticks, seed, store, settings or None))
@@ -108,7 +108,7 @@ def run(
         snapshot_every_seqs=snapshot_every,
         compact_log=compact,
     )
-    return concluded(report, store, stop, as_json=as_json)
+    return finish(report, store, stop, as_json=as_json)
 
 
 def _require_alone(store: str, others: Sequence[object]) -> None:

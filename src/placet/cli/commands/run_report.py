@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from shlex import quote
 
-from placet.cli.terminal import counted, number, printable, table
+from placet.cli.terminal import number, pluralize, printable, table
 from placet.runtime.history.reader import Verification
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.scenarios.runner import RunReport
@@ -39,8 +39,8 @@ def report_lines(
 def _figures(report: RunReport) -> list[tuple[str, str]]:
     scenario = report.scenario
     lived = report.ticks - (report.resumed_at or 0)
-    people, ticks = counted(scenario.agents_count, "agent"), counted(lived, "tick")
-    batches = counted(report.batches, "batch", "batches")
+    people, ticks = pluralize(scenario.agents_count, "agent"), pluralize(lived, "tick")
+    batches = pluralize(report.batches, "batch", "batches")
     submitted, admitted = number(report.submitted), number(report.admitted)
     refused = number(report.submitted - report.admitted)
     their_s = lived * scenario.tick_s
@@ -72,7 +72,7 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
 
 def _contests(report: RunReport) -> list[tuple[str, str]]:
     fairness = report.contests.as_dict(report.scenario.agents_count)
-    won, of_all = counted(fairness["contests"], "time"), number(fairness["contestants"])
+    won, of_all = pluralize(fairness["contests"], "time"), number(fairness["contestants"])
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [
         ("won", f"{won}, among {of_all} who wanted something that another had first"),
@@ -80,7 +80,7 @@ def _contests(report: RunReport) -> list[tuple[str, str]]:
         ("", f"batches decided {fairness['jain_decided']:.3f}; 1 is the same for every agent"),
     ]
     lost = [
-        f"{loser} to {winner} {counted(n, 'time')}"
+        f"{loser} to {winner} {pluralize(n, 'time')}"
         for (loser, winner), n in report.contests.top_pairs()
     ]
     return [*rows, ("lost most", ", ".join(lost))]
@@ -96,7 +96,7 @@ def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]
         yield f"  The log {name} does NOT hold from record {first['record']} on: {first['why']}"
         return
     yield (
-        f"  The log {name} is verified: {counted(verification.records, 'record')}, "
+        f"  The log {name} is verified: {pluralize(verification.records, 'record')}, "
         "the chain is unbroken and every digest is right."
     )
     if report.is_stopped:

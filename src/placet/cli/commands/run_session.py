@@ -23,7 +23,7 @@ from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 
 
-def begun(
+def start(
     name: str | None,
     agents: int | None,
     ticks: int | None,
@@ -108,7 +108,7 @@ def live(
         return asyncio.run(runner.run())
 
 
-def concluded(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
+def finish(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
     """Verify what was written, report, and give the exit code."""
     verification = _verified(report, store)
     if as_json:

@@ -14,7 +14,7 @@ from placet.cli.terminal import (
     AsJson,
     CommandError,
     StoreArgument,
-    counted,
+    pluralize,
     printable,
     say,
     say_json,
@@ -71,7 +71,7 @@ def verify(
     elif salvage is not None:
         past = save_what_holds(log_to_read(store), _new_log(salvage)).past
         report["salvaged"] = {"records": past.journal.count, "seq": past.ledger.seq}
-        kept = counted(past.journal.count, "record")
+        kept = pluralize(past.journal.count, "record")
         lines.append(
             f"Saved in {salvage}: {kept}, up to seq {past.ledger.seq}. Go on with that one."
         )
@@ -114,7 +114,7 @@ def _require_decided(store: str, decided: "Redecision") -> None:
 
 def _lines(store: str, verification: Verification) -> list[str]:
     reach = (
-        f"{counted(verification.records, 'record')}, seq {verification.seq}, digest "
+        f"{pluralize(verification.records, 'record')}, seq {verification.seq}, digest "
         f"{verification.digest}"
     )
     lines = [f"warning: {warning}" for warning in verification.warnings]
@@ -142,8 +142,8 @@ def _decided_lines(decided: "Redecision") -> list[str]:
     lines = []
     if decided.batches or decided.others:
         lines.append(
-            f"Decided again: {counted(decided.batches, 'batch', 'batches')} of "
-            f"{counted(decided.intents, 'intent')}, and {counted(decided.others, 'registration')}, "
+            f"Decided again: {pluralize(decided.batches, 'batch', 'batches')} of "
+            f"{pluralize(decided.intents, 'intent')}, and {pluralize(decided.others, 'registration')}, "
             "ticks and the like."
         )
     lines += [
@@ -152,7 +152,7 @@ def _decided_lines(decided: "Redecision") -> list[str]:
     ]
     if decided.refused_by_host:
         lines.append(
-            f"Not judged: {counted(decided.refused_by_host, 'refusal')} of the host's own rule, "
+            f"Not judged: {pluralize(decided.refused_by_host, 'refusal')} of the host's own rule, "
             "which is not in the log; `redecide(log, validator=...)` judges them too."
         )
     return lines

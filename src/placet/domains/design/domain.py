@@ -34,7 +34,7 @@ class Design(Domain):
 
     name = "design"
     executors = "placet.domains.design.effects:executors_of"
-    watches = WATCHED
+    invariant_reads = WATCHED
 
     def __init__(
         self,

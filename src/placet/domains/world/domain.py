@@ -123,11 +123,11 @@ class World(Domain):
         """Take an agent out of the world; what it carried stays where it was."""
         displace(draft, agent_id)
 
-    def on_amend(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
+    def on_patch(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
         """Judge what an operator put by hand: places, and who holds what."""
         return judge_amended(draft, changed, self.setup)
 
-    def hears(self, state: State, agent_id: str, intent: Intent) -> bool:
+    def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:
         """Tell whether something was said to an agent, or by it."""
         payload, speaker = intent["payload"], intent["agent_id"]
         team = state.get(AGENTS, speaker, "team")
@@ -156,10 +156,10 @@ def _kinds(settings: Settings, own: Mapping[str, Rule], sight: Sight | None) -> 
             payload,
             _cooled(name, rule, settings),
             reads=reads,
-            reads_own=AGENTS if reads is None else None,
+            reads_self=AGENTS if reads is None else None,
             revalidates=None if reads is None else judged_anew,
             summary=summary,
-            is_event=name == "Speak",
+            broadcast=name == "Speak",
         )
         for name, payload, rule, reads, summary in kinds
     )

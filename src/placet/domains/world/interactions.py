@@ -18,7 +18,7 @@ from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 
 _USES_MAX: Final = 2**64 - 1
 """The largest int that a state may hold."""
@@ -150,7 +150,7 @@ def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
     if not isinstance(uses, int | float) or uses >= _USES_MAX:  # a world may have given its own
         return refuse(
             "target_unsuitable",
-            f"the uses of {object_id!r} cannot be counted on from {shown(uses)}",
+            f"the uses of {object_id!r} cannot be counted on from {format_value(uses)}",
             at="/target_id",
         )
     draft.put(OBJECTS, object_id, "uses", uses + 1)

@@ -14,7 +14,7 @@ from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 
 
 def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
@@ -55,7 +55,7 @@ def _judge(
         inventory = fields["inventory"]
         if not are_distinct_ids(inventory):
             return _refuse(
-                at, f"needs an inventory of distinct ids of objects, got {shown(inventory)}"
+                at, f"needs an inventory of distinct ids of objects, got {format_value(inventory)}"
             )
         return _judge_custody(draft, at, inventory) or _judge_place(draft, at, settings)
     holder, position = fields["holder"], fields["position"]
@@ -85,7 +85,8 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
         position = to_position(value)
     except ValidationError:
         return _refuse(
-            at, f"needs a position, [x, y] or [x, y, z] of finite numbers; got {shown(value)}"
+            at,
+            f"needs a position, [x, y] or [x, y, z] of finite numbers; got {format_value(value)}",
         )
     if repr(position) != repr(value):  # 1 and 1.0, 0.0 and -0.0 are equal, their digests are not
         draft.put(*at, "position", position)

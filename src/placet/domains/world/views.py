@@ -61,8 +61,8 @@ class _Known(KnownOnly):
 class _Hidden(HideFields):
     """Hides fields, and with an inventory what is in it: a thing names its holder."""
 
-    def __init__(self, fields: Sequence[str], body: str) -> None:
-        super().__init__(fields, body)
+    def __init__(self, fields: Sequence[str], agent_collection: str) -> None:
+        super().__init__(fields, agent_collection)
         self._is_inventory_hidden = "inventory" in fields
 
     def owner(self, state: State, ref: Ref) -> str | None:
@@ -77,8 +77,8 @@ class _Hidden(HideFields):
 class _Audible(Policy):
     """What is said in public, to one's team, to oneself, and by oneself."""
 
-    body = AGENTS
-    looks_at: frozenset[str] | None = frozenset({"team"})
+    agent_collection = AGENTS
+    depends_on: frozenset[str] | None = frozenset({"team"})
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         if ref.collection != SPEECH or ref.entity is None or ref.entity == agent_id:
@@ -94,7 +94,7 @@ class _Audible(Policy):
         here, there = place_of(state, Ref(AGENTS, agent_id)), place_of(state, ref)
         return None if here is None or there is None else distance_between(here, there)
 
-    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+    def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Give what an agent carries and says: it moves with it, and is of its team."""
         if ref.collection != AGENTS or ref.entity is None:
             return

@@ -61,7 +61,7 @@ class Desk(NamedTuple):
 
     async def enter(self) -> None:
         """Register the agent if it is new."""
-        if await self.world.read(lambda kernel: _is_new(kernel, self.agent_id)):
+        if await self.world.query(lambda kernel: _is_new(kernel, self.agent_id)):
             await self.world.register_agent(self.agent_id, role=self.role)
 
     async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
@@ -78,14 +78,16 @@ class Desk(NamedTuple):
         if now.is_agent_new and dry_run:
             verdict = await self._decided_on_a_copy(batch)
         else:
-            verdict = await self.world.post(batch, submitter=self.submitter)
+            verdict = await self.world.submit_nowait(batch, submitter=self.submitter)
         if is_stale(plan, verdict, now.version):
             return _stale(plan, version_met(verdict, now.version))
         if answer_of(verdict) is None:
             return _of_the_gate(verdict)
         replayed = None
         if verdict.replayed and verdict.admitted:
-            found = await self.world.read(lambda kernel: replayed_answer(kernel.tree, plan.plan_id))
+            found = await self.world.query(
+                lambda kernel: replayed_answer(kernel.tree, plan.plan_id)
+            )
             replayed = found or (plan.design_version_before, ())
         heads = 1 if intent is None else 2
         result = ExecutionResult(plan, verdict, self.setup, now.values, replayed, heads)
@@ -99,12 +101,12 @@ class Desk(NamedTuple):
 
         What is seen is told with the plan's verdict, and that is not given before it is durable.
         """
-        return self.world.glance(lambda kernel: _now(kernel, paths, self.agent_id))
+        return self.world.query_nowait(lambda kernel: _now(kernel, paths, self.agent_id))
 
     async def _decided_on_a_copy(self, batch: Mapping[str, Json]) -> Verdict:
         """Have a batch decided where its agent is registered, which in the world it is not yet."""
         world = self.world
-        snapshot, now = await world.read(lambda kernel: (kernel.snapshot(), kernel.sim_time))
+        snapshot, now = await world.query(lambda kernel: (kernel.snapshot(), kernel.sim_time))
         copy = Kernel(world.domains, world.config.kernel_config())
         copy.restore(snapshot)
         copy.register_agent(self.agent_id, role=self.role)

@@ -89,7 +89,7 @@ async def designs(request: Request) -> Response:
     door = door_of(request)
     door.principal(request)
     listed = [
-        {"design_id": name, "design_version": await world.read(_version)}
+        {"design_id": name, "design_version": await world.query(_version)}
         for name, world in door.worlds.all()
     ]
     return _json({"designs": listed})
@@ -113,7 +113,7 @@ async def create(request: Request) -> Response:
             "request_invalid",
             "a design_id is a part of a path: it has no '/', and is no '.' or '..'",
         )
-    return _json(await (await door.worlds.create(name)).read(_shown), 201)
+    return _json(await (await door.worlds.create(name)).query(_shown), 201)
 
 
 @router.get(
@@ -121,7 +121,7 @@ async def create(request: Request) -> Response:
 )
 async def design(design_id: str, request: Request) -> Response:
     """Give a design: its version, its parameters in kernel units, its locks and phases."""
-    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_shown))
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_shown))
 
 
 @direct.post(
@@ -164,7 +164,7 @@ async def preview(design_id: str, request: Request) -> Response:
         raise Problem("request_invalid", "text must be a string: what should be done")
     said = None if intent_id is None else identity(intent_id, "intent_id")
     setup = setup_of(world)
-    return _json(await world.read(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
+    return _json(await world.query(lambda kernel: preview_of(kernel, setup, design_id, text, said)))
 
 
 @router.post(
@@ -180,7 +180,7 @@ async def undo(design_id: str, request: Request) -> Response:
     step = await _step(door, request, world, "design.undo", {})
     if step.told is None:
         return verdict_answer(step.verdict)
-    return _json({**step.told, "design_version": await world.read(_version)})
+    return _json({**step.told, "design_version": await world.query(_version)})
 
 
 @router.get(
@@ -190,7 +190,7 @@ async def undo(design_id: str, request: Request) -> Response:
 )
 async def phases(design_id: str, request: Request) -> Response:
     """Give every phase with its state and its results."""
-    return _json(await door_of(request).world_for(request, design_id, _WHAT).read(_phases))
+    return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_phases))
 
 
 @router.post(
@@ -216,10 +216,10 @@ async def run_phase(design_id: str, phase: str, request: Request) -> Response:
         return verdict_answer(step.verdict)
     try:
         async with asyncio.timeout(_PHASE_SECONDS_MAX):
-            await world.settle(step.verdict)
+            await world.wait_effects(step.verdict)
     except TimeoutError:
         raise Problem("unavailable", "the phase still runs; look at the phases later") from None
-    return _json({**told, **await world.read(lambda kernel: _ran(kernel, phase, told))})
+    return _json({**told, **await world.query(lambda kernel: _ran(kernel, phase, told))})
 
 
 @router.get(
@@ -308,8 +308,8 @@ async def _step(
     await desk.enter()
     req_id = given.get("req_id")
     key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
-    seq = await world.read(lambda kernel: kernel.seq)
-    verdict = await world.post(
+    seq = await world.query(lambda kernel: kernel.seq)
+    verdict = await world.submit_nowait(
         [intent_of(kind, payload, desk.agent_id, key, seq)], submitter=desk.submitter
     )
     told = answer_of(verdict)

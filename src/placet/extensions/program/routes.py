@@ -16,7 +16,7 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 from placet.server.auth import RequestContext, door_of, identity
 from placet.server.http.problems import Problem
 from placet.server.openapi import VERDICT_ANSWERS
@@ -151,7 +151,9 @@ async def _propose(
     world = door.world_for(request, program, _PROGRAM)
     who = door.principal(request)
     if context_seq is not None and type(context_seq) is not int:
-        raise Problem("request_invalid", f"context_seq must be a number, got {shown(context_seq)}")
+        raise Problem(
+            "request_invalid", f"context_seq must be a number, got {format_value(context_seq)}"
+        )
     name = _HOST if who.is_operator else who.submitter
     if name == _HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {_HOST!r} is the operator's in a program")
@@ -165,7 +167,7 @@ async def _propose(
         "priority": _PRIORITY,
         "schema_version": SCHEMA_VERSION,
     }
-    return verdict_answer(await world.post([intent], submitter=who.submitter))
+    return verdict_answer(await world.submit_nowait([intent], submitter=who.submitter))
 
 
 async def _register(world: Orchestrator, name: str) -> None:
@@ -174,5 +176,5 @@ async def _register(world: Orchestrator, name: str) -> None:
     def is_new(kernel: Kernel) -> bool:
         return name not in kernel.ledger.agents and name not in kernel.ledger.gone
 
-    if await world.read(is_new):
+    if await world.query(is_new):
         await world.register_agent(name)

@@ -109,7 +109,7 @@ class ChatLoop:
         elif self._words.knows(text):
             self.has_failed |= not self._words.answer(text)
         else:
-            self._say(partial(self._session.say, text))
+            self._say(partial(self._session.send, text))
 
     def _say(self, begin: Callable[[], Awaitable[Turn]], *, is_denial: bool = False) -> None:
         turn: Turn | None = self._turn(begin)

@@ -115,7 +115,7 @@ class Resources:
         try:
             found, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
             eyes = Sight(self._session.agent_id, self._session.agent_id)
-            told = await world.read(lambda kernel: eyes.events(kernel, found))
+            told = await world.query(lambda kernel: eyes.events(kernel, found))
         except Problem as problem:
             raise MCPError(types.INVALID_PARAMS, problem.detail) from None
         return {"events": told, "seq": found[-1].seq if found else since}

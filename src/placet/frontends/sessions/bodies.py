@@ -6,7 +6,7 @@ from placet.cli.terminal import CommandError
 from placet.domains.session.payloads import ROLE_CHARS_MAX
 from placet.frontends.adapters import proposer
 from placet.schemas.codec import Json
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 from placet.server.auth import identity
 from placet.server.http.problems import Problem
 
@@ -14,7 +14,7 @@ from placet.server.http.problems import Problem
 def name_of(value: Json) -> str:
     """Read the name of a session, which is a part of its path."""
     if not isinstance(value, str):
-        raise Problem("request_invalid", f"session must be a string, got {shown(value)}")
+        raise Problem("request_invalid", f"session must be a string, got {format_value(value)}")
     try:
         name = session_name(value)
     except ValueError as error:
@@ -30,7 +30,7 @@ def mode_of(value: Json) -> str:
     """Read how much the agent may do by itself."""
     if not isinstance(value, str) or value not in MODES:
         raise Problem(
-            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {shown(value)}"
+            "request_invalid", f"mode must be one of {', '.join(MODES)}, got {format_value(value)}"
         )
     return value
 

@@ -194,7 +194,7 @@ async def say(world: str, session: str, request: Request) -> Response:
     message = given.get("message")
     if type(message) is not str or not message.strip():
         raise Problem("request_invalid", "message must be a string that says something")
-    return await _answered(opened.session.say(message), opened, who)
+    return await _answered(opened.session.send(message), opened, who)
 
 
 @router.get(
@@ -286,7 +286,7 @@ async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
 
 
 async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> bool:
-    return await world.read(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
+    return await world.query(lambda kernel: speaks_for(kernel, who.submitter, agent_id))
 
 
 async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:

@@ -28,7 +28,7 @@ from placet.schemas.log.record import (
 )
 
 
-def book_configured(ledger: Ledger, record: Configured) -> None:
+def apply_configured(ledger: Ledger, record: Configured) -> None:
     """Take over a policy."""
     known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
     permissions = record.default_permissions
@@ -41,7 +41,7 @@ def book_configured(ledger: Ledger, record: Configured) -> None:
     )
 
 
-def book_registered(ledger: Ledger, record: Registered) -> None:
+def apply_registered(ledger: Ledger, record: Registered) -> None:
     """Enter an agent."""
     agent = ledger.add_agent(record.agent_id)
     agent.owner = record.owner
@@ -51,7 +51,7 @@ def book_registered(ledger: Ledger, record: Registered) -> None:
         agent.quotas = {kind: Quota(*quota) for kind, quota in record.quotas.items()}
 
 
-def book_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
+def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
     """Change an agent's standing."""
     agent = ledger.agents[record.agent_id]
     if record.what == "removed":
@@ -62,7 +62,7 @@ def book_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
         agent.is_suspended = record.what == "suspended"
 
 
-def book_executor(ledger: Ledger, record: ExecutorChanged) -> None:
+def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
     """Note that an executor came or went."""
     if record.depth_max is None:
         ledger.executors.pop(record.kind, None)
@@ -70,7 +70,7 @@ def book_executor(ledger: Ledger, record: ExecutorChanged) -> None:
         ledger.executors[record.kind] = record.depth_max
 
 
-def book_forked(ledger: Ledger, record: Forked) -> None:
+def apply_fork_adopted(ledger: Ledger, record: Forked) -> None:
     """Let go of agents, with what waits for them; where effects are refused, of executors."""
     for agent_id in record.dropped:
         for number, waiting in list(ledger.scheduled.items()):
@@ -81,7 +81,7 @@ def book_forked(ledger: Ledger, record: Forked) -> None:
         ledger.executors.clear()
 
 
-def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
+def apply_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
     """Charge, remember and post the effects of an admitted batch."""
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
@@ -103,7 +103,7 @@ def book_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None
             ledger.add_effect(seq, k, Pending(kind, held, agent_id))
 
 
-def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
+def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     """Remember a final refusal."""
     if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
@@ -120,7 +120,7 @@ def book_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
         ledger.remember(agent, answer)
 
 
-def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
+def apply_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
     """Charge and keep a batch for later."""
     ledger.seq = record.seq
     quota.charge(batch, ledger, record.now_ns)
@@ -131,12 +131,12 @@ def book_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> No
         ledger.remember(agent, answer)
 
 
-def book_settled(ledger: Ledger, record: Settled) -> None:
+def apply_settled(ledger: Ledger, record: Settled) -> None:
     """Take an effect out of the outbox."""
     ledger.settle_effect(record.effect_seq, record.k)
 
 
-def book_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
+def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
     """Note what became of an effect that is done at most once."""
     ledger.mark_effect(record.effect_seq, record.k, Mark(record.what, record.why))
 

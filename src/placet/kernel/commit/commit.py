@@ -74,12 +74,12 @@ class Applier:
             raise PluginError("recording of what the rules did", error) from error
         if batch.dry_run:
             verdict = self._verdict(batch, first_seq, draft, NOT_KEPT)
-            verdict.foresee(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
+            verdict.preview(draft.diff(), [(effect[1], effect[2]) for effect in draft.effects])
             draft.undo()
             return verdict
         if changes.collections:
             draft.trim(changes)
-        booking.book_admitted(ledger, record, batch)
+        booking.apply_admitted(ledger, record, batch)
         journal.append(data)
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
@@ -107,7 +107,7 @@ class Applier:
                 group_seq=self._context.group_seq,
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
-            booking.book_refused(ledger, record, batch)
+            booking.apply_refused(ledger, record, batch)
             self._journal.append(encode_record(record))
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
@@ -139,7 +139,7 @@ class Applier:
                 due_ns=batch.sim_time_ns,
                 versions={kind: registry.versions[kind] for _, kind, _ in batch.counts},
             )
-            booking.book_scheduled(ledger, record, batch)
+            booking.apply_scheduled(ledger, record, batch)
             self._journal.append(encode_record(record))
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True

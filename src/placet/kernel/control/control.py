@@ -100,7 +100,7 @@ class Control:
             limits=policy.limits.recorded(),
         )
         data = encode_record(record)
-        booking.book_configured(ledger, record)
+        booking.apply_configured(ledger, record)
         self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
         self.write(record, data)
 
@@ -151,7 +151,7 @@ class Control:
             for domain in self._context.registry.concerned(agent_id)
         ]
         record, data = self.act("on_register", hooks, registered, agent_id)
-        booking.book_registered(ledger, record)
+        booking.apply_registered(ledger, record)
         self.write(record, data)
         return ledger.agents[agent_id]
 
@@ -184,7 +184,7 @@ class Control:
             domains = self._context.registry.concerned(agent_id)
             hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
-        booking.book_agent_changed(ledger, record)
+        booking.apply_agent_changed(ledger, record)
         self.write(record, data)
 
     def tick(self) -> None:

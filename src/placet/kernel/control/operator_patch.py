@@ -1,6 +1,6 @@
 """The operator's own hand: a world branched off, and values put otherwise.
 
-No kind of intent is asked, for the operator is no agent; the domains are (`on_amend`), and their
+No kind of intent is asked, for the operator is no agent; the domains are (`on_patch`), and their
 invariants, and one that does not hold undoes all of it. What was put is in the record, so whoever
 reads the log can do it again.
 """
@@ -37,7 +37,7 @@ class OperatorPatch:
         self._journal = journal
         self._control = control
 
-    def amend(self, given: Given, cause: str) -> None:
+    def patch(self, given: Given, cause: str) -> None:
         """Put values otherwise; takes a seq.
 
         Raises:
@@ -67,7 +67,7 @@ class OperatorPatch:
 
         Raises:
             AgentError: An agent to drop is not there.
-            ValidationError: As for `amend`.
+            ValidationError: As for `patch`.
             ValueError: The new world's name is none, or is the parent's.
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
@@ -97,7 +97,7 @@ class OperatorPatch:
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]
         record, data = self._control.act("fork", hooks, forked, OPERATOR, seq=ledger.seq)
-        booking.book_forked(ledger, record)
+        booking.apply_fork_adopted(ledger, record)
         self._control.write(record, data)
 
     def _judge(self) -> RuleRefusal | None:
@@ -105,9 +105,9 @@ class OperatorPatch:
         context = self._context
         for domain in context.registry.domains:
             try:
-                refusal = domain.on_amend(context.draft, context.draft.changed())
+                refusal = domain.on_patch(context.draft, context.draft.changed())
             except Exception as error:
-                raise ValidationError(f"on_amend of {domain.name} raised {error!r}") from error
+                raise ValidationError(f"on_patch of {domain.name} raised {error!r}") from error
             if refusal is not None:
                 return refusal
         for domain in context.registry.judging:
@@ -127,20 +127,20 @@ class OperatorPatch:
 
 
 class Amends:
-    """Gives a kernel `amend`."""
+    """Gives a kernel `patch`."""
 
     _context: GateContext
     _control: Control
     _journal: Journal
 
-    def amend(self, given: Given, cause: str) -> None:
+    def patch(self, given: Given, cause: str) -> None:
         """Put values otherwise, as the operator, within all invariants; takes a seq.
 
         Raises:
             ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
                 nothing was changed.
         """
-        OperatorPatch(self._context, self._journal, self._control).amend(given, cause)
+        OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
 
 
 def require_branch(world: str, parent: str, effects: str) -> None:

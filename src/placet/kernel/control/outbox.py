@@ -66,7 +66,7 @@ class Outbox:
             depth_max=depth_max,
         )
         data = encode_record(record)
-        booking.book_executor(ledger, record)
+        booking.apply_executor(ledger, record)
         self._control.write(record, data)
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
@@ -87,7 +87,7 @@ class Outbox:
             why=why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
         data = encode_record(record)
-        booking.book_effect_changed(ledger, record)
+        booking.apply_effect_changed(ledger, record)
         self._control.write(record, data)
         return True
 
@@ -119,7 +119,7 @@ class Outbox:
             for domain in self._context.registry.domains
         ]
         record, data = self._control.act("on_settle", hooks, settled, is_contained=True)
-        booking.book_settled(ledger, record)
+        booking.apply_settled(ledger, record)
         self._control.write(record, data)
         return True
 

@@ -15,7 +15,7 @@ from placet.kernel.state.tree import WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
-from placet.schemas.json_value import shown, to_json_value
+from placet.schemas.json_value import format_value, to_json_value
 from placet.schemas.log.intents import batch_in
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
@@ -169,7 +169,7 @@ class DomainRules:
 def _retaken(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
     """Take the intents back before the first refusal names one; rules go on with their own."""
     if refusals is None:
-        batch.retake()
+        batch.reparse()
     return batch
 
 
@@ -228,7 +228,7 @@ def _sound(answer: object) -> RuleRefusal:
         InvalidJsonValue: A part of it is not plain JSON.
     """
     if not isinstance(answer, RuleRefusal):
-        raise TypeError(f"a rule must answer None or a refusal, got {shown(answer)}")
+        raise TypeError(f"a rule must answer None or a refusal, got {format_value(answer)}")
     depth_max, bytes_max = _SAID_DEPTH_MAX, _SAID_BYTES_MAX
     said = RuleRefusal(*[to_json_value(part, depth_max, bytes_max) for part in answer])
     for part in (said.code, said.message, said.at):

@@ -104,7 +104,7 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
     kinds, collections = context.registry.kinds, context.state.collections
     for agent_id, kind_name, _ in batch.counts:
         kind = kinds[kind_name]
-        collection = kind.reads_own
+        collection = kind.reads_self
         if collection is None:
             if kind.reads is None:
                 continue  # it depends on nothing
@@ -199,6 +199,6 @@ def _name(ref: Ref) -> str:
 
 def reads_of(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
     """Name what an intent depends on, as its kind declares it."""
-    if kind.reads_own is not None:
-        return ((kind.reads_own, intent["agent_id"]),)
+    if kind.reads_self is not None:
+        return ((kind.reads_self, intent["agent_id"]),)
     return () if kind.reads is None else kind.reads({**intent})  # its own to write into

@@ -23,7 +23,7 @@ from placet.schemas.batch import CheckedBatch, Part, part_of
 from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
-from placet.schemas.json_value import pointer, shown
+from placet.schemas.json_value import format_value, pointer
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.log.intents import show_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
@@ -92,7 +92,7 @@ class Structure:
 
     def _second_look(self, batch: CheckedBatch) -> list[Refusal] | None:
         try:
-            outcome = self._diagnosis.second_look(batch.intents)
+            outcome = self._diagnosis.explain_failure(batch.intents)
         except INTERRUPTS:
             raise
         except BaseException as error:  # noqa: BLE001  # a payload's own validator may raise
@@ -145,7 +145,7 @@ class Structure:
         return (intents, encoded, None) if encoded[2] == _fields(given) else None
 
     def _look_again(self, given: list[Json]) -> _Sound | list[Refusal]:
-        outcome = self._diagnosis.second_look(given)
+        outcome = self._diagnosis.explain_failure(given)
         if isinstance(outcome, list):
             return outcome
         intents, notices = outcome
@@ -225,7 +225,7 @@ def _hostile(error: BaseException) -> Refusal:
 def _no_batch(given: object, at: str) -> Refusal:
     message = (
         "a batch must be an array of intents, an object with 'intents', or one intent; "
-        f"got {shown(given)}"
+        f"got {format_value(given)}"
     )
     return whole(RefusalCode.FIELD_INVALID, message, at=at)
 
@@ -245,13 +245,15 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
     refusals = []
     for name, value in options.items():
         if name not in _OPTIONS:
-            message = f"a batch has no field {shown(name)}; it has {', '.join(sorted(_OPTIONS))}"
+            message = (
+                f"a batch has no field {format_value(name)}; it has {', '.join(sorted(_OPTIONS))}"
+            )
             refusals.append(whole(RefusalCode.FIELD_UNKNOWN, message, at=pointer([name])))
         elif name == "dry_run" and type(value) is not bool:
-            message = f"dry_run must be true or false, got {shown(value)}"
+            message = f"dry_run must be true or false, got {format_value(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
         elif name in {"sim_time", "valid_for_s"} and value is not None and not _is_time(value):
-            message = f"{name} must be 0 to {_NANOSECONDS // SECOND_NS} seconds, got {shown(value)}"
+            message = f"{name} must be 0 to {_NANOSECONDS // SECOND_NS} seconds, got {format_value(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
     return refusals
 

@@ -21,9 +21,9 @@ from placet.schemas.intent import SCHEMA_MAJOR, SCHEMA_VERSION, Intent
 from placet.schemas.json_value import (
     InvalidJsonValue,
     TooLarge,
-    complaint,
+    format_value,
+    message_for,
     pointer,
-    shown,
     to_json_value,
 )
 from placet.schemas.limits import Limits
@@ -76,7 +76,7 @@ class Diagnosis:
         self._limits = limits
         self._intents = intents
 
-    def second_look(self, given: Sequence[object]) -> Sound | list[Refusal]:
+    def explain_failure(self, given: Sequence[object]) -> Sound | list[Refusal]:
         """Validate by the definition; give the intents, or every refusal, capped."""
         plain: list[Json] = []
         refusals: list[Refusal] = []
@@ -128,7 +128,9 @@ class Diagnosis:
             return []
         at = "/schema_version"
         if not isinstance(version, str) or not (parts := _SEMVER.fullmatch(version)):
-            message = f"schema_version must be a semantic version string, got {shown(version)}"
+            message = (
+                f"schema_version must be a semantic version string, got {format_value(version)}"
+            )
             return [refusal(RefusalCode.FIELD_INVALID, index, intent, message, at)]
         if parts[1] != SCHEMA_MAJOR:
             message = (
@@ -209,7 +211,7 @@ class Diagnosis:
         except (LookupError, TypeError):  # inside a union, whose tags are no steps
             return False
         at = f"/intents/{index}{pointer(path)}"
-        message = f"field {shown(path[-1])} is unknown to {SCHEMA_VERSION!r} and was dropped"
+        message = f"field {format_value(path[-1])} is unknown to {SCHEMA_VERSION!r} and was dropped"
         notices[index] = (*notices[index], Notice("field_dropped", message, at))
         return True
 
@@ -233,30 +235,30 @@ class Diagnosis:
             return self._kind_unknown(index, intent, kind)
         at = pointer(path)
         if path and path[0] == "payload":
-            message = f"payload of {kind}{at[len('/payload') :]}: {complaint(detail)}"
+            message = f"payload of {kind}{at[len('/payload') :]}: {message_for(detail)}"
             return refusal(RefusalCode.PAYLOAD_INVALID, index, intent, message, at)
         if detail["type"] == "extra_forbidden":
             return self._field_unknown(index, intent, str(path[0]))
         if not path:
-            message = f"an intent must be an object, got {shown(intent)}"
+            message = f"an intent must be an object, got {format_value(intent)}"
             return refusal(RefusalCode.FIELD_INVALID, index, intent, message)
-        message = f"field {path[0]!r}: {complaint(detail)}"
+        message = f"field {path[0]!r}: {message_for(detail)}"
         return refusal(RefusalCode.FIELD_INVALID, index, intent, message, at)
 
     def _kind_unknown(self, index: int, intent: Json, kind: Json) -> Refusal:
         if not isinstance(kind, str):
-            message = f"field 'kind' must be a string, got {shown(kind)}"
+            message = f"field 'kind' must be a string, got {format_value(kind)}"
             return refusal(RefusalCode.FIELD_INVALID, index, intent, message, "/kind")
         names = self._registry.nearest(kind, self._limits.suggestions_max)
         hint = f"did you mean {', '.join(names)}?" if names else "see the list of kinds"
-        message = f"kind {shown(kind)} is not registered; {hint}"
+        message = f"kind {format_value(kind)} is not registered; {hint}"
         found = refusal(RefusalCode.KIND_UNKNOWN, index, intent, message, "/kind")
         return _with_suggestions(found, names)
 
     def _field_unknown(self, index: int, intent: Json, name: str) -> Refusal:
         names = tuple(get_close_matches(name, _FIELDS, self._limits.suggestions_max))
         hint = f"did you mean {names[0]!r}?" if names else f"an intent has {', '.join(_FIELDS)}"
-        message = f"field {shown(name)} is unknown; {hint}"
+        message = f"field {format_value(name)} is unknown; {hint}"
         found = refusal(RefusalCode.FIELD_UNKNOWN, index, intent, message, pointer([name]))
         return _with_suggestions(found, names)
 

@@ -37,12 +37,12 @@ class Agent:
         quotas: Its own quotas by kind (`*` = all kinds together), besides the world's.
         tats: GCRA theoretical arrival times in ns, by kind.
         window: Its answered req_ids; None before the first.
-        incarnation: How often the name was registered; more, where that had been forgotten.
+        generation: How often the name was registered; more, where that had been forgotten.
     """
 
     __slots__ = (
         "agent_id",
-        "incarnation",
+        "generation",
         "index",
         "is_suspended",
         "owner",
@@ -53,7 +53,7 @@ class Agent:
         "window",
     )
 
-    def __init__(self, agent_id: str, index: int, incarnation: int = 1) -> None:
+    def __init__(self, agent_id: str, index: int, generation: int = 1) -> None:
         self.agent_id = agent_id
         self.index = index
         self.owner = agent_id
@@ -63,7 +63,7 @@ class Agent:
         self.quotas: dict[str, Quota] | None = None
         self.tats: dict[str, int] | None = None
         self.window: Window | None = None
-        self.incarnation = incarnation
+        self.generation = generation
 
 
 class Pending(NamedTuple):
@@ -123,7 +123,7 @@ class Ledger:
         agents: By name.
         agents_seen: How many agents were ever registered: the next index.
         gone: Incarnations of names that were removed, as long as they are remembered.
-        incarnation_floor: No name that is forgotten had a higher incarnation.
+        incarnation_floor: No name that is forgotten had a higher generation.
         remembered: req_ids in all windows.
         recency: Agents with a window, least recently used first.
         executors: Effect kind -> bound of its outbox.
@@ -184,20 +184,20 @@ class Ledger:
 
     def add_agent(self, agent_id: str) -> Agent:
         """Enter a new agent."""
-        incarnation = self.gone.get(agent_id, self.incarnation_floor) + 1
-        agent = Agent(agent_id, self.agents_seen, incarnation)
+        generation = self.gone.get(agent_id, self.incarnation_floor) + 1
+        agent = Agent(agent_id, self.agents_seen, generation)
         self.agents[agent_id] = agent
         self.agents_seen += 1
         return agent
 
     def remove_agent(self, agent_id: str) -> None:
-        """Strike an agent out, with all that is remembered of it but its incarnation.
+        """Strike an agent out, with all that is remembered of it but its generation.
 
         Where too many names are remembered, one number stays for all of them: whoever comes by a
         name that is forgotten begins above it, so that no old handle speaks for the newcomer.
         """
         agent = self.agents.pop(agent_id)
-        self.gone[agent_id] = agent.incarnation
+        self.gone[agent_id] = agent.generation
         if len(self.gone) > self.policy.limits.names_gone_max:
             self.incarnation_floor = max(self.incarnation_floor, *self.gone.values())
             self.gone.clear()

@@ -35,7 +35,7 @@ from placet.schemas.log.record import (
 )
 from placet.schemas.refusal import Refusal, Stage
 
-STAGES = tuple(stage for stage in Stage if stage is not Stage.DOOR)
+STAGES = tuple(stage for stage in Stage if stage is not Stage.ADMISSION)
 _ON_ARRIVAL = frozenset({Stage.DEDUP, Stage.QUOTA, Stage.BACKPRESSURE})
 _NOT_FIELDS = frozenset({"changes"})
 
@@ -48,7 +48,7 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
         record: The next record of the log.
         position: Of the intent in question, in its batch.
     """
-    again = past.verdict_again(record)
+    again = past.reverify(record)
     batch = past.batch_of(record) if again is None else again[1]
     told = _refusals(record, () if again is None else again[0].refusals)
     assert past.header is not None, "a log begins with its header"

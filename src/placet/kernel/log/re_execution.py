@@ -93,11 +93,11 @@ class Sandbox:
         self.applier.effects.clear()
         self.context.now_ns = now_ns
 
-    def made(self) -> bytes | None:
+    def produced_record(self) -> bytes | None:
         """Give the record that was made since the start; None if none was."""
         return self._records[0] if self._records else None
 
-    def live(self, record: HookRecord) -> None:
+    def execute(self, record: HookRecord) -> None:
         """Let happen again what is no batch."""
         control = self.control
         match record:
@@ -120,6 +120,6 @@ class Sandbox:
                     record.world, record.parent, record.effects, record.given, record.dropped
                 )
             case Amended():
-                self._amender.amend(record.given, record.cause)
+                self._amender.patch(record.given, record.cause)
             case _:
                 control.tick()

@@ -149,18 +149,18 @@ class Replayer:
         match record:
             case Admitted():
                 fold_changes(self.state, record.changes)
-                booking.book_admitted(ledger, record, self._batch(record))
+                booking.apply_admitted(ledger, record, self._batch(record))
             case Refused():
-                booking.book_refused(ledger, record, self._batch(record))
+                booking.apply_refused(ledger, record, self._batch(record))
             case Scheduled():
-                booking.book_scheduled(ledger, record, self._batch(record))
+                booking.apply_scheduled(ledger, record, self._batch(record))
             case Tick() | Amended():
                 fold_changes(self.state, record.changes)
             case Forked():
-                booking.book_forked(ledger, record)
+                booking.apply_fork_adopted(ledger, record)
                 fold_changes(self.state, record.changes)
             case Settled():
-                booking.book_settled(ledger, record)
+                booking.apply_settled(ledger, record)
                 fold_changes(self.state, record.changes)
             case Checkpoint():
                 self._check_digest(record)
@@ -193,19 +193,19 @@ class Replayer:
                 self.header = header_after(self.header, record)
                 self.header_data = encode_record(self.header)
             case Configured():
-                booking.book_configured(ledger, record)
+                booking.apply_configured(ledger, record)
                 self.configured_data = data
                 self.state.tombstones_max = ledger.policy.limits.tombstones_max
             case Registered():
-                booking.book_registered(ledger, record)
+                booking.apply_registered(ledger, record)
                 fold_changes(self.state, record.changes)
             case AgentChanged():
-                booking.book_agent_changed(ledger, record)
+                booking.apply_agent_changed(ledger, record)
                 fold_changes(self.state, record.changes)
             case EffectChanged():
-                booking.book_effect_changed(ledger, record)
+                booking.apply_effect_changed(ledger, record)
             case _:
-                booking.book_executor(ledger, record)
+                booking.apply_executor(ledger, record)
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch:
         number = record.batch_id[1:]

@@ -63,7 +63,7 @@ def _resume(past: Replayer, snapshot: Snapshot) -> None:
         configured = decode_record(snapshot.configured)
         assert isinstance(configured, Configured), "it names another record as its policy"
         past.configured_data = snapshot.configured
-        booking.book_configured(past.ledger, configured)
+        booking.apply_configured(past.ledger, configured)
     past.state = load(snapshot.world, past.ledger, past.ledger.policy.limits.tombstones_max)
     past.journal.prev, past.journal.count = snapshot.chain, snapshot.records
     past.batches_seen = snapshot.batches_seen
@@ -107,7 +107,7 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
             [
                 agent.agent_id,
                 agent.index,
-                agent.incarnation,
+                agent.generation,
                 agent.owner,
                 None if agent.permissions is None else sorted(agent.permissions),
                 agent.priority_max,
@@ -130,9 +130,9 @@ def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
 
 def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     ledger.seq, ledger.now_ns = dumped["seq"], dumped["now_ns"]
-    for agent_id, index, incarnation, owner, permissions, *rest in dumped["agents"]:
+    for agent_id, index, generation, owner, permissions, *rest in dumped["agents"]:
         agent = ledger.add_agent(agent_id)
-        agent.index, agent.incarnation, agent.owner = index, incarnation, owner
+        agent.index, agent.generation, agent.owner = index, generation, owner
         agent.permissions = None if permissions is None else frozenset(permissions)
         agent.priority_max, agent.is_suspended, quotas, agent.tats, window = rest
         if quotas is not None:

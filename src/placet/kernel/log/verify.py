@@ -128,7 +128,7 @@ class Verifier(Replayer):
         self.refused_by_host = 0
         self.undecided: list[Unverified] = []
 
-    def verdict_again(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
+    def reverify(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
         """Decide the next record's batch and change nothing; None where its rules are not at hand.
 
         The refusals of such a verdict have all that the record has not: details, what has changed.
@@ -230,7 +230,7 @@ class Verifier(Replayer):
             super()._fold(record, data)
             return
         verdict = self._decided(rehearsal, record, batch)
-        again = rehearsal.made()
+        again = rehearsal.produced_record()
         if again == data:
             return
         part = difference_of_batch(record, None if again is None else decode_record(again), verdict)
@@ -249,7 +249,7 @@ class Verifier(Replayer):
         self.hooks += 1
         rehearsal.start(self.journal.prev, record.now_ns)
         try:
-            rehearsal.live(record)
+            rehearsal.execute(record)
         except Exception as error:  # noqa: BLE001  # the rule boundary: a domain was asked
             said = f"{type(error).__name__}: {error}"
             self._compare(Part("the outcome", record_type(record), said), rehearsal, record)
@@ -259,7 +259,7 @@ class Verifier(Replayer):
     # comparing
 
     def _compare_hook(self, rehearsal: Sandbox, record: HookRecord, data: bytes = b"") -> None:
-        again = rehearsal.made()
+        again = rehearsal.produced_record()
         if again == data:
             return
         if again is None:

@@ -107,7 +107,7 @@ class Draft:
         """Give the ids of a collection, sorted. O(n log n)."""
         return self.state.ids(collection)
 
-    def replaced(self) -> list[tuple[str, str, str, Json]]:
+    def previous_values(self) -> list[tuple[str, str, str, Json]]:
         """Tell what the batch has put so far: `(collection, entity, field, old value)`, in order.
 
         The old value is None where there was none. Creations and deletions are not told.

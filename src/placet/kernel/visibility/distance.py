@@ -40,18 +40,18 @@ class WithinDistance(Policy):
 
     Args:
         reach: How far, in the world's own unit.
-        body: Collection of the agents' own entities.
+        agent_collection: Collection of the agents' own entities.
         field: The field of an entity that holds its place.
     """
 
     is_indexed = True
 
-    def __init__(self, reach: float, body: str, field: str = "position") -> None:
+    def __init__(self, reach: float, agent_collection: str, field: str = "position") -> None:
         if not 0 < reach < float("inf"):
             raise ValueError(f"sight must reach a finite distance above 0, got {reach!r}")
         self.reach = reach
-        self.body = body
-        self.looks_at = self.moves_by = frozenset({field})
+        self.agent_collection = agent_collection
+        self.depends_on = self.indexed_by = frozenset({field})
         self._field = field
         self.square = (reach * _SLACK) ** 2
 
@@ -67,19 +67,25 @@ class WithinDistance(Policy):
         there = self.place(state, ref)
         if there is None:
             return True
-        here = self.place(state, Ref(self.body, agent_id))
+        here = self.place(state, Ref(self.agent_collection, agent_id))
         return here is not None and _square(_point(here), _point(there)) <= self.square
 
-    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+    def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Give 1 / (1 + (distance / reach)^2); of what has no place, 1."""
-        here, there = self.place(state, Ref(self.body, agent_id)), self.place(state, ref)
+        here, there = (
+            self.place(state, Ref(self.agent_collection, agent_id)),
+            self.place(state, ref),
+        )
         if here is None or there is None:
             return 1.0
         return 1.0 / (1.0 + _square(_point(here), _point(there)) / self.square)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Measure from the agent's own entity; None if one of the two has no place."""
-        here, there = self.place(state, Ref(self.body, agent_id)), self.place(state, ref)
+        here, there = (
+            self.place(state, Ref(self.agent_collection, agent_id)),
+            self.place(state, ref),
+        )
         return None if here is None or there is None else distance_between(here, there)
 
     def follower(self) -> Follower:
@@ -94,25 +100,29 @@ class _Grid:
         self._sight = sight
         self._cell_length = sight.reach * _CELL_SLACK
         self._square = sight.square
-        self._buckets: Buckets[int, _Point] = Buckets(sight.body)
+        self._buckets: Buckets[int, _Point] = Buckets(sight.agent_collection)
         self._looked: dict[_Point, dict[Ref, None]] = {}
 
-    def audience(self, ref: Ref) -> Set[str] | None:
+    def observers_of(self, ref: Ref) -> Set[str] | None:
         """Name the agents around an entity."""
         held = self._buckets.find(ref)
         if held is None:
             return None if ref in self._buckets.everywhere else NOBODY
-        body = self._sight.body
-        return named(who for where, who in self._around(*held) if where == body and who is not None)
+        agent_collection = self._sight.agent_collection
+        return named(
+            who
+            for where, who in self._around(*held)
+            if where == agent_collection and who is not None
+        )
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
         """Name the entities around an agent, and those that have no place."""
-        held = self._buckets.find(Ref(self._sight.body, agent_id))
+        held = self._buckets.find(Ref(self._sight.agent_collection, agent_id))
         everywhere = self._buckets.everywhere
         near = {} if held is None else self._around(*held)
         return {**near, **everywhere}.keys() if everywhere else near.keys()
 
-    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+    def update(self, state: State, refs: Iterable[Ref]) -> None:
         """Put what moved into its cell."""
         sight, buckets = self._sight, self._buckets
         self._looked.clear()

@@ -19,9 +19,9 @@ NONE_HIDDEN: Final[frozenset[str]] = frozenset()
 class Policy:
     """Who may see what (`placet.kernel.domain.Sight`). This one shows everything."""
 
-    body: str = ""
-    looks_at: frozenset[str] | None = frozenset()
-    moves_by: frozenset[str] = frozenset()
+    agent_collection: str = ""
+    depends_on: frozenset[str] | None = frozenset()
+    indexed_by: frozenset[str] = frozenset()
     is_indexed = False
     hides_fields = False
 
@@ -33,7 +33,7 @@ class Policy:
         """Name the fields that it may not see of it."""
         return NONE_HIDDEN
 
-    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+    def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Say how near an entity is, from 0 to 1; 1 is here, or anywhere."""
         return 1.0
 
@@ -41,7 +41,7 @@ class Policy:
         """Say how far an entity is; None where that cannot be measured."""
         return None
 
-    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+    def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one."""
         return ()
 
@@ -53,15 +53,15 @@ class Policy:
 class Unbounded:
     """Knows no bounds: every change may concern everyone."""
 
-    def audience(self, ref: Ref) -> Set[str] | None:
+    def observers_of(self, ref: Ref) -> Set[str] | None:
         """Everyone."""
         return None
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
         """Everything."""
         return None
 
-    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+    def update(self, state: State, refs: Iterable[Ref]) -> None:
         """Keep nothing."""
 
 
@@ -70,26 +70,28 @@ class _Composed(Policy):
         if not parts:
             raise ValueError(f"{type(self).__name__} needs at least one policy")
         self.parts = parts
-        self.body = next((part.body for part in parts if part.body), "")
+        self.agent_collection = next(
+            (part.agent_collection for part in parts if part.agent_collection), ""
+        )
         fields: frozenset[str] | None = frozenset()
         for part in parts:
-            fields = None if fields is None or part.looks_at is None else fields | part.looks_at
-        self.looks_at = fields
+            fields = None if fields is None or part.depends_on is None else fields | part.depends_on
+        self.depends_on = fields
         self.is_indexed = any(part.is_indexed for part in parts)
         self.hides_fields = any(part.hides_fields for part in parts)
 
-    def nearness(self, state: State, agent_id: str, ref: Ref) -> float:
+    def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
         """Ask the part to whom it is farthest."""
-        return min(part.nearness(state, agent_id, ref) for part in self.parts)
+        return min(part.relevance(state, agent_id, ref) for part in self.parts)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
         """Ask the first part that can measure."""
         measured = (part.distance(state, agent_id, ref) for part in self.parts)
         return next((distance for distance in measured if distance is not None), None)
 
-    def borne_by(self, state: State, ref: Ref) -> Iterable[Ref]:
+    def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
         """Name what any of the parts names."""
-        return {borne: None for part in self.parts for borne in part.borne_by(state, ref)}
+        return {borne: None for part in self.parts for borne in part.dependents_of(state, ref)}
 
 
 class AllOf(_Composed):
@@ -98,9 +100,9 @@ class AllOf(_Composed):
     def __init__(self, *parts: Sight) -> None:
         super().__init__(*parts)
         indexed = [part for part in parts if part.is_indexed]
-        if len(indexed) == 1 and self.looks_at is not None:  # of several, another may be asked
-            others = [part.looks_at or () for part in parts if part is not indexed[0]]
-            self.moves_by = indexed[0].moves_by.difference(*others)
+        if len(indexed) == 1 and self.depends_on is not None:  # of several, another may be asked
+            others = [part.depends_on or () for part in parts if part is not indexed[0]]
+            self.indexed_by = indexed[0].indexed_by.difference(*others)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Ask the parts in order, until one says no."""
@@ -148,32 +150,32 @@ class _Several:
     def __init__(self, parts: Sequence[Follower]) -> None:
         self._parts = parts
 
-    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+    def update(self, state: State, refs: Iterable[Ref]) -> None:
         for part in self._parts:
-            part.follow(state, refs)
+            part.update(state, refs)
 
 
 class _IntersectionIndex(_Several):
-    def audience(self, ref: Ref) -> Set[str] | None:
-        return _fewest([part.audience(ref) for part in self._parts])
+    def observers_of(self, ref: Ref) -> Set[str] | None:
+        return _intersection([part.observers_of(ref) for part in self._parts])
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
-        return _fewest([part.within(agent_id) for part in self._parts])
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
+        return _intersection([part.candidates_for(agent_id) for part in self._parts])
 
 
 class _UnionIndex(_Several):
-    def audience(self, ref: Ref) -> Set[str] | None:
-        return _all_together([part.audience(ref) for part in self._parts])
+    def observers_of(self, ref: Ref) -> Set[str] | None:
+        return _union([part.observers_of(ref) for part in self._parts])
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
-        return _all_together([part.within(agent_id) for part in self._parts])
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
+        return _union([part.candidates_for(agent_id) for part in self._parts])
 
 
-def _fewest(named: Iterable[Set[T] | None]) -> Set[T] | None:
+def _intersection(named: Iterable[Set[T] | None]) -> Set[T] | None:
     return min((some for some in named if some is not None), key=len, default=None)
 
 
-def _all_together(named: Iterable[Set[T] | None]) -> Set[T] | None:
+def _union(named: Iterable[Set[T] | None]) -> Set[T] | None:
     together: dict[T, None] = {}  # not a set: its order would be another in every process
     for some in named:
         if some is None:

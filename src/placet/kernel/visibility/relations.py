@@ -13,31 +13,31 @@ from placet.schemas.identity import Ref
 class _Owned(Policy):
     """What judges by whose an entity is. Override `owner` where agents hold things."""
 
-    def __init__(self, body: str) -> None:
-        self.body = body
+    def __init__(self, agent_collection: str) -> None:
+        self.agent_collection = agent_collection
 
     def owner(self, state: State, ref: Ref) -> str | None:
         """Name the agent to whom an entity belongs; None is nobody."""
-        return ref.entity if ref.collection == self.body else None
+        return ref.entity if ref.collection == self.agent_collection else None
 
 
 class SameTeam(_Owned):
     """An agent sees itself and its team, and what belongs to these.
 
     Args:
-        body: Collection of the agents' own entities.
+        agent_collection: Collection of the agents' own entities.
         field: The field that holds the team; None in it is no team.
     """
 
-    def __init__(self, body: str, field: str = "team") -> None:
-        super().__init__(body)
-        self.looks_at = frozenset({field})
+    def __init__(self, agent_collection: str, field: str = "team") -> None:
+        super().__init__(agent_collection)
+        self.depends_on = frozenset({field})
         self._field = field
         self.is_indexed = True
 
     def team(self, state: State, agent_id: str) -> Json:
         """Give the team of an agent; of one that has none, itself."""
-        team = state.get(self.body, agent_id, self._field)
+        team = state.get(self.agent_collection, agent_id, self._field)
         return (False, agent_id) if team is None else (True, team)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
@@ -55,21 +55,21 @@ class _Teams:
 
     def __init__(self, sight: SameTeam) -> None:
         self._sight = sight
-        self._buckets: Buckets[Json, None] = Buckets(sight.body)
+        self._buckets: Buckets[Json, None] = Buckets(sight.agent_collection)
 
-    def audience(self, ref: Ref) -> Set[str] | None:
+    def observers_of(self, ref: Ref) -> Set[str] | None:
         """Name the team of an entity's owner."""
         held = self._buckets.find(ref)
         if held is None:
             return NOBODY
         return named(self._buckets.agents(held[0]))
 
-    def within(self, agent_id: str) -> Set[Ref] | None:
+    def candidates_for(self, agent_id: str) -> Set[Ref] | None:
         """Name what belongs to an agent's team."""
-        held = self._buckets.find(Ref(self._sight.body, agent_id))
+        held = self._buckets.find(Ref(self._sight.agent_collection, agent_id))
         return NOTHING if held is None else named(self._buckets.things[held[0]])
 
-    def follow(self, state: State, refs: Iterable[Ref]) -> None:
+    def update(self, state: State, refs: Iterable[Ref]) -> None:
         """Put what changed where it belongs."""
         sight, buckets = self._sight, self._buckets
         for ref in refs:
@@ -85,13 +85,13 @@ class KnownOnly(_Owned):
     """An agent sees itself and the agents that it knows, and what belongs to these.
 
     Args:
-        body: Collection of the agents' own entities.
+        agent_collection: Collection of the agents' own entities.
         field: The field in which an agent has the names of those whom it knows.
     """
 
-    def __init__(self, body: str, field: str) -> None:
-        super().__init__(body)
-        self.looks_at = frozenset({field})
+    def __init__(self, agent_collection: str, field: str) -> None:
+        super().__init__(agent_collection)
+        self.depends_on = frozenset({field})
         self._field = field
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
@@ -99,7 +99,7 @@ class KnownOnly(_Owned):
         owner = self.owner(state, ref)
         if owner is None or owner == agent_id:
             return owner is not None
-        known = state.get(self.body, agent_id, self._field)
+        known = state.get(self.agent_collection, agent_id, self._field)
         return isinstance(known, tuple) and owner in known
 
 
@@ -108,11 +108,11 @@ class HideFields(_Owned):
 
     Args:
         fields: Their names, in every entity that has an owner.
-        body: Collection of the agents' own entities.
+        agent_collection: Collection of the agents' own entities.
     """
 
-    def __init__(self, fields: Collection[str], body: str) -> None:
-        super().__init__(body)
+    def __init__(self, fields: Collection[str], agent_collection: str) -> None:
+        super().__init__(agent_collection)
         self._hidden = frozenset(fields)
         self.hides_fields = True
 

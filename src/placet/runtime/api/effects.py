@@ -131,7 +131,7 @@ class ExecutesEffects:
         """
         await self._open.executors.unregister(kind)
 
-    async def settle(self, verdict: Verdict | None = None) -> None:
+    async def wait_effects(self, verdict: Verdict | None = None) -> None:
         """Wait until effects are settled, durably, or in doubt.
 
         One whose kind has no executor at present is waited for too: it is done once there is one.

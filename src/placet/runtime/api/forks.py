@@ -66,17 +66,17 @@ class BranchesWorlds:
             ValidationError: There is nothing at the path, or an invariant would not hold; nothing
                 was changed.
         """
-        from placet.runtime.history.fork import stand_at  # noqa: PLC0415  # as above
+        from placet.runtime.history.fork import replay_to  # noqa: PLC0415  # as above
         from placet.runtime.history.patch import inverse_patch  # noqa: PLC0415
 
         world = self._open
-        act = partial(stand_at, world.log, to_seq)
+        act = partial(replay_to, world.log, to_seq)
         then = (await in_thread_if(world.log.is_blocking, act)).state
 
         def put_back(kernel: Kernel) -> int:
             given = inverse_patch(then, kernel.tree, path)
             if given:
-                kernel.amend(given, f"restore {path.strip('/')} to {to_seq}")
+                kernel.patch(given, f"restore {path.strip('/')} to {to_seq}")
             return kernel.seq
 
         return await world.actor.operate(put_back)

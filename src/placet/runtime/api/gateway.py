@@ -52,20 +52,20 @@ class AnswersProposers:
         """The kinds of this world and their domains."""
         return self._open.kernel.registry
 
-    def glance(self, look: Callable[[Kernel], T]) -> T:
+    def query_nowait(self, fn: Callable[[Kernel], T]) -> T:
         """Look at the kernel at once, between two batches. `read` waits for a turn of the world.
 
         Args:
-            look: Reads and changes nothing; what it returns it has copied.
+            fn: Reads and changes nothing; what it returns it has copied.
 
         Returns:
-            What `look` returned. It may not be durable yet: tell nobody before an answer of the
+            What `fn` returned. It may not be durable yet: tell nobody before an answer of the
             gate to what was handed in after it, which is durable no sooner.
 
         Raises:
             ClosedError: The world is not open.
         """
-        return look(self._open.kernel)
+        return fn(self._open.kernel)
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Name the kinds that an agent may use; None is all. Nobody has none.
@@ -80,22 +80,22 @@ class AnswersProposers:
 
         return await self._open.actor.command(kinds)
 
-    async def is_registered(self, agent_id: str, incarnation: int | None = None) -> bool:
+    async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
         """Tell whether there is an agent of this name.
 
         Args:
             agent_id: Its name.
-            incarnation: Of its handle: the next of its name is then another.
+            generation: Of its handle: the next of its name is then another.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
 
-        def look(kernel: Kernel) -> bool:
+        def fn(kernel: Kernel) -> bool:
             agent = kernel.ledger.agents.get(agent_id)
-            return agent is not None and incarnation in {None, agent.incarnation}
+            return agent is not None and generation in {None, agent.generation}
 
-        return await self._open.actor.command(look)
+        return await self._open.actor.command(fn)
 
     async def entities(
         self, collection: str, names: Sequence[str] | None = None

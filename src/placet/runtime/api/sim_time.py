@@ -54,7 +54,7 @@ class KeepsTime:
         """Wait, before a step, until each agent has submitted since the last, or passed.
 
         What is malformed or turned away at the door is not submitted. An agent passes by
-        `handle.pass_turn()`.
+        `handle.skip_step()`.
 
         Args:
             agents: Who is waited for; None is all who are registered and not suspended.
@@ -91,13 +91,13 @@ class KeepsTime:
 
 
 class Sleeps:
-    """Gives `sleep`, `sleep_until` and `pass_turn` to whoever lives in a world."""
+    """Gives `sleep`, `sleep_until` and `skip_step` to whoever lives in a world."""
 
     __slots__ = ()
     agent_id: str
     _world: WorldRuntime
 
-    def pass_turn(self) -> None:
+    def skip_step(self) -> None:
         """Propose nothing before the next step; a barrier need not wait for this agent.
 
         Raises:

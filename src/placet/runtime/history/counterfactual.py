@@ -283,7 +283,7 @@ class CounterfactualReplay:
     def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Amended) -> None:
         self._start(record.now_ns)
         try:
-            self._rehearsal.live(record)
+            self._rehearsal.execute(record)
         except PlacetError as error:  # such as of an agent that never came
             self.report.notes.append(f"not done again, at seq {self._past.ledger.seq}: {error}")
             return
@@ -292,7 +292,7 @@ class CounterfactualReplay:
 
     def _configure(self, record: Configured) -> None:
         scratch = Ledger(Policy.of(KernelConfig()))
-        booking.book_configured(scratch, record)
+        booking.apply_configured(scratch, record)
         self._start(record.now_ns)
         self._rehearsal.control.configure(scratch.policy)
         self._write(record.now_ns)
@@ -329,7 +329,7 @@ class CounterfactualReplay:
 
     def _write(self, now_ns: int) -> Record | None:
         """Go on after the record that was made, and give it; None if none was."""
-        data = self._rehearsal.made()
+        data = self._rehearsal.produced_record()
         if data is None:
             return None
         past = self._past

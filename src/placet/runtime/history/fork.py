@@ -124,7 +124,7 @@ def fork(
     """
     branch = branch or Branch()
     path = _new_path(to)
-    past = stand_at(log, at)
+    past = replay_to(log, at)
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
     world = branch.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
@@ -203,7 +203,7 @@ def _new_path(to: str) -> Path:
     return path
 
 
-def stand_at(log: EventLog, at: int | None) -> Replayer:
+def replay_to(log: EventLog, at: int | None) -> Replayer:
     """Fold a log up to the end of a batch.
 
     Raises:
@@ -255,8 +255,8 @@ def _first_record(
     structure = Structure(registry, trial.ledger.policy.limits)
     rehearsal = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
     rehearsal.start(record.prev, record.now_ns)
-    rehearsal.live(record)
-    made = rehearsal.made()
+    rehearsal.execute(record)
+    made = rehearsal.produced_record()
     assert made is not None, "a fork is a record"
     return made
 

@@ -17,7 +17,7 @@ from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, seqs_of
 from placet.kernel.log.verify import Maker
-from placet.runtime.history.fork import stand_at
+from placet.runtime.history.fork import replay_to
 from placet.runtime.history.verify import Redecision, redecide
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.files import snapshots_of
@@ -155,7 +155,7 @@ def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot 
     start = log.start()
     if from_seq is None:
         return start, _oldest(log, start) if start.record else None
-    past = stand_at(log, from_seq)
+    past = replay_to(log, from_seq)
     last = past.journal.count - 1
     if last <= start.record:
         return start, _oldest(log, start) if start.record else None

@@ -10,7 +10,7 @@ from placet.kernel.kernel import Kernel
 from placet.kernel.ledger.ledger import Agent
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 from placet.server.auth import PageLimit, RequestContext, door_of, identity, speaks_for
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
@@ -44,11 +44,11 @@ async def list_agents(
             for name in kernel.ledger.agents
             if name > after and speaks_for(kernel, who.submitter, name)
         )
-        shown = [_described(kernel.ledger.agents[name]) for name in names[:count_max]]
-        more = shown[-1]["agent_id"] if len(names) > count_max else None
-        return {"seq": kernel.seq, "agents": shown, "next": more}
+        format_value = [_described(kernel.ledger.agents[name]) for name in names[:count_max]]
+        more = format_value[-1]["agent_id"] if len(names) > count_max else None
+        return {"seq": kernel.seq, "agents": format_value, "next": more}
 
-    return _json(await asked.read(look))
+    return _json(await asked.query(look))
 
 
 @router.post(
@@ -68,7 +68,7 @@ async def register(world: str, request: Request) -> Response:
     door.operator(request)
     asked = door.world(world)
     given = _Registration(await door.document(request, fields=frozenset(_REGISTRATION)))
-    is_new = not await asked.read(lambda kernel: given.agent_id in kernel.ledger.agents)
+    is_new = not await asked.query(lambda kernel: given.agent_id in kernel.ledger.agents)
     try:
         await asked.register_agent(
             given.agent_id,
@@ -155,7 +155,7 @@ async def _as_operator(
     door = door_of(request)
     door.operator(request)
     asked = door.world(world)
-    if not await asked.read(lambda kernel: agent_id in kernel.ledger.agents):
+    if not await asked.query(lambda kernel: agent_id in kernel.ledger.agents):
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
     return door, asked
 
@@ -165,7 +165,7 @@ async def _agent(world: Orchestrator, agent_id: str, status: int = 200) -> Respo
         found = kernel.ledger.agents.get(agent_id)
         return None if found is None else {"seq": kernel.seq, **_described(found)}
 
-    described = await world.read(look)
+    described = await world.query(look)
     if described is None:
         raise Problem("not_found", f"there is no agent {agent_id!r}; register it first")
     return _json(described, status)
@@ -209,7 +209,7 @@ class _Registration:
 def _object(given: Mapping[str, Json], field: str) -> dict[str, Json]:
     value = given.get(field, {})
     if type(value) is not dict:
-        raise Problem("request_invalid", f"{field} must be an object, got {shown(value)}")
+        raise Problem("request_invalid", f"{field} must be an object, got {format_value(value)}")
     return value
 
 

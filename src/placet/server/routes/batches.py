@@ -82,7 +82,7 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
         raw = from_json(body)
     except ValueError as error:
         return verdict_answer(_no_json(asked, str(error) if body else "the body is empty"))
-    verdict = await asked.post(raw, dry_run=dry_run, submitter=who.submitter)
+    verdict = await asked.submit_nowait(raw, dry_run=dry_run, submitter=who.submitter)
     return verdict_answer(verdict)
 
 

@@ -35,7 +35,7 @@ async def readyz(request: Request) -> Response:
     try:
         async with asyncio.timeout(_ANSWER_SECONDS_MAX):
             for _, world in door.worlds.all():
-                await world.read(_nothing)
+                await world.query(_nothing)
     except TimeoutError:
         raise Problem("unavailable", "a world does not answer in time") from None
     return Response(to_json({"status": "ok"}), media_type="application/json")

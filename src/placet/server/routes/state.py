@@ -9,7 +9,7 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.schemas.event import Event
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 from placet.schemas.limits import SECOND_NS
 from placet.server.auth import PageLimit, RequestContext, door_of
 from placet.server.http.problems import Problem
@@ -69,7 +69,7 @@ async def state(world: str, request: Request, path: str = "", agent: AgentEyes =
         return {"seq": kernel.seq, "sim_time": now, "path": path, "value": value}
 
     try:
-        return _json(await asked.read(look))
+        return _json(await asked.query(look))
     except KeyError:
         raise Problem("not_found", f"there is nothing at {path!r} that you may see") from None
 
@@ -102,7 +102,7 @@ async def events(
     else:
         count_max = min(limit, door.limits.page_items_max)
         found, place = await durable_events(asked, since, from_record, end, count_max)
-    told = await asked.read(lambda kernel: eyes.events(kernel, found))
+    told = await asked.query(lambda kernel: eyes.events(kernel, found))
     return _json({"events": told, "next_record": place, "is_end": place >= end})
 
 
@@ -119,7 +119,7 @@ async def step(world: str, request: Request) -> Response:
     asked = door.world(world)
     dt = (await door.document(request, fields=frozenset({"dt"}))).get("dt")
     if isinstance(dt, bool) or not isinstance(dt, int | float):
-        raise Problem("request_invalid", f"dt must be a number of seconds, got {shown(dt)}")
+        raise Problem("request_invalid", f"dt must be a number of seconds, got {format_value(dt)}")
     if asked.config.clock != "stepped":
         raise Problem("conflict", "this world is not stepped: its time goes by itself")
     try:

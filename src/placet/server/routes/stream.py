@@ -58,7 +58,7 @@ async def stream(
         if agent is not None:
             await door.check_speaks_for(asked, who, agent)
         sight, latency = _sight(who, agent), late.model()
-        await asked.read(sight.check)
+        await asked.query(sight.check)
         if latency is not None and not observe:
             raise Problem("request_invalid", "a latency is of observations; say observe=true")
         if observe and sight.agent_id is None:
@@ -152,13 +152,13 @@ class _Stream:
         before the server was started again: its client would be told nothing, perhaps for ever.
         """
         start = await self._world.log_start()
-        seq, records = await self._world.read(lambda kernel: (kernel.seq, kernel.record_count))
+        seq, records = await self._world.query(lambda kernel: (kernel.seq, kernel.record_count))
         if from_record is not None:
             return not start.record <= from_record <= records
         return since is None or not start.seq <= since <= seq or self._is_behind(since)
 
     async def _send_page(self, page: Sequence[Event]) -> None:
-        for one in await self._world.read(lambda kernel: self._sight.events(kernel, page)):
+        for one in await self._world.query(lambda kernel: self._sight.events(kernel, page)):
             await self._send(one)
 
     def _is_behind(self, seq: int) -> bool:
@@ -176,7 +176,7 @@ class _Stream:
                 "state": self._sight.state(kernel, ""),
             }
 
-        snapshot = await self._world.read(look)
+        snapshot = await self._world.query(look)
         await self._send(snapshot)
         return int(snapshot["record"]) + 1
 

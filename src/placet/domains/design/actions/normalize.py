@@ -12,7 +12,7 @@ from placet.domains.design.actions.protocol import Warned
 from placet.domains.design.fields import Policy, RefinableField, Step
 from placet.domains.design.units import UnitConverter, clamp_to_bounds
 from placet.schemas.codec import Json
-from placet.schemas.json_value import shown
+from placet.schemas.json_value import format_value
 
 NO_WARNINGS: Final[tuple[Warned, ...]] = ()
 _SLACK: Final = 1e-12
@@ -176,14 +176,14 @@ def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
     if field.type == "bool":
         if kind is bool:
             return None
-        return Fault("not_a_bool", f"{path} must be true or false, got {shown(value)}", at)
+        return Fault("not_a_bool", f"{path} must be true or false, got {format_value(value)}", at)
     if field.type == "enum":
         if kind is str and value in field.values:
             return None
-        message = f"{path} must be one of {', '.join(field.values)}, got {shown(value)}"
+        message = f"{path} must be one of {', '.join(field.values)}, got {format_value(value)}"
         return Fault("enum_value", message, at, field.values)
     if kind is not float and kind is not int:
-        return Fault("not_a_number", f"{path} must be a number, got {shown(value)}", at)
+        return Fault("not_a_number", f"{path} must be a number, got {format_value(value)}", at)
     if kind is int and abs(value) > 2**63:  # beyond any bound, and perhaps beyond the floats
         return Fault("not_a_number", f"{path} must be a number that fits 64 bits", at)
     if not isfinite(value):

@@ -24,7 +24,7 @@ from placet.domains.design.fields import Step
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError
 from placet.schemas.intent import SCHEMA_VERSION
-from placet.schemas.json_value import complaint, pointer, shown
+from placet.schemas.json_value import format_value, message_for, pointer
 
 PRIORITY: Final = 10
 
@@ -274,13 +274,13 @@ def parse_proposed(design_id: str, body: object) -> Proposed:
 
 def _intent_for(plan: ActionPlan, said: Mapping[str, Json]) -> Intent:
     problems = [
-        (f"/intent/{name}", f"must be the plan's, {ours!r}, got {shown(said[name])}")
+        (f"/intent/{name}", f"must be the plan's, {ours!r}, got {format_value(said[name])}")
         for name, ours in (("intent_id", plan.intent_id), ("design_id", plan.design_id))
         if said[name] != ours
     ]
     if said["intent_type"] not in _INTENT_TYPES:
         expected = ", ".join(_INTENT_TYPES)
-        found = f"must be one of {expected}, got {shown(said['intent_type'])}"
+        found = f"must be one of {expected}, got {format_value(said['intent_type'])}"
         problems.append(("/intent/intent_type", found))
     if problems:
         raise PlanInvalidError(problems, is_version_missing=False)
@@ -320,7 +320,7 @@ def _parsed(given: Mapping[str, Json]) -> Action:
 
 def _invalid(error: ValidationError, body: object) -> PlanInvalidError:
     problems = [
-        (pointer(_place(detail["loc"])), complaint(detail))
+        (pointer(_place(detail["loc"])), message_for(detail))
         for detail in error.errors(include_url=False)
     ]
     is_missing = isinstance(body, Mapping) and "design_version_before" not in body

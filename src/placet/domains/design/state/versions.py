@@ -37,7 +37,7 @@ def finish(draft: Draft, undo_max: int) -> None:
     locks: dict[str, Json] = {}
     plan_slot = None
     is_travel = is_repeated = False
-    for collection, entity, field, old in draft.replaced():
+    for collection, entity, field, old in draft.previous_values():
         if collection == PARAMETERS:
             if entity not in values:
                 values[entity] = old
