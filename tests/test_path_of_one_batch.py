@@ -22,7 +22,7 @@ from placet.actors.publisher import Publisher, event_of
 from placet.kernel import Draft, Kernel, KernelConfig, RuleRefusal, refuse
 from placet.kernel.gate import ON_ARRIVAL
 from placet.kernel.log.replay import Replayer
-from placet.kernel.order import in_order
+from placet.kernel.order import execution_order
 from placet.runtime.clock import ManualClock
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.batch import CheckedBatch
@@ -132,7 +132,7 @@ def test_2_in_its_group_it_finds_its_place():
     calm = kernel.check([{**BATCH[0], "agent_id": "frollo"}], "frollo")
     urgent = checked(kernel)
     assert isinstance(calm, CheckedBatch)
-    assert list(in_order([calm, urgent], kernel.ledger, 1831, 0)) == [urgent, calm]
+    assert list(execution_order([calm, urgent], kernel.ledger, 1831, 0)) == [urgent, calm]
 
 
 def test_3_the_gate_asks_its_stages_in_order():

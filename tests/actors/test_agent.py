@@ -11,7 +11,7 @@ from placet import Orchestrator, PermissionDeniedError
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.agent import AgentActor
 from placet.actors.policies.staleness_options import StalenessOptions
-from placet.actors.policies.staleness_scope import Context
+from placet.actors.policies.staleness_scope import StalenessScope
 from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
@@ -61,7 +61,7 @@ class Handle:
         world = self._world
         return await world.actor.command(lambda kernel: world.viewer.view(kernel, self.agent_id))
 
-    def fresh_context(self, freshness: StalenessOptions, /) -> Context:
+    def fresh_context(self, freshness: StalenessOptions, /) -> StalenessScope:
         raise NotImplementedError("this handle looks by views alone")
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:

@@ -11,7 +11,7 @@ from placet.actors.admission.overload import (
     TOLD_TIMES,
     AdmissionControl,
     DrainRate,
-    Load,
+    Overload,
     shed,
     timed_out,
     unauthorized,
@@ -243,7 +243,7 @@ async def test_what_the_door_refuses_leaves_no_record_and_no_digest_change(situa
         assert world.kernel.verdict_of("alice", "late") is None
         assert not any(b"late" in record for _, record in world.log.read())
         before = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
-        load = Load(RefusalCode.QUEUE_FULL, "mailbox_batches", 1, 1)
+        load = Overload(RefusalCode.QUEUE_FULL, "mailbox_batches", 1, 1)
         full = world.actor.refuse(AdmissionControl(Limits()).refusal(load, 0, 0))
         assert not full.admitted
         after = world.kernel.digest(), world.kernel.world_digest(), world.kernel.record_count
@@ -405,7 +405,7 @@ async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first(
 async def test_of_the_same_value_each_is_told_its_own_limit():
     async with open_world() as world:
         intake = world.actor._intake
-        loads = [Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
+        loads = [Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
         answers = [intake._rejected_at_ingress(intake.mailbox, load, 1).result() for load in loads]
         assert [answer.refusals[0].details["limit"] for answer in answers] == [5, 4]
 

@@ -15,7 +15,7 @@ from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.actors.observation.delayed_observer import DelayedObserver
 from placet.domains.world import World
 from placet.errors import TimeStalledError
-from placet.kernel.visibility.policy import Policy
+from placet.kernel.visibility.policy import Visibility
 from placet.schemas.latency import ByDistance, Constant, Uniform, delay_ns
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.view import LocalView, Observation, apply_observation
@@ -478,7 +478,7 @@ async def test_a_stream_that_waits_for_its_time_ends_with_the_world_and_with_the
     assert clients[0].seen == []
 
 
-class Blinding(Policy):
+class Blinding(Visibility):
     """Cannot judge once somebody has moved."""
 
     body = "world.agents"

@@ -13,7 +13,7 @@ from placet.domains.world import World
 from placet.errors import AgentError, PermissionDeniedError
 from placet.kernel import Domain, Kernel, Kind
 from placet.kernel.state.draft import Draft
-from placet.kernel.visibility.policy import Policy
+from placet.kernel.visibility.policy import Visibility
 from placet.schemas.errors import ClosedError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import ObserverLimits
@@ -320,7 +320,7 @@ async def test_one_who_observes_for_the_host_ends_whenever_its_agent_goes(laps):
         assert not world._open.observing.is_watched
 
 
-class RaisingSight(Policy):
+class RaisingSight(Visibility):
     """Fails where a group is published."""
 
     body = "world.agents"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placet.actors.admission.aging import AgeTracker
-from placet.actors.admission.overload import Load
+from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue, _Floor
 from placet.actors.mailbox import MailboxFull
@@ -43,9 +43,9 @@ class Desk:
             lambda waiting, priority, load: self.count.update(["shed"]),
         )
 
-    def load(self, submitter: str) -> Load | None:
+    def load(self, submitter: str) -> Overload | None:
         if len(self.queue) >= PLACES:
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
+            return Overload(RefusalCode.QUEUE_FULL, "mailbox_batches", PLACES, PLACES)
         return self.queue.beyond_share(submitter) if len(self.queue) > GROUP else None
 
     def post(self, submitter: str, priority: int, size: int = SIZE) -> str | None:
@@ -61,7 +61,7 @@ class Desk:
             try:
                 self.queue.post_nowait(waiting, size)
             except MailboxFull as full:
-                load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+                load = Overload(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
             else:
                 return None
         reason = self.queue.place(waiting, load)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.admission.overload import Load
+from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.mailbox import MailboxFull
@@ -467,7 +467,7 @@ def offered(
     except MailboxFull as full:
         assert not model.fits(new, model.waiting)
         model.sort()
-        load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+        load = Overload(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
         if queue.place(new, load) is not None:
             assert not shed
             assert model.may_be_refused(new)

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import TypedDict
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.agents import AgentLimits, Context, ScriptedAdapter, Session, SessionError, Turn
+from placet.agents import AgentLimits, PlannerInput, ScriptedAdapter, Session, SessionError, Turn
 from placet.agents.proposal.modes import PolicyDecision
 from placet.agents.proposal.plan import Plan
 from placet.domains.memory import Memory
@@ -109,9 +109,9 @@ async def test_a_risk_that_cannot_be_judged_is_a_high_one() -> None:
 
 
 async def test_facts_of_the_domain_memory_are_told() -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def model(context: Context) -> Any:
+    def model(context: PlannerInput) -> Any:
         seen.append(context)
         return [("memory.remember", {"key": "harbour", "value": "Kiel"})]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import (
     AgentLimits,
-    Context,
+    PlannerInput,
     PlannerOutput,
     ReplayAdapter,
     ScriptedAdapter,
@@ -80,7 +80,7 @@ async def test_any_answer_is_one_that_may_be_mended(answer: Any, code: str) -> N
 
 
 async def test_the_same_calls_under_other_names_are_no_progress() -> None:
-    def again(context: Context) -> PlannerOutput:
+    def again(context: PlannerInput) -> PlannerOutput:
         return PlannerOutput(calls=(Call("till__putt", "{}", f"call_{len(context.repairs)}"),))
 
     async with talk(adapter=again, **AUTO) as session:
@@ -89,7 +89,7 @@ async def test_the_same_calls_under_other_names_are_no_progress() -> None:
 
 
 async def test_nobody_saw_a_later_world_than_was_shown() -> None:
-    def claims(context: Context) -> Any:
+    def claims(context: PlannerInput) -> Any:
         ahead = 0 if context.repairs else 1
         return {
             "version": "placet.plan/1",
@@ -175,7 +175,7 @@ def test_a_plan_that_acts_and_asks_is_a_conflict() -> None:
 
     asks = ChatIntent(type="clarification_request", question="which?")
     acts = ChatIntent(type="action_call", action_id="Speak", inputs={"text": "hi"})
-    context = Context("go", "", 0, Catalogue(World()))
+    context = PlannerInput("go", "", 0, Catalogue(World()))
     answer = plan_of_answer(ExecutionPlan(goal="g", actions=[acts, asks]), context)
     _, [issue] = parse(answer, domain=World())
     assert issue.code == "stop_conflict"
@@ -219,7 +219,7 @@ def test_no_visible_kind_is_a_tool_of_too_long_a_name() -> None:
     ],
 )
 async def test_an_answer_of_impossible_cost_is_not_acted_on(usage: Usage) -> None:
-    def answers(context: Context) -> PlannerOutput:
+    def answers(context: PlannerInput) -> PlannerOutput:
         return raw_of_step([put(5)], context)._replace(usage=usage)
 
     async with talk(adapter=answers, **AUTO) as session:
@@ -351,9 +351,9 @@ async def test_a_domain_of_which_nothing_is_granted_tells_nothing() -> None:
         def on_open(self, draft: Draft) -> None:
             pass
 
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def look(context: Context) -> PlannerOutput:
+    def look(context: PlannerInput) -> PlannerOutput:
         seen.append(context)
         return PlannerOutput(text=".")
 
@@ -376,9 +376,9 @@ class Cupboard(Till):
 
 
 async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def model(context: Context) -> Any:
+    def model(context: PlannerInput) -> Any:
         seen.append(context)
         return [put(len(seen))]
 
@@ -394,9 +394,9 @@ async def test_what_an_agent_may_not_see_is_in_nothing_that_it_is_told() -> None
 
 
 async def test_sessions_do_not_hear_each_other() -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def listen(context: Context) -> PlannerOutput:
+    def listen(context: PlannerInput) -> PlannerOutput:
         seen.append(context)
         return PlannerOutput(text="ok")
 
@@ -414,7 +414,7 @@ async def test_a_message_is_no_part_of_its_own_past_where_another_door_speaks_me
 ) -> None:
     told: list[list[str]] = []
 
-    def model(context: Context) -> Any:
+    def model(context: PlannerInput) -> Any:
         told.append([line["text"] for line in context.history if line["role"] == "user"])
         return [put(1)]
 
@@ -479,7 +479,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
     asked = anyio.Event()
     was_left: list[bool] = []
 
-    async def hang(_context: Context) -> Any:
+    async def hang(_context: PlannerInput) -> Any:
         asked.set()
         try:
             await anyio.sleep_forever()
@@ -505,7 +505,7 @@ async def test_a_turn_is_stopped_by_an_operator() -> None:
 async def test_a_caller_who_goes_away_leaves_no_turn_running() -> None:
     caller = anyio.CancelScope()
 
-    async def hang(_context: Context) -> Any:
+    async def hang(_context: PlannerInput) -> Any:
         caller.cancel()
         await anyio.sleep_forever()
 
@@ -541,7 +541,7 @@ async def test_a_caller_who_goes_away_as_its_turn_begins_leaves_none_running(
 
 
 async def test_opening_a_session_again_does_not_end_its_running_turn() -> None:
-    async def think(_context: Context) -> Any:
+    async def think(_context: PlannerInput) -> Any:
         await session_again()
         return [put(1)]
 
@@ -558,7 +558,7 @@ async def test_many_wait_for_their_models_at_once() -> None:
     waiting = 0
     all_wait = anyio.Event()
 
-    async def think(_context: Context) -> Any:
+    async def think(_context: PlannerInput) -> Any:
         nonlocal waiting
         waiting += 1
         if waiting == 40:
@@ -616,7 +616,7 @@ async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for
 ) -> None:
     asked, let_go = anyio.Event(), anyio.Event()
 
-    async def reluctant(context: Context) -> Any:
+    async def reluctant(context: PlannerInput) -> Any:
         if context.message == "two":
             try:
                 asked.set()
@@ -649,7 +649,7 @@ async def test_answers_are_given_again_in_the_order_in_which_they_were_asked_for
 
 
 async def test_a_deadline_is_lived_through_again_without_waiting() -> None:
-    async def slow(_context: Context) -> Any:
+    async def slow(_context: PlannerInput) -> Any:
         await anyio.sleep_forever()
 
     limits = AgentLimits(seconds_max=0.1)

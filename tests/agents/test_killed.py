@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from placet import Orchestrator
-from placet.agents import Context, Session
+from placet.agents import PlannerInput, Session
 from tests.agents.till import Till, put, total
 
 pytestmark = pytest.mark.anyio
@@ -44,9 +44,9 @@ async def test_what_was_asked_when_the_process_died_is_not_asked_again(tmp_path:
         check=False,
     )
     assert (died.returncode, died.stdout) == (-9, "applied\n"), died.stderr
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def model(context: Context) -> object:
+    def model(context: PlannerInput) -> object:
         seen.append(context)
         return [put(10)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from placet import Orchestrator
 from placet.agents import (
-    Context,
     HumanAdapter,
+    PlannerInput,
     PlannerOutput,
     ScriptedAdapter,
     Session,
@@ -77,9 +77,9 @@ async def test_a_session_whose_latest_turn_an_operator_took_away_opens_as_a_new_
 
 
 async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> None:
-    told: list[Context] = []
+    told: list[PlannerInput] = []
 
-    def listens(context: Context) -> Any:
+    def listens(context: PlannerInput) -> Any:
         told.append(context)
         return [put(1)]
 
@@ -152,7 +152,7 @@ async def test_nothing_is_granted_in_a_session_that_was_closed() -> None:
 
 
 async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
-    asked: list[Context] = []
+    asked: list[PlannerInput] = []
     async with opened() as world:
         session = await Session.open(world=world, adapter=asked.append)
         await session.send("/till.put amount=1")
@@ -168,7 +168,7 @@ async def test_nothing_is_said_for_an_agent_that_was_removed() -> None:
 
 
 async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session() -> None:
-    asked: list[Context] = []
+    asked: list[PlannerInput] = []
     async with opened() as world:
         session = await Session.open(world=world, adapter=asked.append)
         await world.remove_agent(session.agent_id)
@@ -183,7 +183,7 @@ async def test_the_next_of_a_removed_agent_s_name_does_not_go_on_in_its_session(
 async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> None:
     async with opened() as world:
 
-        async def propose(_: Context) -> PlannerOutput:
+        async def propose(_: PlannerInput) -> PlannerOutput:
             await world.remove_agent("agent")
             await world.register_agent("agent")
             return PlannerOutput(calls=[Call("till.put", '{"amount": 1}')])
@@ -198,10 +198,10 @@ async def test_what_an_agent_was_asked_is_not_done_in_the_name_of_the_next() -> 
 async def test_nothing_more_is_asked_of_an_agent_that_is_removed_within_its_turn(
     is_followed: bool,
 ) -> None:
-    asked: list[Context] = []
+    asked: list[PlannerInput] = []
     async with opened() as world:
 
-        async def propose(context: Context) -> str:
+        async def propose(context: PlannerInput) -> str:
             asked.append(context)
             await world.remove_agent("agent")
             if is_followed:
@@ -279,9 +279,9 @@ async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
 
 
 async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
-    asked: list[Context] = []
+    asked: list[PlannerInput] = []
 
-    def listens(context: Context) -> Any:
+    def listens(context: PlannerInput) -> Any:
         asked.append(context)
         return [put(1)]
 

@@ -10,8 +10,8 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.agents import (
     AgentLimits,
-    Context,
     HumanAdapter,
+    PlannerInput,
     PlannerOutput,
     ReplayAdapter,
     ScriptedAdapter,
@@ -51,9 +51,9 @@ async def test_a_plan_is_all_or_nothing_and_the_next_try_starts_clean() -> None:
 
 
 async def test_what_the_proposer_did_wrong_is_told_to_it() -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    async def adapter(context: Context) -> Any:
+    async def adapter(context: PlannerInput) -> Any:
         seen.append(context)
         return "{" if len(seen) == 1 else [put(1)]
 
@@ -118,7 +118,7 @@ class Priced(ScriptedAdapter):
         self._cost = cost
         self.is_priced = is_priced
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         raw = await super().propose(context)
         return raw._replace(usage=raw.usage._replace(requests=1, cost_usd=self._cost))
 
@@ -146,7 +146,7 @@ async def test_what_has_no_price_is_not_asked_where_money_is_bounded() -> None:
 
 
 async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
-    async def hang(_context: Context) -> Any:
+    async def hang(_context: PlannerInput) -> Any:
         await anyio.sleep_forever()
 
     async with talk(adapter=hang, limits=AgentLimits(seconds_max=0.05)) as session:
@@ -155,7 +155,7 @@ async def test_a_proposer_that_hangs_is_left_at_the_deadline() -> None:
 
 
 async def test_a_proposer_whose_connection_timed_out_was_away_and_the_turn_had_time() -> None:
-    async def refused(_context: Context) -> Any:
+    async def refused(_context: PlannerInput) -> Any:
         raise TimeoutError("connect")
 
     async with talk(adapter=refused) as session:
@@ -314,9 +314,9 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
     async with talk([put(5)], [EMPTY], store=store, session="desk") as session:
         await session.send("put five")
         hold = (await session.send("empty")).hold_id
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def look(context: Context) -> Any:
+    def look(context: PlannerInput) -> Any:
         seen.append(context)
         return [put(1)]
 
@@ -337,9 +337,9 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
 async def test_so_many_turns_and_results_are_told_as_the_limits_say(
     turns: int, results: int
 ) -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def look(context: Context) -> Any:
+    def look(context: PlannerInput) -> Any:
         seen.append(context)
         return [put(1)]
 
@@ -359,7 +359,7 @@ async def test_a_session_again_from_its_recording_is_the_same_with_no_call() -> 
     said = ["one", "two", "three"]
     asked = 0
 
-    def model(context: Context) -> Any:
+    def model(context: PlannerInput) -> Any:
         nonlocal asked
         asked += 1
         return "{" if asked == 2 else [put(asked)]

@@ -12,7 +12,7 @@ from placet.agents.loop.planning_loop import (
     after_refused,
     over_budget,
 )
-from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable, Usage
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import MODES
@@ -105,12 +105,12 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
     """Wherever it is when the word comes; what the answer cost is counted all the same."""
     said: list[int] = []
 
-    async def look(_counters: Counters) -> Context:
+    async def look(_counters: Counters) -> PlannerInput:
         if stopped_in == "look":
             proposing.stop()
-        return Context("go", "", 0, Catalogue(Till()))
+        return PlannerInput("go", "", 0, Catalogue(Till()))
 
-    async def ask(number: int, _context: Context) -> PlannerOutput:
+    async def ask(number: int, _context: PlannerInput) -> PlannerOutput:
         said.append(number)
         proposing.stop()
         if stopped_in == "failure":

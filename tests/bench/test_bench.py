@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from placet.bench import WORKLOADS, Scale, as_markdown, as_table, run
-from placet.bench.measure import Turn, cpu_ratios, percentiles_ms, ratios, spread
+from placet.bench.measure import Sample, cpu_ratios, percentiles_ms, ratios, spread
 from placet.bench.reference_loop import submit
 from placet.bench.report import BARS, figure
 from placet.bench.subjects import KernelAlone, Reference, UnexpectedRefusalError, WholeWorld
@@ -140,8 +140,12 @@ def test_every_workload_says_what_it_measures():
 
 def test_a_ratio_is_to_the_mean_of_the_turns_around_it():
     second = 1_000_000_000
-    reference = [Turn(100, second, second), Turn(300, second, second), Turn(300, second, second)]
-    turns = [Turn(100, second, second), Turn(300, second, second)]
+    reference = [
+        Sample(100, second, second),
+        Sample(300, second, second),
+        Sample(300, second, second),
+    ]
+    turns = [Sample(100, second, second), Sample(300, second, second)]
     assert ratios(turns, reference) == [0.5, 1.0]
     assert cpu_ratios(turns[1:], reference[1:]) == [1.0]
 

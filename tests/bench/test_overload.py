@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from placet.bench import Scale, overload, run
-from placet.bench.overload import LOADS, OUTSTANDING, Stand
+from placet.bench.overload import LOADS, OUTSTANDING, Harness
 from placet.bench.workloads import SIDE, Shape
 from placet.schemas.intent import Intent
 
@@ -59,7 +59,7 @@ def test_a_load_is_compared_with_the_closed_loops_around_it():
 
 
 async def test_every_batch_is_new_and_of_the_next_agent():
-    stand = Stand(SHAPE, "reject")
+    stand = Harness(SHAPE, "reject")
     async with stand.orchestrator:
         await stand.register()
         bursts = [stand.burst(2), stand.burst(3)]
@@ -75,17 +75,17 @@ async def loaded(monkeypatch, make_ns):
     """Load a world for a while, in a time that goes on as it is read, and as batches are made."""
     ticker = Ticker()
     monkeypatch.setattr(overload, "time", ticker.module)
-    burst = Stand.burst
+    burst = Harness.burst
 
     def made(stand, batches):
         ticker.now_ns += make_ns * batches
         return burst(stand, batches)
 
-    stand = Stand(SHAPE, "reject")
+    stand = Harness(SHAPE, "reject")
     async with stand.orchestrator:
         await stand.register()
         with monkeypatch.context() as patch:
-            patch.setattr(Stand, "burst", made)
+            patch.setattr(Harness, "burst", made)
             return await stand.trial([n / 100_000 for n in range(1_000)], 0.01)
 
 
@@ -115,7 +115,7 @@ class Watched(list[Intent]):
 
 
 async def test_nothing_is_made_ahead_and_what_is_refused_is_dropped(monkeypatch):
-    stand = Stand(SHAPE, "reject")
+    stand = Harness(SHAPE, "reject")
     make = stand._load.batch
     monkeypatch.setattr(stand._load, "batch", lambda *of: Watched(make(*of)))
     async with stand.orchestrator:

@@ -19,7 +19,7 @@ from placet.schemas.effect import Settlement
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Changes,
-    Forked,
+    ForkAdopted,
     LogGroup,
     decode_record,
     encode_record,
@@ -188,7 +188,7 @@ def branch(sink: list[bytes]) -> Kernel:
     parent.decide([intent("ann", 0, "Send", {"to": "bob", "grams": 10})], 1.0)
     parent.patch([("post.counts", "bob", {"sent": 3}, False)], "set right")
     past = folded(sink)
-    first = Forked(
+    first = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
         now_ns=past.ledger.now_ns,

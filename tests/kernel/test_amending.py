@@ -16,10 +16,10 @@ from placet.kernel.log.verify import Verifier
 from placet.kernel.registry import Registry
 from placet.schemas.errors import AgentError, ValidationError
 from placet.schemas.log.record import (
-    Amended,
-    Branched,
     Changes,
+    ForkAdopted,
     Forked,
+    Patched,
     decode_record,
     encode_record,
     record_hash,
@@ -53,7 +53,7 @@ def test_the_operator_puts_values_and_the_log_says_so():
     assert kernel.tree.entity(THINGS, "b") == {"value": 1, "more": (1, {"x": None})}
     assert kernel.tree.exists(THINGS, "new")
     record = decode_record(log[-1])
-    assert isinstance(record, Amended)
+    assert isinstance(record, Patched)
     assert (record.cause, len(record.given), len(record.changes.entities)) == ("because", 4, 4)
     for past in (folded(log), decided(log, lab)):
         assert past.state.digest().hex() == kernel.digest()
@@ -140,7 +140,7 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     assert header is not None
     structure = Structure(registry, KernelConfig().limits)
     rehearsal = Sandbox(registry, structure, past.state, past.ledger, header)
-    template = Forked(
+    template = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
         now_ns=past.ledger.now_ns,
@@ -164,7 +164,7 @@ def test_a_fork_takes_no_seq_and_gives_the_world_another_name():
     )
     for past in (folded([*log, made]), decided([*log, made], Lab())):
         assert past.ledger.seq == kernel.seq
-        assert isinstance(past.header, Branched)
+        assert isinstance(past.header, Forked)
         assert (past.header.world, past.header.branch) == ("w2", ("world", kernel.seq))
         assert past.header_data == encode_record(past.header)
         assert list(past.ledger.agents) == ["alice"]

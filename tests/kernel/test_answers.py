@@ -11,7 +11,7 @@ from placet.kernel.log.replay import folded
 from placet.kernel.log.verify import Verifier
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
-from placet.schemas.log.record import Answered, decode_record, record_as_dict, record_type
+from placet.schemas.log.record import AdmittedWithOutput, decode_record, record_as_dict, record_type
 
 COUNT = ("clerk.books", "count", "value")
 
@@ -89,7 +89,7 @@ def test_the_log_keeps_the_answer_and_it_is_decided_again() -> None:
     kernel = world(records)
     kernel.decide(batch("Add", "Tell"))
     record = decode_record(records[-1])
-    assert isinstance(record, Answered)
+    assert isinstance(record, AdmittedWithOutput)
     assert record_type(record) == "batch"
     assert record_as_dict(record)["answers"] == [(1, {"count": 1, "seen": [1, 2]})]
     assert folded(records).state.digest().hex() == kernel.digest()

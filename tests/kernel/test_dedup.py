@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.ledger.dedup_entry import Run, admitted, refused, unpack
+from placet.kernel.ledger.dedup_entry import RangeEntry, admitted, refused, unpack
 from placet.kernel.ledger.dedup_window import Window
 from placet.schemas.codec import canonical, from_canonical
 from placet.schemas.identity import only_sequence, sequence_form, sequences_of
@@ -383,7 +383,7 @@ def test_an_agent_that_counts_its_requests_costs_its_window_no_strings():
     for number in range(0, 8_000, 2):  # more runs than a list is for
         ids = [f"alice:{n}" for n in range(number, number + 2)]
         window.remember(admitted(number, 0, number, ids, only_sequence(ids)), 3_000, 1, 9)
-    assert {type(answer) for answer in window.answers} == {Run}
+    assert {type(answer) for answer in window.answers} == {RangeEntry}
     assert (window.count, window.forgotten) == (3_000, {"alice": 4_999})
     assert not window.is_new(["alice:5000"], only_sequence(["alice:5000"]))
     found = window.find("alice:5001")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.kernel.order import in_order
+from placet.kernel.order import execution_order
 from placet.kernel.prng import mix64, randint_below, random_unit
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
 
@@ -124,7 +124,7 @@ def test_ties_are_fair_over_seeds_and_over_groups():
     firsts: Counter[str] = Counter()
     lasts: Counter[str] = Counter()
     for seed in range(1200):
-        order = in_order(group, kernel.ledger, seed, 0)
+        order = execution_order(group, kernel.ledger, seed, 0)
         firsts[order[0].agents[0]] += 1
         lasts[order[-1].agents[0]] += 1
     for counts in (firsts, lasts):
@@ -134,7 +134,7 @@ def test_ties_are_fair_over_seeds_and_over_groups():
     orders = set()
     for number in range(60):
         kernel.tick(1000.0 + number)
-        orders.add(in_order(group, kernel.ledger, 0, 0)[0].agents[0])
+        orders.add(execution_order(group, kernel.ledger, 0, 0)[0].agents[0])
     assert orders == set(AGENTS)
 
 

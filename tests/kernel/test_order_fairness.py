@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from placet.kernel import order
-from placet.kernel.order import in_order
+from placet.kernel.order import execution_order
 from tests.kernel.builders import add, checked, kernel_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def orders(names: Sequence[str], groups: int = GROUPS, *, seed: int = 7) -> list
     for number in range(groups):
         kernel.ledger.seq = number + 10
         came: list[CheckedBatch] = chance.sample(batches, len(batches))
-        ordered = in_order(came, kernel.ledger, seed, 0)
+        ordered = execution_order(came, kernel.ledger, seed, 0)
         told.append([(came.index(batch), batch.agents[0]) for batch in ordered])
     return told
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import AfterValidator
 
 from placet.kernel import KernelConfig, Kind
-from placet.kernel.ledger.ledger import Ledger, Policy
+from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.ledger.schedule import due_batches
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import Scheduled, decode_record
@@ -181,7 +181,7 @@ def test_what_is_due_is_found_without_a_look_at_all_that_waits():
     now=st.integers(0, 35),
 )
 def test_what_is_due_is_all_that_is_and_in_order_of_time(dues, gone, now):
-    ledger = Ledger(Policy.of(KernelConfig()))
+    ledger = Ledger(GateSettings.of(KernelConfig()))
     for number, due in enumerate(dues, 1):
         ledger.add_scheduled(replace(scheduled_once(), number=number, due_ns=due))
     for number in gone & ledger.scheduled.keys():

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain, Kernel
-from placet.kernel.domain import Kind, Sight
+from placet.kernel.domain import Kind, VisibilityPolicy
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import Entity, State
 from placet.kernel.visibility.distance import WithinDistance
-from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
+from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility
 from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.identity import Ref
 
@@ -46,7 +46,7 @@ HIDING = HideFields(["purse"], MEN)
 @pytest.mark.parametrize(
     ("policy", "seen"),
     [
-        (Policy(), {AL, BO, CY, ROCK, SONG}),
+        (Visibility(), {AL, BO, CY, ROCK, SONG}),
         (NEAR, {AL, BO, ROCK, SONG}),
         (WithinDistance(4.999, MEN), {AL, ROCK, SONG}),
         (TEAM, {AL, BO}),
@@ -78,7 +78,7 @@ def test_a_man_without_a_team_is_in_no_team_with_others():
 @pytest.mark.parametrize(
     ("policy", "ref", "hidden"),
     [
-        (Policy(), BO, set()),
+        (Visibility(), BO, set()),
         (HIDING, BO, {"purse"}),
         (HIDING, AL, set()),
         (HIDING, ROCK, set()),
@@ -101,11 +101,11 @@ def test_what_a_composition_looks_at_and_moves_by():
     assert AllOf(NEAR, KNOWN).indexed_by == {"position"}
     assert AllOf(NEAR, HiddenBy()).depends_on is None
     assert AnyOf(NEAR, KNOWN).indexed_by == frozenset()
-    assert (both.agent_collection, AnyOf(Policy()).agent_collection) == (MEN, "")
-    assert list(AllOf(Policy(), NEAR).dependents_of(TREE, AL)) == []
+    assert (both.agent_collection, AnyOf(Visibility()).agent_collection) == (MEN, "")
+    assert list(AllOf(Visibility(), NEAR).dependents_of(TREE, AL)) == []
 
 
-class HiddenBy(Policy):
+class HiddenBy(Visibility):
     """Judges by anything."""
 
     depends_on: frozenset[str] | None = None
@@ -127,12 +127,12 @@ def test_the_first_policy_that_can_measure_a_distance_says_it():
 
 
 def test_nearness_falls_with_distance():
-    some = [AllOf(Policy(), NEAR).relevance(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
+    some = [AllOf(Visibility(), NEAR).relevance(TREE, "al", ref) for ref in (AL, BO, CY, SONG)]
     assert some == pytest.approx([1.0, 0.5, 1 / (1 + 81 / 25), 1.0])
 
 
-SIGHTS: list[Sight] = [
-    Policy(),
+SIGHTS: list[VisibilityPolicy] = [
+    Visibility(),
     NEAR,
     TEAM,
     KNOWN,

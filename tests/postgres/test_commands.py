@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from placet import Orchestrator, OrchestratorConfig
-from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.files import SnapshotPosition, snapshots_of
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.snapshots.writer_process import SnapshotProcess
@@ -132,7 +132,7 @@ async def test_a_process_of_its_own_takes_a_snapshot_on_the_server(url):
     taken = SnapshotProcess(log.url, 2, 60, environment_of(log)).run()
     assert taken is not None
     recovery = recover(log)
-    assert recovery.snapshot == Place(taken.records, taken.seq)
+    assert recovery.snapshot == SnapshotPosition(taken.records, taken.seq)
     assert (recovery.folded, recovery.past.state.digest().hex()) == (0, digest)
 
 
@@ -145,12 +145,12 @@ async def test_snapshots_in_parts_are_whole_or_not_there(url, monkeypatch):
     older = take_snapshot(log, files, to_seq=4)
     newer = take_snapshot(log, files)
     assert min(older.size_bytes, newer.size_bytes) > 300
-    places = [Place(one.records, one.seq) for one in (newer, older)]
+    places = [SnapshotPosition(one.records, one.seq) for one in (newer, older)]
     assert files.places() == places
     kept = files.read(places[0])
     files.write(kept)  # once more, by somebody else
     assert files.read(places[0]) == kept
-    files.remove([*places[1:], Place(999, 999)])  # one that was removed before
+    files.remove([*places[1:], SnapshotPosition(999, 999)])  # one that was removed before
     assert files.places() == places[:1]
     with pytest.raises(FileNotFoundError):
         files.read(places[1])

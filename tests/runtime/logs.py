@@ -5,7 +5,7 @@ from pathlib import Path
 
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup
 from tests.kernel.builders import add, kernel_of
@@ -40,13 +40,13 @@ def files_of(log: SqliteEventLog) -> SnapshotFiles:
     return files
 
 
-def snapshot_at(log: SqliteEventLog, records: Sequence[bytes], at: int) -> Place:
+def snapshot_at(log: SqliteEventLog, records: Sequence[bytes], at: int) -> SnapshotPosition:
     """Write the snapshot of a log's first records beside it."""
     past = Replayer()
     for data in records[:at]:
         past.apply(data)
     files_of(log).write(snapshots.take(past))
-    return Place(at, past.ledger.seq)
+    return SnapshotPosition(at, past.ledger.seq)
 
 
 def cut_at(log: SqliteEventLog, before_record: int) -> None:

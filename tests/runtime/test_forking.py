@@ -32,7 +32,7 @@ from placet.schemas.errors import AgentError, StoreError, ValidationError
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import (
     Admitted,
-    Branched,
+    ForkAdopted,
     Forked,
     LogGroup,
     Refused,
@@ -175,12 +175,12 @@ def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
     records = records_in(made.store)
     assert records[: len(log)] == log
     first = decode_record(records[len(log)])
-    assert isinstance(first, Forked)
+    assert isinstance(first, ForkAdopted)
     assert first.prev == record_hash(log[-1]) == bytes.fromhex(made.chain)
     assert (first.parent, first.seq, made.record) == ("world", made.seq, len(log))
     assert first.world == made.world != "world"
     header = fold(open_event_log(made.store)).header
-    assert isinstance(header, Branched)
+    assert isinstance(header, Forked)
     assert (header.world, header.branch) == (made.world, ("world", made.seq))
 
 
@@ -486,7 +486,7 @@ def test_a_false_record_of_what_was_set_is_found(tmp_path):
     made = branched(log, tmp_path, put={f"{COUNTS}/alice/count": 40})
     *_, first = records_in(made.store)
     record = decode_record(first)
-    assert isinstance(record, Forked)
+    assert isinstance(record, ForkAdopted)
     (change,) = record.changes.entities
     richer = msgspec.structs.replace(change, fields={"count": 50})
     changes = msgspec.structs.replace(record.changes, entities=[richer])

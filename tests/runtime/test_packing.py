@@ -18,7 +18,7 @@ from placet.runtime.history.diff import diff
 from placet.runtime.history.explain import explain, explain_seq
 from placet.runtime.history.pack import Check, check, pack
 from placet.runtime.history.reader import config_of, fold, records_between
-from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.pack import PackEventLog, pack_at
 from placet.schemas.codec import canonical
@@ -126,10 +126,10 @@ def test_a_snapshot_that_goes_while_a_log_is_packed_makes_way_for_another(tmp_pa
     middle = len(records) // 2
     kept = [snapshot_at(log, records, at) for at in (middle, len(records))]
     cut_at(log, middle - 1)
-    lists = [[Place(10**6, 10**6), *kept]]  # of a moment ago
+    lists = [[SnapshotPosition(10**6, 10**6), *kept]]  # of a moment ago
     listed = SnapshotFiles.places
 
-    def places(self: SnapshotFiles) -> list[Place]:
+    def places(self: SnapshotFiles) -> list[SnapshotPosition]:
         return lists.pop() if lists else listed(self)
 
     monkeypatch.setattr(SnapshotFiles, "places", places)
@@ -230,7 +230,7 @@ def test_a_pack_answers_what_a_store_answers_and_nobody_writes_it(tmp_path):
     snapshots = snapshots_of(packed(log, tmp_path / "l.pack", from_seq=kernel.seq))
     assert snapshots is not None
     (place,) = snapshots.places()
-    assert place == Place(len(log), kernel.seq)
+    assert place == SnapshotPosition(len(log), kernel.seq)
     with pytest.raises(OSError, match="nobody writes a pack"):
         snapshots.write(snapshots.read(place))
     with pytest.raises(OSError, match="nobody writes a pack"):

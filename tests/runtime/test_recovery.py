@@ -11,7 +11,7 @@ from msgspec.structs import replace as changed
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer, folded
 from placet.runtime.history.reader import config_from, config_of, fold, records_between, verify
-from placet.runtime.snapshots.files import Place, SnapshotFiles
+from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition
 from placet.runtime.snapshots.recovery import recover, trusted_places
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.files import Disk
@@ -160,9 +160,9 @@ class Fleeting(SnapshotFiles):
         super().__init__(folder)
         self._times = times
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SnapshotPosition]:
         self._times -= 1
-        gone = [Place(99, 99)] if self._times >= 0 else []
+        gone = [SnapshotPosition(99, 99)] if self._times >= 0 else []
         return [*gone, *super().places()]
 
 
@@ -354,8 +354,8 @@ def test_what_cannot_be_trusted_does_not_count_as_kept(log):
     for at in (10, 20):
         snapshot_at(log, RECORDS, at)
     folder = files_of(log).folder
-    (folder / Place(20, 19).name).write_bytes(b"damaged")
-    (folder / Place(999, 999).name).write_bytes(b"of the future")
+    (folder / SnapshotPosition(20, 19).name).write_bytes(b"damaged")
+    (folder / SnapshotPosition(999, 999).name).write_bytes(b"of the future")
     taken = take_snapshot(log, files_of(log))
     assert [place.records for place in files_of(log).places()] == [END, 10]
     assert taken.compact_before == 9
@@ -409,7 +409,7 @@ def test_only_so_many_snapshots_are_read_as_are_kept(log, monkeypatch):
     read: list[int] = []
 
     class Watched(SnapshotFiles):
-        def read(self, place: Place) -> Snapshot:
+        def read(self, place: SnapshotPosition) -> Snapshot:
             read.append(place.records)
             return super().read(place)
 

@@ -16,7 +16,7 @@ from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import verify
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
-from placet.scenarios.fairness import FairnessStats, Pair, jain, lottery_jain_index
+from placet.scenarios.fairness import AgentPair, FairnessStats, jain, lottery_jain_index
 from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.schemas.refusal import Refusal, Stage
 from placet.schemas.verdict import Verdict
@@ -99,9 +99,9 @@ def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
     assert contests.wins == {"ann": 2, "dan": 2}
     assert contests.entered == {"ann", "bob", "cid", "dan"}
     assert contests.top_pairs() == [
-        (Pair("bob", "ann"), 2),
-        (Pair("bob", "dan"), 2),
-        (Pair("cid", "ann"), 2),
+        (AgentPair("bob", "ann"), 2),
+        (AgentPair("bob", "dan"), 2),
+        (AgentPair("cid", "ann"), 2),
     ]
     assert contests.as_dict(4)["jain_wins"] == 0.5
 

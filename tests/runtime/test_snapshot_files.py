@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
 from placet.runtime.stores.files import Disk
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
@@ -66,7 +66,11 @@ def test_what_is_written_is_listed_newest_first_and_read_back(files):
     assert files.places() == []
     for records, seq in ((9, 5), (10, 5), (1_000_000_000_000, 7)):
         files.write(a_snapshot(records, seq))
-    places = [Place(1_000_000_000_000, 7), Place(10, 5), Place(9, 5)]
+    places = [
+        SnapshotPosition(1_000_000_000_000, 7),
+        SnapshotPosition(10, 5),
+        SnapshotPosition(9, 5),
+    ]
     assert files.places() == places
     assert [files.read(place) for place in places] == [a_snapshot(*place) for place in places]
 
@@ -93,31 +97,31 @@ def test_a_disk_that_refuses_leaves_nothing_behind(tmp_path, failing):
 
 def test_a_file_is_what_its_name_says_or_is_none(files):
     files.write(a_snapshot(1, 1))
-    there = files.folder / Place(1, 1).name
-    there.rename(files.folder / Place(2, 1).name)
+    there = files.folder / SnapshotPosition(1, 1).name
+    there.rename(files.folder / SnapshotPosition(2, 1).name)
     with pytest.raises(ValueError, match="stands at record 1 and seq 1, not where its name says"):
-        files.read(Place(2, 1))
+        files.read(SnapshotPosition(2, 1))
     with pytest.raises(FileNotFoundError):
-        files.read(Place(1, 1))
+        files.read(SnapshotPosition(1, 1))
 
 
 def test_what_is_removed_goes_and_strangers_are_left_alone(files):
     for records in (1, 2, 3):
         files.write(a_snapshot(records, 1))
-    (files.folder / f"{Place(4, 1).name}.77-0.tmp").write_bytes(b"half")
+    (files.folder / f"{SnapshotPosition(4, 1).name}.77-0.tmp").write_bytes(b"half")
     (files.folder / "notes.txt").write_text("mine")
-    files.remove([Place(1, 1)])
+    files.remove([SnapshotPosition(1, 1)])
     left = {entry.name for entry in files.folder.iterdir()}
-    assert left == {"notes.txt", Place(2, 1).name, Place(3, 1).name}
-    assert files.places() == [Place(3, 1), Place(2, 1)]
+    assert left == {"notes.txt", SnapshotPosition(2, 1).name, SnapshotPosition(3, 1).name}
+    assert files.places() == [SnapshotPosition(3, 1), SnapshotPosition(2, 1)]
 
 
 def test_somebody_else_may_have_removed_it_first(files, monkeypatch):
     files.write(a_snapshot(1, 1))
-    listed = [Place(2, 1).name, Place(1, 1).name]
+    listed = [SnapshotPosition(2, 1).name, SnapshotPosition(1, 1).name]
     monkeypatch.setattr(Disk, "list", lambda _self, _folder: listed)
-    files.remove([Place(2, 1)])
-    assert files.read(Place(1, 1)) == a_snapshot(1, 1)
+    files.remove([SnapshotPosition(2, 1)])
+    assert files.read(SnapshotPosition(1, 1)) == a_snapshot(1, 1)
 
 
 def test_snapshots_lie_beside_their_log(tmp_path, monkeypatch):

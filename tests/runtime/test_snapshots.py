@@ -17,7 +17,7 @@ from placet.kernel.log.replay import Replayer
 from placet.runtime import world as open_world
 from placet.runtime.history.reader import verify
 from placet.runtime.snapshots import writer_process as snapshot_process
-from placet.runtime.snapshots.files import Place, SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.files import SnapshotFiles, SnapshotPosition, snapshots_of
 from placet.runtime.snapshots.recovery import Recovery, recover
 from placet.runtime.snapshots.scheduler import SnapshotScheduler
 from placet.runtime.snapshots.writer import WrittenSnapshot, take_snapshot
@@ -43,7 +43,7 @@ def test_a_process_of_its_own_takes_a_snapshot_and_says_what_it_took(tmp_path):
     assert taken is not None
     assert (taken.records, taken.seq, taken.folded) == (len(records), 24, len(records) - 10)
     assert taken.compact_before == 9
-    assert recover(log).snapshot == Place(taken.records, taken.seq)
+    assert recover(log).snapshot == SnapshotPosition(taken.records, taken.seq)
 
 
 def test_a_process_that_fails_is_an_error_with_its_last_words(tmp_path):
@@ -101,7 +101,7 @@ def test_a_process_that_was_held_up_leaves_what_was_taken_meanwhile(tmp_path, mo
     snapshot_at(log, records, 5)
     remove = files.remove
 
-    def be_held_up(places: Iterable[Place]) -> None:
+    def be_held_up(places: Iterable[SnapshotPosition]) -> None:
         monkeypatch.setattr(files, "remove", remove)
         write_log(tmp_path / "a.db", records, to=20)
         take_snapshot(log, files)

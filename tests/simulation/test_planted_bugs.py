@@ -130,7 +130,7 @@ def batches_that_overtake() -> AbstractContextManager[object]:
     def planted(batches: Any, *_: Any) -> Any:
         return list(reversed(batches))
 
-    return patch("placet.kernel.kernel.in_order", planted)
+    return patch("placet.kernel.kernel.execution_order", planted)
 
 
 def a_fence_that_nobody_checks() -> AbstractContextManager[object]:

@@ -20,7 +20,7 @@ Decided: TypeAlias = "tuple[QueuedBatch, Verdict]"
 """A batch that waited, and its verdict."""
 
 
-class Turn:
+class Cycle:
     """What one turn came to so far.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 What waits is drained together (smart batching) and decided in chunks, so one turn of the event
 loop stays short. It never awaits between reading and writing state. Its messages are `QueuedBatch`
-(a batch in the queue), and `Command` and `Step` (control messages, never shed).
+(a batch in the queue), and `ControlMessage` and `Step` (control messages, never shed).
 
 Between two turns nothing is half done, so the first thing that the operator says then is done at
 once, in a turn of its own: it does not wait for a loaded event loop to come round (decision 0024).
@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
-from placet.actors.admission.queue import Backpressure, Command, QueuedBatch, Step
+from placet.actors.admission.queue import Backpressure, ControlMessage, QueuedBatch, Step
 from placet.actors.barrier import Barrier
 from placet.actors.committer import Commit, Committer
-from placet.actors.cycle import Turn, resolve
+from placet.actors.cycle import Cycle, resolve
 from placet.actors.metrics.counters import Counters
 from placet.actors.metrics.group_metrics import GroupMetrics, GroupReport
 from placet.actors.ports import Clock, HostClock
@@ -98,7 +98,7 @@ class OrchestratorActor:
         """
         self._intake.check_open()
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._mailbox.post_control(Command(act, reply))
+        self._mailbox.post_control(ControlMessage(act, reply))
         return await reply
 
     async def operate(self, act: Callable[[Kernel], T]) -> T:
@@ -117,7 +117,7 @@ class OrchestratorActor:
         self._is_free = False
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn() as turn:
-            self._execute_command(Command(act, reply), turn)
+            self._execute_command(ControlMessage(act, reply), turn)
         self._mailbox.wake()  # something may be due now, or go on
         return await reply
 
@@ -226,9 +226,9 @@ class OrchestratorActor:
             self._alarm.clear()
 
     @contextmanager
-    def _turn(self) -> Iterator[Turn]:
+    def _turn(self) -> Iterator[Cycle]:
         """Hand on together what is done inside; where that fails half way, the world stops."""
-        turn = Turn()
+        turn = Cycle()
         try:
             yield turn
             self._commit_turn(turn)
@@ -236,7 +236,7 @@ class OrchestratorActor:
             self._fail_turn(turn, error)
             raise
 
-    def _run_turn(self, turn: Turn) -> None:
+    def _run_turn(self, turn: Cycle) -> None:
         """Obey all that controls, then decide a chunk of what waits."""
         while (message := self._mailbox.take_control()) is not None:
             self._execute_command(message, turn)
@@ -246,7 +246,7 @@ class OrchestratorActor:
             self._intake.note_turn()
             self._decide(waiting, now_ns, turn)
 
-    def _fail_turn(self, turn: Turn, error: BaseException) -> None:
+    def _fail_turn(self, turn: Cycle, error: BaseException) -> None:
         """Stop the world: a turn failed half way, so its state is no longer the log's."""
         failure = StoreError(
             f"the orchestrator failed with {error!r}; the log ends before this turn, and what it "
@@ -266,7 +266,7 @@ class OrchestratorActor:
 
         return self._mailbox.take(self._limits.group_batches_max, is_enough)
 
-    def _execute_command(self, message: Command | Step, turn: Turn) -> None:
+    def _execute_command(self, message: ControlMessage | Step, turn: Cycle) -> None:
         """Carry out a control message, if its sender still waits; tell it what a command raises."""
         if message.reply.done():
             return
@@ -291,7 +291,7 @@ class OrchestratorActor:
     def _passes_the_end(self, step: Step) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
-    def _step(self, step: Step, turn: Turn) -> list[Verdict]:
+    def _step(self, step: Step, turn: Cycle) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         while len(self._mailbox):  # posted before the step, so answered before it
             self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
@@ -302,7 +302,7 @@ class OrchestratorActor:
             self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(self, waiting: list[QueuedBatch], now_ns: int, turn: Turn) -> list[Verdict]:
+    def _decide(self, waiting: list[QueuedBatch], now_ns: int, turn: Cycle) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
         turn.owed += [one.reply for one in waiting]
         waiting = self._still_asked(waiting, started_ns, turn)
@@ -316,7 +316,7 @@ class OrchestratorActor:
         return verdicts
 
     def _still_asked(
-        self, waiting: list[QueuedBatch], now_ns: int, turn: Turn
+        self, waiting: list[QueuedBatch], now_ns: int, turn: Cycle
     ) -> list[QueuedBatch]:
         """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
         agents = self._kernel.ledger.agents
@@ -340,7 +340,7 @@ class OrchestratorActor:
             asked.append(one)
         return asked
 
-    def _commit_turn(self, turn: Turn) -> None:
+    def _commit_turn(self, turn: Cycle) -> None:
         """Give the turn's records and replies to the committer, which tells once it may."""
         group = None
         if self._records:

@@ -91,7 +91,7 @@ class EventLog(Protocol):
         """Let go of the store; harmless if done twice."""
 
 
-class Speaker(Protocol):
+class AgentIdentity(Protocol):
     """The agent for whom a batch speaks: this one, and not the next of its name."""
 
     @property
@@ -129,5 +129,5 @@ class DilatingClock(Clock, Protocol):
         """Take in how long a batch that comes now would wait; True while time runs slower."""
 
 
-EffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]
+AsyncEffectHandler: TypeAlias = Callable[[Effect], Awaitable[Json]]
 """Runs one effect and returns its output as plain JSON; raising means that it failed."""

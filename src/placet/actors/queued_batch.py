@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from placet.actors.ports import Speaker
+from placet.actors.ports import AgentIdentity
 from placet.schemas.batch import CheckedBatch
 
 
@@ -27,7 +27,7 @@ class QueuedBatch(msgspec.Struct, eq=False):
     batch: CheckedBatch
     reply: asyncio.Future[Any]
     since_ns: int
-    speaker: Speaker | None
+    speaker: AgentIdentity | None
     queued_ns: int
     number: int = 0
     owner: str = ""

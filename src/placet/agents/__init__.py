@@ -6,9 +6,9 @@ field of it grants anything. See `docs/agents.md`.
 
 from typing import TYPE_CHECKING
 
-from placet.agents.adapters import Callable, HumanAdapter, ReplayAdapter, ScriptedAdapter
+from placet.agents.adapters import FunctionAdapter, HumanAdapter, ReplayAdapter, ScriptedAdapter
 from placet.agents.loop.recorder import SessionError
-from placet.agents.proposal.adapter import Adapter, Context, PlannerOutput, Usage
+from placet.agents.proposal.adapter import Adapter, PlannerInput, PlannerOutput, Usage
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
@@ -22,12 +22,12 @@ __all__ = [
     "AgentAdapter",
     "AgentLimits",
     "ApprovalRequest",
-    "Callable",
     "ChatIntent",
-    "Context",
     "ExecutionPlan",
+    "FunctionAdapter",
     "HumanAdapter",
     "Llm",
+    "PlannerInput",
     "PlannerOutput",
     "Prices",
     "ReplayAdapter",

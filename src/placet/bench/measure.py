@@ -20,7 +20,7 @@ TURN_SECONDS = 0.4
 TURNS_MIN, TURNS_MAX = 3, 15
 
 
-class Turn(NamedTuple):
+class Sample(NamedTuple):
     """What one contender did in one turn. CPU time is of the whole process, threads included."""
 
     intents: int
@@ -57,7 +57,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 async def interleave(
     contenders: Sequence[Contender], seconds: float
-) -> dict[Contender, list[Turn]]:
+) -> dict[Contender, list[Sample]]:
     """Let contenders work in turn, the first of them once more at the end.
 
     Args:
@@ -65,13 +65,13 @@ async def interleave(
         seconds: Timed work of each, together.
     """
     count = max(TURNS_MIN, min(TURNS_MAX, round(seconds / TURN_SECONDS)))
-    turns: dict[Contender, list[Turn]] = {contender: [] for contender in contenders}
+    turns: dict[Contender, list[Sample]] = {contender: [] for contender in contenders}
     for contender in [*list(contenders) * count, contenders[0]]:
         turns[contender].append(await _turn(contender, seconds / count))
     return turns
 
 
-async def _turn(contender: Contender, seconds: float) -> Turn:
+async def _turn(contender: Contender, seconds: float) -> Sample:
     gc.collect()
     intents = wall_ns = cpu_ns = 0
     while wall_ns < seconds * 1e9:
@@ -81,10 +81,10 @@ async def _turn(contender: Contender, seconds: float) -> Turn:
         cpu_ns += time.process_time_ns() - cpu_before
         wall_ns += time.perf_counter_ns() - wall_before
         intents += chunk.intents
-    return Turn(intents, wall_ns, cpu_ns)
+    return Sample(intents, wall_ns, cpu_ns)
 
 
-def ratios(turns: Sequence[Turn], others: Sequence[Turn]) -> list[float]:
+def ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
     """Compare throughputs: each turn with the mean of its neighbors among the others' turns."""
     pairs = zip(others, [*others[1:], others[-1]], strict=True)
     return [
@@ -93,7 +93,7 @@ def ratios(turns: Sequence[Turn], others: Sequence[Turn]) -> list[float]:
     ]
 
 
-def cpu_ratios(turns: Sequence[Turn], others: Sequence[Turn]) -> list[float]:
+def cpu_ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]:
     """Compare likewise by CPU time, which other programs on the machine disturb less."""
     pairs = zip(others, [*others[1:], others[-1]], strict=True)
     return [

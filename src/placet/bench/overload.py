@@ -83,7 +83,7 @@ class _Client:
         self.news = asyncio.Event()
 
 
-class Stand:
+class Harness:
     """A world to be loaded, and the generator of the batches to load it with.
 
     Attributes:
@@ -161,7 +161,7 @@ class Trial:
         rss_growth: Resident bytes more than before: the log in memory, and whatever else stays.
     """
 
-    def __init__(self, stand: Stand) -> None:
+    def __init__(self, stand: Harness) -> None:
         self._stand = stand
         self._clients = [_Client() for _ in range(stand.agents)]
         self._outstanding = 0
@@ -310,7 +310,7 @@ async def overload(scale: Scale, seconds: float) -> dict[str, Json]:
 async def _policy(
     shape: Shape, policy: Backpressure, places: int, seconds: float
 ) -> list[dict[str, Json]]:
-    stand, chance = Stand(shape, policy, places), Random(SEED)
+    stand, chance = Harness(shape, policy, places), Random(SEED)
     rounds = max(1, round(seconds / _COUNTED_SECONDS))
     trial_s = seconds / rounds / (1 - _WARM_SHARE)
     async with stand.orchestrator:

@@ -17,7 +17,7 @@ from placet.bench.footprint import (
     first_world_seconds,
     import_seconds,
 )
-from placet.bench.measure import Turn, cpu_ratios, interleave, percentiles_ms, ratios, spread
+from placet.bench.measure import Sample, cpu_ratios, interleave, percentiles_ms, ratios, spread
 from placet.bench.overload import overload
 from placet.bench.recovery import DiskLog, Recovering, opening
 from placet.bench.subjects import (
@@ -39,14 +39,16 @@ _RECORDS_PER_SECOND: Final = 200_000
 """W5's log has as many records per second of the time given, up to `Scale.log_records`."""
 
 
-async def _compete(contenders: Sequence[Contender], seconds: float) -> dict[Contender, list[Turn]]:
+async def _compete(
+    contenders: Sequence[Contender], seconds: float
+) -> dict[Contender, list[Sample]]:
     async with AsyncExitStack() as stack:
         for contender in contenders:
             await stack.enter_async_context(contender)
         return await interleave(contenders, seconds)
 
 
-def _figures(turns: Sequence[Turn], reference: Sequence[Turn]) -> Figures:
+def _figures(turns: Sequence[Sample], reference: Sequence[Sample]) -> Figures:
     """Sum up one contender against the reference."""
     rates = spread([turn.per_second for turn in turns])
     wall, cpu = spread(ratios(turns, reference)), spread(cpu_ratios(turns, reference))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from placet.agents.adapters.human import HumanAdapter
-from placet.agents.proposal.adapter import Adapter, Context, PlannerOutput
+from placet.agents.proposal.adapter import Adapter, PlannerInput, PlannerOutput
 from placet.cli.terminal import CommandError
 from placet.frontends.offline_adapter import OfflineAdapter
 
@@ -19,9 +19,9 @@ class TerminalHumanAdapter(HumanAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_question: Callable[[Context], None] = _nobody
+        self.on_question: Callable[[PlannerInput], None] = _nobody
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask, and wait for the person."""
         self.on_question(context)
         return await super().propose(context)
@@ -55,5 +55,5 @@ def proposer(name: str) -> Adapter:
     return model
 
 
-def _nobody(_context: Context) -> None:
+def _nobody(_context: PlannerInput) -> None:
     """Nobody is told: whoever looks finds the question in the list."""

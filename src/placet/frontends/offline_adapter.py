@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from placet.agents.adapters.scripted import plan_of
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.codes import facts_of
 from placet.agents.proposal.contract import Call
 from placet.agents.proposal.plan import Stop
@@ -30,7 +30,7 @@ class OfflineAdapter:
 
     is_priced = True
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Read the message by the first domain that can."""
         unsound = _unsound_plan(context)
         if unsound is not None:
@@ -45,7 +45,7 @@ class OfflineAdapter:
         return _stop(context, Stop(code="unsupported_goal", message=text))
 
 
-def _unsound_plan(context: Context) -> PlannerOutput | None:
+def _unsound_plan(context: PlannerInput) -> PlannerOutput | None:
     """Stop where the plan that a sentence comes to is none here: reading it again mends nothing."""
     issues = context.repairs[-1].issues if context.repairs else ()
     if not any(facts_of(issue.code).stage == "contract" for issue in issues):
@@ -54,7 +54,7 @@ def _unsound_plan(context: Context) -> PlannerOutput | None:
     return _stop(context, Stop(code="unsupported_goal", message=message))
 
 
-def _read_of_design(context: Context) -> PlannerOutput:
+def _read_of_design(context: PlannerInput) -> PlannerOutput:
     """Make calls of a sentence about a design (`placet.domains.design.parse_text`)."""
     # Here, because the domain is a sixth of a second that no other conversation should pay.
     from placet.domains.design import Clarification, Design, parse_text  # noqa: PLC0415
@@ -98,5 +98,5 @@ def _values(state: Json) -> dict[str, Json]:
     return {path: fields["value"] for path, fields in rows.items() if "value" in fields}
 
 
-def _stop(context: Context, stop: Stop) -> PlannerOutput:
+def _stop(context: PlannerInput, stop: Stop) -> PlannerOutput:
     return PlannerOutput(plan={**plan_of(context, []), "stop": stop.model_dump(mode="json")})

@@ -67,7 +67,7 @@ class JsonRenderer:
         sys.stdout.flush()
 
 
-class Page:
+class TextRenderer:
     """Shows lines for a person; colors where the terminal has them.
 
     Models and logs hold what strangers wrote, so every text is shown as characters: it moves no

@@ -166,7 +166,7 @@ def _load_pydantic() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handling:
+class EffectHandler:
     """How effects of one kind are handled, where a domain brings what does it.
 
     Attributes:
@@ -184,7 +184,7 @@ class Handling:
     seconds_max: float | None = None
 
 
-class Follower(Protocol):
+class InterestIndex(Protocol):
     """Whom a change may concern, kept up to date change by change beside the published state.
 
     It may name too many and never too few; None is "everyone" and "everything".
@@ -200,7 +200,7 @@ class Follower(Protocol):
         """Take in that entities have changed; the state is that after the change."""
 
 
-class Sight(Protocol):
+class VisibilityPolicy(Protocol):
     """Who may see what; `placet.kernel.visibility` has some to compose.
 
     Pure: judged on the state alone.
@@ -236,7 +236,7 @@ class Sight(Protocol):
     def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one: what it holds, or says."""
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Make an empty index for one published state."""
 
 
@@ -251,7 +251,7 @@ class Domain(Protocol):
         guide: What a planner must know of it, in a few sentences.
         commands: Sentences that are intents.
         executors: Where its effects' executors are, as `module:function`: it is called with the
-            domain as a world is opened, and gives a `Handling` for each kind of effect, or None
+            domain as a world is opened, and gives a `EffectHandler` for each kind of effect, or None
             for one that nobody can run here. Empty: whoever opens the world registers them. By
             name, for a domain imports nothing impure.
         sight: Who may see what, where it is composed of policies (`placet.kernel.visibility`): an
@@ -268,7 +268,7 @@ class Domain(Protocol):
     guide: str = ""
     commands: Sequence[Command] = ()
     executors: str = ""
-    sight: "Sight | None" = None
+    sight: "VisibilityPolicy | None" = None
     invariant_reads: Collection[Ref] | None = None
 
     def settings(self) -> Mapping[str, Json] | None:

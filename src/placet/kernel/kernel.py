@@ -22,11 +22,11 @@ from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.ledger.dedup_entry import unpack
-from placet.kernel.ledger.ledger import Agent, Ledger, Policy
+from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer, folded
-from placet.kernel.order import in_order
+from placet.kernel.order import execution_order
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, require_compatible, rules_in, rules_of
 from placet.kernel.state.transaction import Transaction
@@ -91,7 +91,7 @@ class Kernel(KeepsOutbox, Amends):
         self._batches = past.batches_seen
         self._groups, self._group_seq = past.groups, past.group_seq
         self._journal.sink, self._journal.durability = sink, durability
-        policy, rules = Policy.of(config), rules_of(self.registry, effect_validator)
+        policy, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             self._control.begin(config.world, config.seed, origin or {}, rules)
             self._control.configure(policy)
@@ -244,7 +244,7 @@ class Kernel(KeepsOutbox, Amends):
         rules = self._rules
         answers: list[Answer] = []
         try:
-            for batch in in_order(batches, ledger, self.config.seed, context.now_ns):
+            for batch in execution_order(batches, ledger, self.config.seed, context.now_ns):
                 answers.append((batch, decide_batch(batch, context, rules, applier)))
                 if release_intents:
                     batch.release()

@@ -19,7 +19,7 @@ _PRIORITY_MAX: Final = 100
 _Key: TypeAlias = tuple[int, int, int, int]
 
 
-def in_order(
+def execution_order(
     batches: Sequence[CheckedBatch], ledger: Ledger, seed: int, now_ns: int
 ) -> Sequence[CheckedBatch]:
     """Put a group's batches into their order of execution. O(n log n)."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from placet.actors.admission.overload import unauthorized
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.staleness_options import Read, StalenessOptions
-from placet.actors.policies.staleness_scope import Begin, Context
+from placet.actors.policies.staleness_scope import Begin, StalenessScope
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
 from placet.runtime.api.sim_time import Sleeps
@@ -103,7 +103,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
         intents: Iterable[Intent] | None = None,
         relevant: Callable[[ExternalChange], bool] | None = None,
         debounce: float = 0.0,
-    ) -> Context:
+    ) -> StalenessScope:
         """Look, and think in a block that is stopped once what was seen is no longer true.
 
             async with alice.fresh_context(reads=["world.agents/bob"]) as context:
@@ -130,7 +130,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
             )
         world = self._world
         changes_max = world.limits.changes_listed_max
-        return Context(self.agent_id, freshness, self._look_and, world.watches, changes_max)
+        return StalenessScope(self.agent_id, freshness, self._look_and, world.watches, changes_max)
 
     async def submit_one(self, intent: Intent) -> Verdict:
         """Propose one intent; never raises for a refusal."""

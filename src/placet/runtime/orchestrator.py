@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
-from placet.actors.ports import EventLog, Speaker
+from placet.actors.ports import AgentIdentity, EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
@@ -195,7 +195,7 @@ class Orchestrator(
     # batches
 
     async def submit(
-        self, batch: object, *, dry_run: bool = False, speaker: Speaker | None = None
+        self, batch: object, *, dry_run: bool = False, speaker: AgentIdentity | None = None
     ) -> Verdict:
         """Submit a batch for any agent, as the operator; never raises for a refusal.
 

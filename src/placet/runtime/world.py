@@ -41,7 +41,7 @@ from placet.runtime.world_time import WorldTime
 from placet.schemas.codec import Json
 from placet.schemas.errors import PlacetError, StoreError
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Branched
+from placet.schemas.log.record import Forked
 from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class WorldRuntime:
     def branch(self) -> tuple[str, int] | None:
         """World and seq that this one was forked from; None where it was not."""
         header = self._recovery.past.header
-        return header.branch if isinstance(header, Branched) else None
+        return header.branch if isinstance(header, Forked) else None
 
     def statistics(self) -> dict[str, Json]:
         """Sum up."""

@@ -7,7 +7,7 @@ from placet.actors.admission.time_scale import Dilation
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.ports import Clock, Speaker
+from placet.actors.ports import AgentIdentity, Clock
 from placet.actors.timers.participants import TimeParticipants
 from placet.actors.timers.timer_queue import TimerQueue
 from placet.kernel.kernel import Kernel
@@ -61,7 +61,7 @@ class WorldTime:
         assert company is not None, "only a `next_event` world goes by its next event"
 
         def noted(
-            raw: object, submitter: str, dry_run: bool = False, speaker: Speaker | None = None
+            raw: object, submitter: str, dry_run: bool = False, speaker: AgentIdentity | None = None
         ) -> "asyncio.Future[Verdict]":
             reply = post(raw, submitter, dry_run, speaker)
             company.note_post(reply, submitter)

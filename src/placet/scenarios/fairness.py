@@ -23,7 +23,7 @@ PAIRS_MAX: Final = 200_000
 TOP_PAIRS: Final = 3
 
 
-class Pair(NamedTuple):
+class AgentPair(NamedTuple):
     """Who lost to whom."""
 
     loser: str
@@ -42,7 +42,7 @@ class FairnessStats:
     def __init__(self) -> None:
         self.decided: Counter[str] = Counter()
         self.wins: Counter[str] = Counter()
-        self.pairs: Counter[Pair] = Counter()
+        self.pairs: Counter[AgentPair] = Counter()
         self.entered: set[str] = set()
         self._seen: set[tuple[str, str]] = set()
 
@@ -64,7 +64,7 @@ class FairnessStats:
         if (resource, winner) not in self._seen:
             self._seen.add((resource, winner))
             self.wins[winner] += 1
-        pair = Pair(loser, winner)
+        pair = AgentPair(loser, winner)
         if pair in self.pairs or len(self.pairs) < PAIRS_MAX:
             self.pairs[pair] += 1
 
@@ -80,7 +80,7 @@ class FairnessStats:
             "lost_to": [[*pair, count] for pair, count in self.top_pairs()],
         }
 
-    def top_pairs(self) -> list[tuple[Pair, int]]:
+    def top_pairs(self) -> list[tuple[AgentPair, int]]:
         """Give the pairs of most losses; of as many, by name."""
         return sorted(self.pairs.items(), key=lambda item: (-item[1], item[0]))[:TOP_PAIRS]
 

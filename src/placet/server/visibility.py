@@ -21,7 +21,7 @@ _ABOUT_A_BATCH: Final = frozenset({"batch", "refused", "scheduled"})
 _WITH_CHANGES: Final = frozenset({"header", "registered", "agent_changed", "tick", "settled"})
 
 
-class Sight(NamedTuple):
+class Viewpoint(NamedTuple):
     """Whose eyes are used.
 
     Attributes:

@@ -9,7 +9,7 @@ from pydantic_ai.models.function import AgentInfo
 from typing_extensions import TypedDict
 
 from placet import Orchestrator
-from placet.agents import AgentLimits, Context, Llm, ReplayAdapter, Session
+from placet.agents import AgentLimits, Llm, PlannerInput, ReplayAdapter, Session
 from placet.agents.adapters.llm import tool_search as finding
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.context_text import build
@@ -147,7 +147,7 @@ async def test_what_is_proposed_beside_a_search_is_not_yet_proposed() -> None:
 
 async def test_searches_are_bounded() -> None:
     script = Script(*[[find(str(n))] for n in range(9)])
-    context = Context("x", build(domain=CATALOGUE, tokens_max=99_999), 1, CATALOGUE)
+    context = PlannerInput("x", build(domain=CATALOGUE, tokens_max=99_999), 1, CATALOGUE)
     raw = await Llm(script).propose(context)
     assert len(script.asked) == 1 + finding.ROUNDS_MAX == raw.usage.requests
     plan, issues = parse_calls(raw.calls, goal="x", base_seq=1, domain=CATALOGUE)

@@ -23,7 +23,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from placet.agents import Context, Llm, Prices, Session
+from placet.agents import Llm, PlannerInput, Prices, Session
 from placet.agents.adapters import as_adapter
 from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.adapter import Media, PlannerOutput, PlannerUnavailable, Repair
@@ -47,9 +47,9 @@ BEYOND_SCHEMA = {"program.inspect", "program.mutate_batch"}
 """Which fields are needed hangs on the value of another: their validators say so, no schema."""
 
 
-def context(catalogue: Catalogue = WORLD, **fields: Any) -> Context:
+def context(catalogue: Catalogue = WORLD, **fields: Any) -> PlannerInput:
     text = build(domain=catalogue, state={"a": 1}, tokens_max=99_999)
-    return Context("do it", text, 3, catalogue, **fields)
+    return PlannerInput("do it", text, 3, catalogue, **fields)
 
 
 def answering(*parts: Any, **fields: Any) -> FunctionModel:
@@ -160,7 +160,7 @@ async def test_a_text_of_ones_own_is_told_as_it_is() -> None:
         seen.extend(messages)
         return ModelResponse(parts=[TextPart("ok")])
 
-    await Llm(model).propose(Context("", "my own words", 0, WORLD))
+    await Llm(model).propose(PlannerInput("", "my own words", 0, WORLD))
     [request] = seen
     assert isinstance(request, ModelRequest)
     told = request.parts[1]

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Union  # noqa: UP035  # the seed's own s
 
 import pytest
 
-from placet.agents import AgentAdapter, ChatIntent, Context, ExecutionPlan, Session
+from placet.agents import AgentAdapter, ChatIntent, ExecutionPlan, PlannerInput, Session
 from placet.agents.proposal.tools import definitions, parse_intent, to_intent
 from tests.agents.till import Till, put, talk, total
 
@@ -127,9 +127,9 @@ async def test_an_intent_may_be_handed_off_by_whoever_made_it() -> None:
 
 
 async def test_the_context_has_the_persona_the_capabilities_the_reality_and_the_memory() -> None:
-    seen: list[Context] = []
+    seen: list[PlannerInput] = []
 
-    def model(context: Context) -> Any:
+    def model(context: PlannerInput) -> Any:
         seen.append(context)
         return [put(len(seen))]
 

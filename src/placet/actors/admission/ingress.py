@@ -12,8 +12,8 @@ from placet.actors.admission.overload import (
     DRAINING,
     TOLD_TIMES,
     AdmissionControl,
-    Load,
-    Told,
+    CachedRefusal,
+    Overload,
     shed,
     shed_for,
     unauthorized,
@@ -26,7 +26,7 @@ from placet.actors.committer import Commit, Committer
 from placet.actors.cycle import resolve
 from placet.actors.mailbox import MailboxFull
 from placet.actors.metrics.group_metrics import GroupMetrics
-from placet.actors.ports import Clock, DilatingClock, HostClock, Speaker
+from placet.actors.ports import AgentIdentity, Clock, DilatingClock, HostClock
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
@@ -73,8 +73,8 @@ class Ingress:
         self._is_stepped = isinstance(clock, HostClock)
         # Else there are two queues, or somebody is to hear of each batch.
         self._may_tell_all = not (self._is_stepped or tally.is_reported)
-        self._told: dict[tuple[str, int], Told] = {}  # by signal and value of the load
-        self._told_last: Told | None = None
+        self._told: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
+        self._told_last: CachedRefusal | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.stalled: TimeStalledError | None = None
@@ -86,7 +86,7 @@ class Ingress:
         raw: object,
         submitter: str,
         dry_run: bool = False,
-        speaker: Speaker | None = None,
+        speaker: AgentIdentity | None = None,
     ) -> "asyncio.Future[Verdict]":
         """Hand in a batch: door, structure, queue. The future resolves to its verdict.
 
@@ -209,12 +209,12 @@ class Ingress:
 
     # taking in
 
-    def _is_current(self, speaker: Speaker) -> bool:
+    def _is_current(self, speaker: AgentIdentity) -> bool:
         """Tell whether an agent is there, and not another of its name."""
         agent = self._kernel.ledger.agents.get(speaker.agent_id)
         return agent is not None and agent.generation == speaker.generation
 
-    def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Load | None:
+    def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
         """Say what stands against one more batch of a submitter in a queue."""
         waiting = len(queue)
         if waiting >= self._limits.mailbox_batches_max:
@@ -225,21 +225,21 @@ class Ingress:
             return queue.beyond_share(submitter)
         return load
 
-    def _judge(self, queue: BatchQueue, submitter: str) -> Load | None:
+    def _judge(self, queue: BatchQueue, submitter: str) -> Overload | None:
         """Say the same to a line: once no others come, the moment no longer matters."""
         is_last = self.is_closed or self.is_draining
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
     def _reason(
-        self, queue: BatchQueue, load: Load | None, raw: object, submitter: str
-    ) -> Load | None:
+        self, queue: BatchQueue, load: Overload | None, raw: object, submitter: str
+    ) -> Overload | None:
         """Say why a batch is refused before it is looked at; None if it may be checked."""
         if load is None or self.is_draining:
-            return Load(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
+            return Overload(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
         return queue.turn_away(load, raw, submitter)
 
     def _rejected_at_ingress(
-        self, queue: BatchQueue, load: Load, now_ns: int, is_dry_run: bool = False
+        self, queue: BatchQueue, load: Overload, now_ns: int, is_dry_run: bool = False
     ) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
 
@@ -259,7 +259,7 @@ class Ingress:
             or not told.left
             or (told.load is not load and told.load != load)
         ):
-            told = Told(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
+            told = CachedRefusal(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
             if len(self._told) >= TOLD_TIMES:
                 self._told.clear()
             self._told[load.signal, load.value] = told
@@ -285,13 +285,13 @@ class Ingress:
         if queue is self.held and self.on_held is not None and not waiting.reply.done():
             self.on_held(checked)
 
-    def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Load | None) -> None:
+    def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Overload | None) -> None:
         now_ns = waiting.since_ns
         if load is None:
             try:
                 ahead = queue.post_nowait(waiting, len(waiting.batch.encoded))
             except MailboxFull as full:
-                load = Load(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
+                load = Overload(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
             else:
                 if not ahead and queue is self.mailbox:
                     self.woken_ns = now_ns
@@ -301,7 +301,7 @@ class Ingress:
             refusal = self._refusal(queue, reason, now_ns)
             waiting.reply.set_result(self.refuse(refusal, waiting.batch.dry_run))
 
-    def _refusal(self, queue: BatchQueue, load: Load, now_ns: int) -> Refusal:
+    def _refusal(self, queue: BatchQueue, load: Overload, now_ns: int) -> Refusal:
         return self._door.refusal(load, now_ns, queue.received)
 
     def _is_immediate(self, batch: CheckedBatch) -> bool:
@@ -321,7 +321,7 @@ class Ingress:
         if waiting < limit:
             self._committer.offer(Commit(None, [(reply, verdict)]))
         else:
-            load = Load(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
+            load = Overload(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
             now_ns = self._clock.monotonic_ns()
             refusal = self._refusal(self.mailbox, load, now_ns)
             reply.set_result(self.refuse(refusal, verdict.dry_run))
@@ -350,7 +350,7 @@ class Ingress:
     def _cap_of(self, submitter: str) -> int:
         return priority_cap((submitter,), self._kernel.ledger)
 
-    def _shed(self, waiting: QueuedBatch, priority: int, load: Load) -> None:
+    def _shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
         if waiting.reply.done():  # withdrawn before
             return
         refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())

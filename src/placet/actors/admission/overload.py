@@ -41,7 +41,7 @@ def door_refusal(
     return Refusal(code.value, message, Stage.ADMISSION, retry_after=retry_after, details=details)
 
 
-class Load(NamedTuple):
+class Overload(NamedTuple):
     """What stands against one more batch: a signal that is over its limit.
 
     Attributes:
@@ -61,7 +61,7 @@ class Load(NamedTuple):
     is_for_all: bool = False
 
 
-class Told:
+class CachedRefusal:
     """An answer to whoever is turned away by the same load in the same moment.
 
     Attributes:
@@ -75,7 +75,7 @@ class Told:
 
     __slots__ = ("code", "left", "load", "reply", "seq", "until_ns", "verdict")
 
-    def __init__(self, load: Load, verdict: Verdict, now_ns: int) -> None:
+    def __init__(self, load: Overload, verdict: Verdict, now_ns: int) -> None:
         self.load = load
         self.verdict = verdict
         self.seq = verdict.current_seq
@@ -120,9 +120,9 @@ class AdmissionControl:
         self._pace = DrainRate()
         # Made once, for it is asked for as often as there is overload.
         places = limits.mailbox_batches_max
-        self.full = Load(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
+        self.full = Overload(_QUEUE_FULL, "mailbox_batches", places, places, is_for_all=True)
 
-    def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Load | None:
+    def load(self, now_ns: int, waiting: int, oldest_ns: int | None) -> Overload | None:
         """Judge the moment, before a batch is looked at.
 
         Args:
@@ -136,13 +136,17 @@ class AdmissionControl:
         if oldest_ns is not None and now_ns - oldest_ns > self._age_ns_max:
             age_ms = (now_ns - oldest_ns) // _MS_NS
             clears_ns = age_ms * _MS_NS  # what waits came in so long a time, and leaves in it
-            return Load(_OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns)
+            return Overload(
+                _OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns
+            )
         if self._lag_ns > self._lag_ns_max:
             left_ns = self._lag_seen_ns + self._lag_ns - now_ns
             if left_ns > 0:  # a lag is believed for as long as it lasted
                 lag_ms = self._lag_ns // _MS_NS
                 clears_ns = (left_ns // _MS_NS + 1) * _MS_NS
-                return Load(_OVERLOADED, "loop_lag_ms", lag_ms, limits.loop_lag_ms_max, clears_ns)
+                return Overload(
+                    _OVERLOADED, "loop_lag_ms", lag_ms, limits.loop_lag_ms_max, clears_ns
+                )
         return None
 
     def note_lag(self, lag_ns: int, now_ns: int) -> None:
@@ -150,7 +154,7 @@ class AdmissionControl:
         self._lag_ns = lag_ns
         self._lag_seen_ns = now_ns
 
-    def refusal(self, load: Load, now_ns: int, decided: int) -> Refusal:
+    def refusal(self, load: Overload, now_ns: int, decided: int) -> Refusal:
         """Refuse for a load, and say when to come again: not to all the same.
 
         Args:

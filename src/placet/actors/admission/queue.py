@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from placet.actors.admission.fair_queue import FairQueue, OneEach
-from placet.actors.admission.overload import Load, Told
+from placet.actors.admission.overload import CachedRefusal, Overload
 from placet.actors.mailbox import Mailbox
 from placet.actors.queued_batch import QueuedBatch
 from placet.kernel.kernel import Kernel
@@ -37,7 +37,7 @@ _FEW: Final = 32
 """One in so many places of the queue may always be an agent's, if they are free."""
 
 
-class Command(NamedTuple):
+class ControlMessage(NamedTuple):
     """Do something with the kernel in the orchestrator's turn."""
 
     act: Callable[[Kernel], object]
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     is_tick: bool = True
 
 
-class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
+class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
     """`reject`: a batch that comes under load is refused at once, before it is looked at.
 
     Its messages are put in with the size of their batch's encoding.
@@ -75,10 +75,10 @@ class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
         self._turns = FairQueue()
         self._one_each = OneEach()
-        self.told: Told | None = None
+        self.told: CachedRefusal | None = None
         self.is_beneath: Callable[[object, str], bool] | None = None
 
-    def beyond_share(self, submitter: str) -> Load | None:
+    def beyond_share(self, submitter: str) -> Overload | None:
         """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
 
         What fits into one group is no crowd, and a few of them no flood: else many modest agents
@@ -99,13 +99,13 @@ class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
         count = len(own.batches)
         if count + waiting >= self._count_max and count > self._few:
             free = self._count_max - waiting
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", count, free)
+            return Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", count, free)
         if own.size + size >= self._bytes_max and count:
             free = self._bytes_max - size
-            return Load(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own.size, free)
+            return Overload(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own.size, free)
         return None
 
-    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Judge a batch that comes under load by a first look at it.
 
         Args:
@@ -118,7 +118,7 @@ class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
         """
         return load
 
-    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Find a place for a sound batch under load.
 
         Returns:
@@ -224,4 +224,4 @@ class BatchQueue(Mailbox[QueuedBatch, Command | Step]):
         return taken
 
 
-__all__ = ["Backpressure", "BatchQueue", "Command", "QueuedBatch", "Step"]
+__all__ = ["Backpressure", "BatchQueue", "ControlMessage", "QueuedBatch", "Step"]

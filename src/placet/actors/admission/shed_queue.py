@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from placet.actors.admission.aging import AgeTracker
 from placet.actors.admission.fair_queue import owner_of
-from placet.actors.admission.overload import Load
+from placet.actors.admission.overload import Overload
 from placet.actors.admission.priority_bucket import PriorityBucket
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.queued_batch import QueuedBatch
@@ -116,7 +116,7 @@ class SheddingQueue(BatchQueue):
         limits: Limits,
         priority_of: Callable[[CheckedBatch], int],
         cap_of: Callable[[str], int],
-        on_shed: Callable[[QueuedBatch, int, Load], None],
+        on_shed: Callable[[QueuedBatch, int, Overload], None],
     ) -> None:
         super().__init__(limits)
         self._intents_max = limits.batch_intents_max
@@ -135,7 +135,7 @@ class SheddingQueue(BatchQueue):
         self._cleared: str | None = None  # who was found under its share since the queue last grew
         self._looked_at: object = None  # by `is_beneath`, just before, and is at the floor
         open_to_all = self._count_max - kept - spare
-        self._kept = Load(
+        self._kept = Overload(
             RefusalCode.QUEUE_FULL,
             "mailbox_batches_open_to_all",
             open_to_all,
@@ -144,13 +144,13 @@ class SheddingQueue(BatchQueue):
         )
         self.is_beneath = self._is_beneath
 
-    def beyond_share(self, submitter: str) -> Load | None:
+    def beyond_share(self, submitter: str) -> Overload | None:
         """Judge whether the places left are kept; else, as ever, a submitter's share."""
         if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
             return self._kept
         return super().beyond_share(submitter)
 
-    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Refuse at once what does not even claim to stand high enough for a place."""
         if self._lane:
             self._put_aside()
@@ -177,7 +177,7 @@ class SheddingQueue(BatchQueue):
         self._losers.note(owner, self._groups)
         return load
 
-    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
         if self._lane:
             self._put_aside()
@@ -300,7 +300,7 @@ class SheddingQueue(BatchQueue):
             if ranks[standing].remove_oldest(waiting):
                 self._forget(standing)
 
-    def _shed(self, standing: int, load: Load) -> None:
+    def _shed(self, standing: int, load: Overload) -> None:
         rank = self._ranks[standing]
         waiting = rank.pop_lowest()
         if not rank:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from placet.actors.admission.overload import Load
+from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.ports import DilatingClock
@@ -41,7 +41,7 @@ class DilatingQueue(WaitingQueue):
         self,
         limits: Limits,
         clock: DilatingClock,
-        judge: Callable[[BatchQueue, str], Load | None],
+        judge: Callable[[BatchQueue, str], Overload | None],
         refuse: Callable[[Refusal, bool], Verdict],
     ) -> None:
         super().__init__(limits, clock, judge, refuse)
@@ -66,7 +66,7 @@ class DilatingQueue(WaitingQueue):
             self._tell(message.since_ns)
         return ahead
 
-    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Put a batch into the line, behind those of its owner."""
         waiting.simulated_ns = self._dilating.now_ns()
         return super().place(waiting, load)

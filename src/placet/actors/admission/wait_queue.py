@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from placet.actors.admission.fair_queue import FairQueue
-from placet.actors.admission.overload import Load, timed_out
+from placet.actors.admission.overload import Overload, timed_out
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.mailbox import MailboxFull
 from placet.actors.ports import Clock
@@ -69,7 +69,7 @@ class WaitingQueue(BatchQueue):
         self,
         limits: Limits,
         clock: Clock,
-        judge: Callable[[BatchQueue, str], Load | None],
+        judge: Callable[[BatchQueue, str], Overload | None],
         refuse: Callable[[Refusal, bool], Verdict],
     ) -> None:
         super().__init__(limits)
@@ -92,13 +92,15 @@ class WaitingQueue(BatchQueue):
         self._bell_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         places = limits.line_batches_max
-        self._full = Load(RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True)
+        self._full = Overload(
+            RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True
+        )
 
-    def beyond_share(self, submitter: str) -> Load | None:
+    def beyond_share(self, submitter: str) -> Overload | None:
         """Let who has much waiting have the queue too: the line is shared, and served in turns."""
         return None
 
-    def turn_away(self, load: Load, raw: object, submitter: str) -> Load | None:
+    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Refuse at once only where the line is full, or the submitter's share of it."""
         limits, length = self._limits, len(self._line)
         if length >= limits.line_batches_max:
@@ -110,7 +112,7 @@ class WaitingQueue(BatchQueue):
         self._cleared = submitter
         return None
 
-    def place(self, waiting: QueuedBatch, load: Load) -> Load | None:
+    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Put a batch into the line, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
@@ -201,7 +203,7 @@ class WaitingQueue(BatchQueue):
         valid_for_ns = waiting.batch.valid_for_ns
         return self._limits.line_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
 
-    def _look_again(self, load: Load) -> None:
+    def _look_again(self, load: Overload) -> None:
         """Set the line's one timer where the queue is empty: no `take` will let anybody in."""
         if self._timer is None and not len(self):
             delay_s = max(load.clears_ns / SECOND_NS, _LOOK_AGAIN_S)
@@ -290,5 +292,5 @@ class WaitingQueue(BatchQueue):
             self._timer = self._bell = None
 
 
-def _no_place(signal: str, value: int, limit: int) -> Load:
-    return Load(RefusalCode.QUEUE_FULL, signal, value, limit)
+def _no_place(signal: str, value: int, limit: int) -> Overload:
+    return Overload(RefusalCode.QUEUE_FULL, signal, value, limit)

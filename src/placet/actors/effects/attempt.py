@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import anyio
 
-from placet.actors.ports import EffectHandler
+from placet.actors.ports import AsyncEffectHandler
 from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.codec import Json
 from placet.schemas.effect import DELIVERIES, Delivery, Effect, Settlement
@@ -86,7 +86,7 @@ class AttemptResult(NamedTuple):
 
 
 async def attempt(
-    handler: EffectHandler,
+    handler: AsyncEffectHandler,
     effect: Effect,
     seconds_max: float,
     on_error: Callable[[BaseException], None],

@@ -9,7 +9,7 @@ from placet.actors.effects.attempt import RetryPolicy
 from placet.actors.effects.executor import Executor, ExecutorFault
 from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator import OrchestratorActor
-from placet.actors.ports import Clock, EffectHandler
+from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.actors.supervisor import Supervisor
 from placet.kernel.kernel import Kernel
 from placet.schemas.codec import Json
@@ -56,7 +56,7 @@ class Executors:
         self._news: anyio.Event | None = None
         self._ending: Callable[[], Exception] | None = None
 
-    async def register(self, kind: str, handler: EffectHandler, terms: RetryPolicy) -> None:
+    async def register(self, kind: str, handler: AsyncEffectHandler, terms: RetryPolicy) -> None:
         """Start an executor, tell the gate, and hand it what is open; all of it or nothing.
 
         Raises:

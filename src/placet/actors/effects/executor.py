@@ -21,7 +21,7 @@ import msgspec
 
 from placet.actors.effects.attempt import AttemptResult, RetryPolicy, attempt
 from placet.actors.metrics.counters import Counters
-from placet.actors.ports import Clock, EffectHandler
+from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.kernel.prng import random_unit
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import ClosedError, StoreError
@@ -56,7 +56,7 @@ class Executor:
     def __init__(
         self,
         kind: str,
-        handler: EffectHandler,
+        handler: AsyncEffectHandler,
         terms: RetryPolicy,
         settle: Settle,
         mark: Mark,

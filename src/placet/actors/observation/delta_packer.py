@@ -12,7 +12,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.view import Change
 
 
-class Budget:
+class DeltaPacker:
     """The scores of one observer's changes.
 
     Args:

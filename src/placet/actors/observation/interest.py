@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from placet.actors.observation.replica import ReadReplica
-from placet.kernel.domain import Domain, Follower, Sight
+from placet.kernel.domain import Domain, InterestIndex, VisibilityPolicy
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
@@ -147,9 +147,9 @@ class InterestManager:
 class _DomainIndex:
     """One domain's sight, followed."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: VisibilityPolicy) -> None:
         self.sight = sight
-        self.follower: Follower = sight.follower()
+        self.follower: InterestIndex = sight.follower()
         self.looks: dict[str, tuple[Json, ...]] = {}
         self._fields = sorted(sight.depends_on or ())
 

@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-from placet.actors.observation.delta_packer import Budget
+from placet.actors.observation.delta_packer import DeltaPacker
 from placet.actors.observation.dirty_set import DirtySet
 from placet.actors.observation.replica import Fields
 from placet.actors.observation.visible_state import VisibleState
@@ -71,7 +71,7 @@ class Observer:
         self._host = host
         self._begin = begin
         self._open_scene: VisibleState | None = None
-        self._budget = None if bytes_max is None else Budget(bytes_max)
+        self._budget = None if bytes_max is None else DeltaPacker(bytes_max)
         self._known: dict[Ref, Fields] = {}
         self._news: asyncio.Future[None] | None = None
         self.agent_id = agent_id
@@ -190,7 +190,7 @@ class Observer:
 
     def _held_back(
         self,
-        budget: Budget,
+        budget: DeltaPacker,
         found: dict[Ref, tuple[Fields | None, Change | None]],
         *,
         is_snapshot: bool,

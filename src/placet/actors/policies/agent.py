@@ -15,9 +15,9 @@ import anyio
 
 from placet.actors.effects.attempt import is_canceled
 from placet.actors.observation.observer import Observer
-from placet.actors.policies.policy_call import Answer, Proposal, Thinking
+from placet.actors.policies.policy_call import Answer, PolicyCall, Proposal
 from placet.actors.policies.staleness_options import StalenessOptions
-from placet.actors.policies.staleness_scope import Context
+from placet.actors.policies.staleness_scope import StalenessScope
 from placet.actors.policies.thread import raisable
 from placet.kernel.prng import random_unit
 from placet.schemas.codec import Json
@@ -81,7 +81,9 @@ class AgentPort(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait in simulated time."""
 
-    def fresh_context(self, freshness: StalenessOptions, /) -> AbstractAsyncContextManager[Context]:
+    def fresh_context(
+        self, freshness: StalenessOptions, /
+    ) -> AbstractAsyncContextManager[StalenessScope]:
         """Look, and be stopped when what was seen is no longer true."""
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
@@ -151,7 +153,7 @@ class AgentActor:
         self._is_observant = observe is not None
         self._observer: Observer | None = None
         self._observation: Observation | None = None
-        self._thinking: Thinking[Any] = Thinking(
+        self._thinking: PolicyCall[Any] = PolicyCall(
             observe or cast("Callable[[Any], Answer]", getattr(policy, "propose", policy)),
             f"the policy of {handle.agent_id!r}",
             seconds_max=propose_seconds_max,

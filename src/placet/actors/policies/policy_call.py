@@ -23,7 +23,7 @@ Proposal: TypeAlias = Iterable[Mapping[str, Json]] | Mapping[str, Json]
 Answer: TypeAlias = Proposal | Awaitable[Proposal | None] | None
 
 
-class Thinking(Generic[S]):
+class PolicyCall(Generic[S]):
     """One agent's way to ask its policy.
 
     Args:

@@ -25,7 +25,7 @@ Begin = Callable[[Kernel, View], None]
 Look = Callable[[Begin | None], Awaitable[View]]
 
 
-class Context:
+class StalenessScope:
     """A view, and a block that is stopped when the view is no longer true. Used once.
 
     Attributes:

@@ -38,7 +38,7 @@ class ExternalChange(NamedTuple):
         return collection if entity is None else f"{collection}/{entity}"
 
 
-class Watch(Protocol):
+class Subscription(Protocol):
     """What is told of changes by others.
 
     Attributes:
@@ -81,15 +81,15 @@ class SubscriptionTable:
     def __init__(self, registry: Registry, state: Callable[[], State]) -> None:
         self._registry = registry
         self._state = state
-        self._open: dict[Watch, None] = {}
-        self._counting: dict[Watch, None] = {}
-        self._wide: dict[Watch, None] = {}
-        self._by_ref: dict[Ref, dict[Watch, None]] = {}
+        self._open: dict[Subscription, None] = {}
+        self._counting: dict[Subscription, None] = {}
+        self._wide: dict[Subscription, None] = {}
+        self._by_ref: dict[Ref, dict[Subscription, None]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, watch: Watch) -> None:
+    def add(self, watch: Subscription) -> None:
         """Tell a watch of what comes after its context, until it is taken away."""
         self._open[watch] = None
         if watch.threshold is not None:
@@ -99,7 +99,7 @@ class SubscriptionTable:
         for ref in watch.footprint or ():
             self._by_ref.setdefault(ref, {})[watch] = None
 
-    def discard(self, watch: Watch) -> None:
+    def discard(self, watch: Subscription) -> None:
         """Take a watch away; harmless if it is not there."""
         if watch not in self._open:
             return
@@ -146,7 +146,7 @@ class SubscriptionTable:
             for watch in self._wide:
                 self._tell(watch, ref, change)
 
-    def _tell(self, watch: Watch, ref: Ref, change: EntityChange | CollectionChange) -> None:
+    def _tell(self, watch: Subscription, ref: Ref, change: EntityChange | CollectionChange) -> None:
         is_own = change.by == watch.agent_id
         seq = change.foreign_seq if is_own else change.seq
         if seq <= watch.context_seq:

@@ -2,7 +2,7 @@
 
 from inspect import iscoroutinefunction
 
-from placet.agents.adapters.function import Callable
+from placet.agents.adapters.function import FunctionAdapter
 from placet.agents.adapters.human import HumanAdapter
 from placet.agents.adapters.legacy import Subclassed
 from placet.agents.adapters.replay import ReplayAdapter
@@ -10,7 +10,7 @@ from placet.agents.adapters.scripted import ScriptedAdapter
 from placet.agents.proposal.adapter import Adapter
 from placet.agents.proposal.legacy import AgentAdapter
 
-__all__ = ["Callable", "HumanAdapter", "ReplayAdapter", "ScriptedAdapter", "as_adapter"]
+__all__ = ["FunctionAdapter", "HumanAdapter", "ReplayAdapter", "ScriptedAdapter", "as_adapter"]
 
 
 def as_adapter(given: object) -> Adapter:
@@ -24,7 +24,7 @@ def as_adapter(given: object) -> Adapter:
     if iscoroutinefunction(getattr(given, "propose", None)) and isinstance(given, Adapter):
         return given
     if callable(given):
-        return Callable(given)
+        return FunctionAdapter(given)
     raise TypeError(
         "an adapter has `async def propose(context)`, subclasses AgentAdapter, or is a function of "
         f"a context; got {type(given).__name__}"

@@ -5,12 +5,14 @@ from inspect import isawaitable
 from typing import TypeAlias
 
 from placet.agents.adapters.scripted import Step, raw_of_step
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 
-Function: TypeAlias = collections.abc.Callable[[Context], Step | collections.abc.Awaitable[Step]]
+Function: TypeAlias = collections.abc.Callable[
+    [PlannerInput], Step | collections.abc.Awaitable[Step]
+]
 
 
-class Callable:
+class FunctionAdapter:
     """Asks a function, plain or async, that answers as a step of a script does.
 
     Args:
@@ -22,7 +24,7 @@ class Callable:
         self._function = function
         self.is_priced = is_priced
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask the function.
 
         Raises:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import anyio
 
 from placet.agents.adapters.scripted import Answer, raw_of_step
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 
 
 class Question(NamedTuple):
@@ -17,7 +17,7 @@ class Question(NamedTuple):
     """
 
     number: int
-    context: Context
+    context: PlannerInput
 
 
 class HumanAdapter:
@@ -27,7 +27,7 @@ class HumanAdapter:
 
     def __init__(self) -> None:
         self._asked = 0
-        self._open: dict[int, tuple[Context, anyio.Event]] = {}
+        self._open: dict[int, tuple[PlannerInput, anyio.Event]] = {}
         self._answers: dict[int, PlannerOutput] = {}
         self._news = anyio.Event()
 
@@ -58,7 +58,7 @@ class HumanAdapter:
         del self._open[number]
         event.set()
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Wait for the person."""
         self._asked += 1
         number, event = self._asked, anyio.Event()

@@ -5,7 +5,7 @@ from typing import Any
 from anyio import to_thread
 
 from placet.agents.adapters.scripted import plan_of
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.legacy import AgentAdapter, ChatIntent, ExecutionPlan
 from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json
@@ -23,7 +23,7 @@ class Subclassed:
     def __init__(self, adapter: AgentAdapter) -> None:
         self._adapter = adapter
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask in a worker thread; a thread that does not return is left behind at the deadline.
 
         Raises:
@@ -43,7 +43,7 @@ class Subclassed:
         return PlannerOutput(plan=plan_of_answer(answer, context), response=ignored)
 
 
-def registry_of(context: Context) -> dict[str, Any]:
+def registry_of(context: PlannerInput) -> dict[str, Any]:
     """Describe what may be proposed, in the seed's words."""
     schemas = context.catalogue.schemas()
     return {
@@ -63,7 +63,7 @@ def registry_of(context: Context) -> dict[str, Any]:
     }
 
 
-def plan_of_answer(answer: object, context: Context) -> Json:
+def plan_of_answer(answer: object, context: PlannerInput) -> Json:
     """Make a plan of the seed's two answers. `confirmed` is read, and decides nothing."""
     if isinstance(answer, ExecutionPlan):
         asked = [one for one in answer.actions if one.type != "action_call"]

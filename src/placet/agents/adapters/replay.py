@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 from placet.agents.loop.model_calls import raw_of
-from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable
 from placet.domains.session import PROPOSE
 from placet.schemas.codec import Json
 from placet.schemas.event import Event
@@ -47,7 +47,7 @@ class ReplayAdapter:
                 break
         return cls(answers.values())
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Give the next recorded answer.
 
         Raises:

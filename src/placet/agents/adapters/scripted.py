@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable
 from placet.agents.proposal.plan import VERSION
 from placet.schemas.codec import Json
 
@@ -28,7 +28,7 @@ class ScriptedAdapter:
         self._is_looping = is_looping
         self._next: Iterator[Step] = iter(self._steps)
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Give the next step.
 
         Raises:
@@ -48,7 +48,7 @@ class ScriptedAdapter:
 
 def raw_of_step(
     step: Answer,
-    context: Context,
+    context: PlannerInput,
 ) -> PlannerOutput:
     """Make an answer of what scripts and functions give."""
     if isinstance(step, PlannerOutput):
@@ -59,7 +59,7 @@ def raw_of_step(
     return PlannerOutput(plan=plan_of(context, actions))
 
 
-def plan_of(context: Context, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:
+def plan_of(context: PlannerInput, actions: Sequence[Json], *, goal: str = "") -> dict[str, Json]:
     """Make a plan, as text would say it, on the ground of a context."""
     return {
         "version": VERSION,

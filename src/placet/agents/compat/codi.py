@@ -18,7 +18,7 @@ from anyio import to_thread
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.scripted import plan_of
 from placet.agents.loop.planning_loop import read
-from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.limits import AgentLimits
@@ -31,7 +31,7 @@ from placet.schemas.effect import Settlement
 from placet.schemas.errors import PlacetError
 
 if TYPE_CHECKING:
-    from placet.kernel.domain import Handling
+    from placet.kernel.domain import EffectHandler
     from placet.schemas.intent import Intent
 
 CATALOGUE: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
@@ -169,7 +169,7 @@ class FileTool:
         self._kernel = Kernel(domain, KernelConfig(world="codi"))
         self._numbers = count(1)
         module, _, name = domain.executors.partition(":")
-        self._handlers: Mapping[str, Handling] = getattr(import_module(module), name)(domain)
+        self._handlers: Mapping[str, EffectHandler] = getattr(import_module(module), name)(domain)
         for kind in self._handlers:
             self._kernel.change_executor(kind, _OUTBOX_MAX)
         self._kernel.register_agent(_AGENT)
@@ -235,7 +235,7 @@ class AIPlanner:
         if self._adapter is None:
             raise ValueError(f"planner_unconfigured: {TABLE[Code.PLANNER_UNCONFIGURED].text}")
         message = "\n".join([objective, *(f"file: {name}" for name in files)])
-        context = Context(message, "", 0, Catalogue(Files()))
+        context = PlannerInput(message, "", 0, Catalogue(Files()))
         raw = anyio.run(self._adapter.propose, context)
         if not raw.calls and raw.plan is None:
             raise ValueError(f"said: {TABLE[Code.SAID].text}")
@@ -248,7 +248,7 @@ class AIPlanner:
             {"name": one.kind.removeprefix("files."), "params": one.payload} for one in plan.actions
         ]
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask who proposes, or the planner's own `plan`, in a thread.
 
         Raises:

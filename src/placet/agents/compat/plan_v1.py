@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from inspect import isawaitable
 from typing import Final
 
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.codes import TABLE, Code, facts_of
 from placet.agents.proposal.contract import Vocabulary, parse
 from placet.agents.proposal.limits import AgentLimits
@@ -93,10 +93,10 @@ class PlanV1:
 
     is_priced = True
 
-    def __init__(self, planner: Callable[[Context], object]) -> None:
+    def __init__(self, planner: Callable[[PlannerInput], object]) -> None:
         self._planner = planner
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask the planner.
 
         Raises:

@@ -14,7 +14,7 @@ import anyio
 from placet.agents.ports import World
 from placet.agents.proposal.adapter import (
     Adapter,
-    Context,
+    PlannerInput,
     PlannerOutput,
     PlannerTimedOut,
     PlannerUnavailable,
@@ -52,7 +52,7 @@ class ModelCalls:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[_Key, tuple[Adapter, Context, anyio.CancelScope]] = {}
+        self._waiting: dict[_Key, tuple[Adapter, PlannerInput, anyio.CancelScope]] = {}
         self.turns: set[tuple[str, int]] = set()
         self._registering = anyio.Lock()
         self._is_registered = False
@@ -87,7 +87,7 @@ class ModelCalls:
         world: World,
         ask: Intent,
         adapter: Adapter,
-        context: Context,
+        context: PlannerInput,
     ) -> PlannerOutput:
         """Have a proposer asked, and give its answer once it is durable.
 
@@ -256,7 +256,7 @@ def _usage_of(kept: Json) -> Usage:
     return Usage(requests, tokens_in, tokens_out, None if cost is None else Decimal(cost))
 
 
-def digest_of(context: Context) -> str:
+def digest_of(context: PlannerInput) -> str:
     """Name a context by its content, for the record of the call."""
     media = [f"{one.sha256} {one.mime}" for one in context.media]
     parts = [context.text, context.message, str(context.base_seq), str(context.repairs), *media]

@@ -13,14 +13,14 @@ from placet.agents.loop.plan_preview import (
     RETRIES,
     SEQ_CHANGED,
     digest_of,
-    foresee,
+    preview_plan,
     with_normalized_payloads,
 )
 from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, Outcome, World
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
-from placet.agents.proposal.modes import RULINGS, Mode, Policy, PolicyDecision, covers
+from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
 from placet.agents.proposal.plan import Action, Issue, Plan
 from placet.agents.proposal.turn_result import Change, Decision, Status
 from placet.kernel.domain import Risk
@@ -51,7 +51,7 @@ class Decided(NamedTuple):
     has_acted: bool = False
 
 
-class Desk:
+class PlanExecutor:
     """Submits the plans of one session.
 
     Args:
@@ -70,7 +70,7 @@ class Desk:
         agent: Handle,
         clerk: SystemIntentFactory,
         limits: AgentLimits,
-        policy: Policy | None,
+        policy: ApprovalPolicy | None,
     ) -> None:
         self._world = world
         self._session = session
@@ -93,7 +93,7 @@ class Desk:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                foreseen, digest = await foresee(self._world, self._clerk, intents)
+                foreseen, digest = await preview_plan(self._world, self._clerk, intents)
                 if not foreseen.admitted:
                     return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
                 return await self._hold(plan, ruling, foreseen, digest)
@@ -125,7 +125,7 @@ class Desk:
             now = self._world.seq
             plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
-            foreseen, foreseen_digest = await foresee(self._world, self._clerk, intents)
+            foreseen, foreseen_digest = await preview_plan(self._world, self._clerk, intents)
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             if foreseen_digest != hold["foreseen"]:

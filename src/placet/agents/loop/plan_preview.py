@@ -19,7 +19,7 @@ RETRIES: Final = 5
 """How often something is tried again because the world moved meanwhile."""
 
 
-async def foresee(
+async def preview_plan(
     world: World, clerk: SystemIntentFactory, intents: Sequence[Intent]
 ) -> tuple[Verdict, str]:
     """Try a plan; the digest is of all that it would do, but what depends on the seq alone.

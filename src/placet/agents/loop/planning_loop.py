@@ -15,10 +15,10 @@ from typing import NamedTuple
 import anyio
 
 from placet.agents.loop.model_calls import BudgetExceeded
-from placet.agents.loop.plan_executor import Decided, Desk
+from placet.agents.loop.plan_executor import Decided, PlanExecutor
 from placet.agents.proposal.adapter import (
     Adapter,
-    Context,
+    PlannerInput,
     PlannerOutput,
     PlannerTimedOut,
     PlannerUnavailable,
@@ -36,9 +36,9 @@ from placet.schemas.codec import Json, canonical
 from placet.schemas.errors import PermissionDeniedError
 from placet.schemas.refusal import RefusalCode
 
-Look = Callable[["Counters"], Awaitable[Context]]
+Look = Callable[["Counters"], Awaitable[PlannerInput]]
 """Builds the context of the next request."""
-Ask = Callable[[int, Context], Awaitable[PlannerOutput]]
+Ask = Callable[[int, PlannerInput], Awaitable[PlannerOutput]]
 """Has the proposer asked for the n-th time."""
 
 
@@ -104,7 +104,7 @@ class PlanningLoop:
         self,
         adapter: Adapter,
         *,
-        desk: Desk,
+        desk: PlanExecutor,
         mode: Mode,
         limits: AgentLimits,
         look: Look,
@@ -160,7 +160,7 @@ class PlanningLoop:
                 return end
         return _end("refused", Code.OPERATOR_STOPPED)
 
-    async def _answer(self, number: int, context: Context) -> PlannerOutput | End | None:
+    async def _answer(self, number: int, context: PlannerInput) -> PlannerOutput | End | None:
         """Have the proposer asked; None where somebody stopped it."""
         try:
             with anyio.CancelScope() as self._asking:
@@ -174,7 +174,7 @@ class PlanningLoop:
             return End("failed", Code.BUDGET_EXCEEDED, str(error))
         return None
 
-    async def _take(self, raw: PlannerOutput, context: Context) -> End | None:
+    async def _take(self, raw: PlannerOutput, context: PlannerInput) -> End | None:
         """Take in one answer; None asks again."""
         if raw.refused:
             self._note(raw, "stop")
@@ -259,7 +259,7 @@ def end_of_stop(stop: Stop) -> End:
 
 
 def read(
-    raw: PlannerOutput, context: Context, mode: Mode, limits: AgentLimits
+    raw: PlannerOutput, context: PlannerInput, mode: Mode, limits: AgentLimits
 ) -> tuple[Plan | None, list[Issue]]:
     """Read an answer, whichever of the two wire forms it has, by the one parser."""
     if raw.unread is not None:
@@ -340,7 +340,7 @@ def over_budget(
     return None
 
 
-def _tokens_of(context: Context) -> int:
+def _tokens_of(context: PlannerInput) -> int:
     return tokens_of(context.text) + tokens_of(context.message)
 
 

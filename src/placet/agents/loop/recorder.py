@@ -36,7 +36,7 @@ GONE_SECONDS: Final = 5.0
 """As long is tried to record it."""
 
 
-class Clerk:
+class SessionRecorder:
     """Records one session.
 
     Args:

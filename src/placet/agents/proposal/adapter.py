@@ -89,7 +89,7 @@ class Media(NamedTuple):
     data: bytes = b""
 
 
-class Context(NamedTuple):
+class PlannerInput(NamedTuple):
     """All that a proposer is given. It sees the world through nothing else.
 
     Attributes:
@@ -129,7 +129,7 @@ class Context(NamedTuple):
 class Adapter(Protocol):
     """Anything that proposes. It can do nothing else."""
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Answer a message with calls, a plan, or words.
 
         Raises:

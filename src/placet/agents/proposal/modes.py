@@ -50,7 +50,7 @@ class PolicyDecision(NamedTuple):
 
 RULINGS: Final = frozenset({"allow", "hold", "deny"})
 
-Policy: TypeAlias = Callable[[Plan, Sequence[Risk], Mode], PolicyDecision]
+ApprovalPolicy: TypeAlias = Callable[[Plan, Sequence[Risk], Mode], PolicyDecision]
 """A rule of the host's own about whole plans. It can only be stricter than the mode; raising is a
 refusal."""
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from placet.agents.loop.plan_executor import Decided
 from placet.agents.loop.planning_loop import End
-from placet.agents.loop.recorder import Clerk, SessionError
+from placet.agents.loop.recorder import SessionError, SessionRecorder
 from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
 
 
@@ -27,7 +27,13 @@ class ActiveTurn:
     __slots__ = ("_clerk", "_mode", "_route", "_session", "message", "number")
 
     def __init__(
-        self, session: TurnRequest, clerk: Clerk, number: int, message: str, way: Route, mode: str
+        self,
+        session: TurnRequest,
+        clerk: SessionRecorder,
+        number: int,
+        message: str,
+        way: Route,
+        mode: str,
     ) -> None:
         self._session = session
         self._clerk = clerk

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import anyio
 
-from placet.agents.loop.plan_executor import Desk
+from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.loop.planning_loop import End, end_of, end_of_stop
-from placet.agents.loop.recorder import Clerk
+from placet.agents.loop.recorder import SessionRecorder
 from placet.agents.ports import World
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import Code
@@ -34,8 +34,8 @@ class Approvals:
     """Gives a session what people do in it."""
 
     world: World
-    _clerk: Clerk
-    _desk: Desk
+    _clerk: SessionRecorder
+    _desk: PlanExecutor
     _mode: Mode
     _one_at_a_time: anyio.Lock
 

@@ -59,7 +59,7 @@ class Opened(Protocol):
 S = TypeVar("S", bound=Opened)
 
 
-class Opening(Generic[S]):
+class SessionOpener(Generic[S]):
     """A session that is being opened: await it, or enter it.
 
     Args:

@@ -19,18 +19,18 @@ import anyio
 from placet.agents.adapters import as_adapter
 from placet.agents.adapters.legacy import confirms, plan_of_answer
 from placet.agents.loop.model_calls import ModelCalls, digest_of
-from placet.agents.loop.plan_executor import Desk
+from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.loop.planning_loop import End, PlanningLoop
-from placet.agents.loop.recorder import GONE, GONE_SECONDS, Clerk
+from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder
 from placet.agents.loop.system_intents import SystemIntentFactory
 from placet.agents.ports import Handle, World
-from placet.agents.proposal.adapter import Adapter, Context, Media, PlannerOutput
+from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
 from placet.agents.proposal.contract import parse
 from placet.agents.proposal.legacy import ChatIntent, ExecutionPlan
 from placet.agents.proposal.limits import MESSAGE_BYTES_MAX, AgentLimits
-from placet.agents.proposal.modes import ModeName, Policy, mode_of
+from placet.agents.proposal.modes import ApprovalPolicy, ModeName, mode_of
 from placet.agents.proposal.turn_result import Route, Spent, Turn
 from placet.agents.proposal.view_json import cut, plain_view
 from placet.agents.session.active_turn import ActiveTurn
@@ -42,7 +42,7 @@ from placet.schemas.codec import Json
 from placet.schemas.errors import ClosedError, StoreError
 
 if TYPE_CHECKING:
-    from placet.agents.session.opener import Opening
+    from placet.agents.session.opener import SessionOpener
     from placet.kernel.domain import Domain
 
 
@@ -67,7 +67,7 @@ class Session(Approvals):
         mode: str,
         adapter: object,
         limits: AgentLimits,
-        policy: Policy | None,
+        policy: ApprovalPolicy | None,
     ) -> None:
         self.name = name
         self.world = world
@@ -77,8 +77,8 @@ class Session(Approvals):
         self._calls = calls
         self._adapter = None if adapter is None else as_adapter(adapter)
         own = SystemIntentFactory(world, voice)
-        self._clerk = Clerk(world, own, name, agent)
-        self._desk = Desk(world, name, agent, own, limits, policy)
+        self._clerk = SessionRecorder(world, own, name, agent)
+        self._desk = PlanExecutor(world, name, agent, own, limits, policy)
         self._looker = ContextBuilder(agent, limits)
         self._one_at_a_time = anyio.Lock()
         self._proposing: PlanningLoop | None = None
@@ -100,8 +100,8 @@ class Session(Approvals):
         agent: str | None = None,
         permissions: Iterable[str] | None = None,
         limits: AgentLimits | None = None,
-        policy: Policy | None = None,
-    ) -> "Opening[Session]":
+        policy: ApprovalPolicy | None = None,
+    ) -> "SessionOpener[Session]":
         """Open a session: `async with Session.open(...) as session`, or await it and `close` it.
 
         Args:
@@ -125,7 +125,7 @@ class Session(Approvals):
             TypeError: The adapter is none.
         """
         from placet.agents.session.opener import (  # noqa: PLC0415  # loads the runtime
-            Opening,
+            SessionOpener,
             WorldSpec,
             session_name,
         )
@@ -148,7 +148,7 @@ class Session(Approvals):
             )
 
         wanted = WorldSpec(world, domain, store)
-        return Opening(wanted, session, agent, permissions, mode, start)
+        return SessionOpener(wanted, session, agent, permissions, mode, start)
 
     async def close(self) -> None:
         """Let nothing more be said here, stop the turn that is held, close what was opened for it.
@@ -246,7 +246,7 @@ class Session(Approvals):
             said = intent.question if isinstance(intent, ChatIntent) else intent.goal
             said = said or "(handed over)"
             told = f"{said} (confirmed: ignored)" if confirms(intent) else said
-            context = Context(said, "", self.world.seq, catalogue)
+            context = PlannerInput(said, "", self.world.seq, catalogue)
             async with self._turn(told, "agent") as turn:
                 plan, issues = parse(
                     plan_of_answer(intent, context),
@@ -280,7 +280,7 @@ class Session(Approvals):
         count = max(self._limits.turns_last, self._limits.results_last)
         past = await self._clerk.turns(count, before=turn.number)
 
-        async def ask(number: int, context: Context) -> PlannerOutput:
+        async def ask(number: int, context: PlannerInput) -> PlannerOutput:
             name, digest = type(adapter).__name__, digest_of(context)
             intent = self._clerk.ask(turn.number, number, name, digest)
             return await self._calls.ask(self.world, intent, adapter, context)

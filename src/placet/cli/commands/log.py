@@ -23,13 +23,13 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
-    Amended,
     Checkpoint,
     Configured,
     EffectChanged,
     ExecutorChanged,
-    Forked,
+    ForkAdopted,
     Header,
+    Patched,
     Record,
     Refused,
     Registered,
@@ -188,7 +188,7 @@ def _summary(record: Record) -> str:
             outcome = "succeeded" if record.succeeded else "failed"
             output = to_json(record.output).decode()
             return f"effect {record.effect_seq}.{record.k} {outcome}: {output}"
-        case Forked() | Amended():
+        case ForkAdopted() | Patched():
             return _by_operator(record)
         case EffectChanged():
             why = f": {record.why}" if record.why else ""
@@ -199,8 +199,8 @@ def _summary(record: Record) -> str:
             return _batch_summary(record)
 
 
-def _by_operator(record: Forked | Amended) -> str:
-    if isinstance(record, Amended):
+def _by_operator(record: ForkAdopted | Patched) -> str:
+    if isinstance(record, Patched):
         return f"{record.cause}: {len(record.changes.entities)} entities changed"
     put = f", {len(record.given)} entities put" if record.given else ""
     dropped = f", without {', '.join(record.dropped)}" if record.dropped else ""

@@ -6,7 +6,7 @@ from typing import Final
 from placet.domains.design import payloads as words
 from placet.domains.design import phase_rules, rules
 from placet.domains.design.exports import keep_export
-from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
+from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.phase_results import ASSUMPTIONS, PENDING, keep_results
 from placet.domains.design.phases import PHASES
 from placet.domains.design.settings import UNDO_MAX, Settings
@@ -40,7 +40,7 @@ class Design(Domain):
         self,
         *,
         design_id: str | None = None,
-        policy: Policy = "clamp",
+        policy: RangePolicy = "clamp",
         fields: Mapping[str, RefinableField] | None = None,
         undo_max: int = UNDO_MAX,
         initial: DesignState | Mapping[str, Json] | None = None,

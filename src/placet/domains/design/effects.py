@@ -10,7 +10,7 @@ from typing import Final
 from placet.domains.design.exports import write_out
 from placet.domains.design.payloads import EXPORT_EFFECT, RUN_EFFECT
 from placet.domains.design.phase_results import run_phases
-from placet.kernel.domain import Domain, Handling
+from placet.kernel.domain import Domain, EffectHandler
 from placet.schemas.codec import Json, thaw
 from placet.schemas.effect import Effect, Settlement
 
@@ -21,9 +21,11 @@ EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] 
 """Kind of effect -> what runs it, from the effect's payload to its output."""
 
 
-def executors_of(_: Domain) -> Mapping[str, Handling]:
+def executors_of(_: Domain) -> Mapping[str, EffectHandler]:
     """Give what runs them in an orchestrator; what fails once would fail again."""
-    return {kind: Handling(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS}
+    return {
+        kind: EffectHandler(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS
+    }
 
 
 def _handle(effect: Effect) -> Json:

@@ -18,7 +18,7 @@ from placet.domains.design.units import UnitConverter
 from placet.schemas.codec import Json
 
 FieldType: TypeAlias = Literal["float", "int", "bool", "enum"]
-Policy: TypeAlias = Literal["clamp", "reject"]
+RangePolicy: TypeAlias = Literal["clamp", "reject"]
 
 _PATH: Final = r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$"
 
@@ -59,7 +59,7 @@ class RefinableField:
     description: str = ""
     values: tuple[str, ...] = ()
     steps: Mapping[Step, Annotated[float, Field(gt=0)]] = dataclass_field(default_factory=dict)
-    policy: Policy | None = None
+    policy: RangePolicy | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> "RefinableField":

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from placet.domains.design.fields import REFINABLE_SCHEMA, Policy, RefinableField
+from placet.domains.design.fields import REFINABLE_SCHEMA, RangePolicy, RefinableField
 from placet.domains.design.state.design_json import DesignState, design_model
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import is_identity
@@ -28,7 +28,7 @@ class Settings:
     """
 
     design_id: str | None = None
-    policy: Policy = "clamp"
+    policy: RangePolicy = "clamp"
     fields: Mapping[str, RefinableField] = field(default_factory=lambda: REFINABLE_SCHEMA)
     undo_max: int = UNDO_MAX
     initial: DesignState | None = None

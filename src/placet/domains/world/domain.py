@@ -31,7 +31,7 @@ from placet.domains.world.settings import (
 )
 from placet.domains.world.spawn import displace, place
 from placet.domains.world.views import is_meant_for, read_sight
-from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, Sight
+from placet.kernel.domain import Domain, Kind, Rule, RuleRefusal, VisibilityPolicy
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
@@ -137,7 +137,9 @@ class World(Domain):
         )
 
 
-def _kinds(settings: Settings, own: Mapping[str, Rule], sight: Sight | None) -> tuple[Kind, ...]:
+def _kinds(
+    settings: Settings, own: Mapping[str, Rule], sight: VisibilityPolicy | None
+) -> tuple[Kind, ...]:
     kinds = (
         ("Move", Move, move_rule(settings), None, "Go to a place."),
         ("Speak", Speak, speak, None, "Say something to all, to a team, or to one agent."),

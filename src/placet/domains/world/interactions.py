@@ -13,7 +13,7 @@ from placet.domains.world.inventory import holder_of, inventory_of, let_go, posi
 from placet.domains.world.payloads import AGENTS, OBJECTS
 from placet.domains.world.rules import distance, is_within
 from placet.domains.world.settings import Settings
-from placet.kernel.domain import Rule, RuleRefusal, Sight, conflict, refuse
+from placet.kernel.domain import Rule, RuleRefusal, VisibilityPolicy, conflict, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
@@ -50,7 +50,9 @@ def judged_anew(intent: Intent) -> tuple[Ref, ...]:
     return (bearers,)
 
 
-def interact_rule(settings: Settings, own: Mapping[str, Rule], sight: Sight | None = None) -> Rule:
+def interact_rule(
+    settings: Settings, own: Mapping[str, Rule], sight: VisibilityPolicy | None = None
+) -> Rule:
     """Make the rule of Interact.
 
     Args:
@@ -89,7 +91,7 @@ def _interaction_unknown(name: str, rules: Mapping[str, Rule]) -> RuleRefusal:
     )
 
 
-def _is_seen(draft: Draft, intent: Intent, sight: Sight) -> bool:
+def _is_seen(draft: Draft, intent: Intent, sight: VisibilityPolicy) -> bool:
     target_id = intent["payload"]["target_id"]
     collection = OBJECTS if draft.exists(OBJECTS, target_id) else AGENTS
     return sight.may_see(draft.state, intent["agent_id"], Ref(collection, target_id))

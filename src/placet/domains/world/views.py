@@ -12,10 +12,10 @@ from typing import Final
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, SPEECH, Position
 from placet.domains.world.settings import read_length
-from placet.kernel.domain import Sight
+from placet.kernel.domain import VisibilityPolicy
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.distance import WithinDistance, distance_between
-from placet.kernel.visibility.policy import AllOf, AnyOf, Policy
+from placet.kernel.visibility.policy import AllOf, AnyOf, Visibility
 from placet.kernel.visibility.relations import HideFields, KnownOnly, SameTeam
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
@@ -74,7 +74,7 @@ class _Hidden(HideFields):
         return owner_of(state, ref) in {None, agent_id}
 
 
-class _Audible(Policy):
+class _Audible(Visibility):
     """What is said in public, to one's team, to oneself, and by oneself."""
 
     agent_collection = AGENTS
@@ -113,7 +113,7 @@ def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, tea
     return team is not None and bool(state.get(AGENTS, agent_id, "team") == team)
 
 
-def read_sight(name: str, observation: object) -> Sight:
+def read_sight(name: str, observation: object) -> VisibilityPolicy:
     """Compose who may see what; None is everything but what was said to others.
 
     Raises:
@@ -124,7 +124,7 @@ def read_sight(name: str, observation: object) -> Sight:
     return AllOf(*_read_parts(name, observation), _Audible())
 
 
-def _read_parts(name: str, setting: object) -> list[Policy]:
+def _read_parts(name: str, setting: object) -> list[Visibility]:
     if not isinstance(setting, Mapping) or not setting:
         raise ValueError(
             f"{name} must be an object such as {{'distance': 10}}, with one or more of "
@@ -136,45 +136,45 @@ def _read_parts(name: str, setting: object) -> list[Policy]:
     return [_PARTS[key](f"{name}.{key}", value) for key, value in setting.items()]
 
 
-def _read_distance(name: str, value: object) -> Policy:
+def _read_distance(name: str, value: object) -> Visibility:
     return _Near(read_length(name, value), AGENTS)
 
 
-def _read_team(name: str, value: object) -> Policy:
+def _read_team(name: str, value: object) -> Visibility:
     if value is not True:
         raise ValueError(f"{name} must be True, or be left out, got {value!r}")
     return _Team(AGENTS)
 
 
-def _read_known(name: str, value: object) -> Policy:
+def _read_known(name: str, value: object) -> Visibility:
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} must be the field that lists whom an agent knows, got {value!r}")
     return _Known(AGENTS, value)
 
 
-def _read_hidden(name: str, value: object) -> Policy:
+def _read_hidden(name: str, value: object) -> Visibility:
     names = value if isinstance(value, list | tuple) else ()
     if not names or not all(isinstance(field, str) and field for field in names):
         raise ValueError(f"{name} must be a list of names of fields, got {value!r}")
     return _Hidden(names, AGENTS)
 
 
-def _read_any(name: str, value: object) -> Policy:
+def _read_any(name: str, value: object) -> Visibility:
     return AnyOf(*_read_alternatives(name, value))
 
 
-def _read_all(name: str, value: object) -> Policy:
+def _read_all(name: str, value: object) -> Visibility:
     return AllOf(*_read_alternatives(name, value))
 
 
-def _read_alternatives(name: str, value: object) -> list[Policy]:
+def _read_alternatives(name: str, value: object) -> list[Visibility]:
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"{name} must be a list of objects, got {value!r}")
     parts = [_read_parts(f"{name}[{place}]", part) for place, part in enumerate(value)]
     return [some[0] if len(some) == 1 else AllOf(*some) for some in parts]
 
 
-_PARTS: Final[Mapping[str, Callable[[str, object], Policy]]] = {
+_PARTS: Final[Mapping[str, Callable[[str, object], Visibility]]] = {
     "distance": _read_distance,
     "team": _read_team,
     "known": _read_known,

@@ -38,7 +38,7 @@ _SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
 """What stages refuse is a rejection in the seed's words; everything else is the gate's."""
 
 
-class Desk(NamedTuple):
+class DesignPlanHandler(NamedTuple):
     """Where one who asks hands in plans for a design.
 
     Attributes:

@@ -21,7 +21,7 @@ from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.states import PhaseState
 from placet.domains.design.views import read_design, version_of
 from placet.extensions.design.plan_handler import (
-    Desk,
+    DesignPlanHandler,
     answer_of,
     plan_schemas,
     preview_of,
@@ -272,7 +272,7 @@ async def _records(
     return found, {"next_record": place, "is_end": place >= end}
 
 
-def _desk(who: Principal, world: Orchestrator) -> Desk:
+def _desk(who: Principal, world: Orchestrator) -> DesignPlanHandler:
     """Give who asks a place to hand in plans, as an agent of its name.
 
     The operator is the design's host; nobody else is, whatever its name.
@@ -280,7 +280,7 @@ def _desk(who: Principal, world: Orchestrator) -> Desk:
     name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
     if name == HOST and not who.is_operator:
         raise Problem("forbidden", f"the name {HOST!r} is the operator's in a design")
-    return Desk(world, setup_of(world), name, role, who.submitter)
+    return DesignPlanHandler(world, setup_of(world), name, role, who.submitter)
 
 
 class _Step(NamedTuple):

@@ -14,7 +14,7 @@ from placet.domains.files.payloads import TEXT_BYTES_MAX, ZIP_BYTES_MAX
 from placet.domains.files.text_statistics import text_figures
 from placet.domains.files.zip_listing import zip_listing
 from placet.extensions.files.root import FileRoot
-from placet.kernel.domain import Handling
+from placet.kernel.domain import EffectHandler
 from placet.schemas.attempt import RetryAfter
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect, Settlement
@@ -24,7 +24,7 @@ READ_ATTEMPTS_MAX: Final = 7
 _PAUSE_S: Final = 0.05
 
 
-def executors_of(domain: Files) -> Mapping[str, Handling | None]:
+def executors_of(domain: Files) -> Mapping[str, EffectHandler | None]:
     """Make the executors of a domain, which the runtime registers; without a root there are none.
 
     Raises:
@@ -34,7 +34,7 @@ def executors_of(domain: Files) -> Mapping[str, Handling | None]:
         return dict.fromkeys((CREATE, ANALYZE, INSPECT))
     executor = FileExecutor(FileRoot(domain.root))
     return {
-        CREATE: Handling(
+        CREATE: EffectHandler(
             handler=executor.create,
             delivery="at_most_once",
             on_in_doubt=executor.find_out,
@@ -45,8 +45,8 @@ def executors_of(domain: Files) -> Mapping[str, Handling | None]:
     }
 
 
-def _reading(handler: Callable[[Effect], Json]) -> Handling:
-    return Handling(
+def _reading(handler: Callable[[Effect], Json]) -> EffectHandler:
+    return EffectHandler(
         handler=handler,
         delivery="pure",
         attempts_max=READ_ATTEMPTS_MAX,

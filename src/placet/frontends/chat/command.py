@@ -18,7 +18,7 @@ from placet.cli.signals import Terminated, terminated_as_interrupted
 from placet.cli.terminal import AsJson, CommandError, printable
 from placet.frontends.adapters import TerminalHumanAdapter, proposer
 from placet.frontends.chat.loop import Ask, ChatLoop, Person
-from placet.frontends.render import JsonRenderer, Page
+from placet.frontends.render import JsonRenderer, TextRenderer
 from placet.frontends.world_factory import ModeOption, check_words, domains_for
 from placet.kernel.domain import Domain
 from placet.runtime.config import OrchestratorConfig
@@ -90,7 +90,7 @@ def _talk(
             portal,
             who,
             ask=_asking(who.is_there, as_json=as_json),
-            screen=JsonRenderer() if as_json else Page(),
+            screen=JsonRenderer() if as_json else TextRenderer(),
             asked=adapter if isinstance(adapter, TerminalHumanAdapter) else None,
         )
         talk.run()

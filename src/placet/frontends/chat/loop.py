@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from anyio.from_thread import BlockingPortal
 
 from placet.agents.adapters.scripted import Answer
-from placet.agents.proposal.adapter import Context, PlannerOutput
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 from placet.agents.proposal.turn_result import ApprovalRequest, Turn
 from placet.agents.session.message_route import route
 from placet.agents.session.session import Session
@@ -128,7 +128,7 @@ class ChatLoop:
         Raises:
             KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again; SIGTERM.
         """
-        inbox: SimpleQueue[Context | None] = SimpleQueue()
+        inbox: SimpleQueue[PlannerInput | None] = SimpleQueue()
         if self._asked is not None:
             self._asked.on_question = inbox.put
         future = self._portal.start_task_soon(begin)
@@ -191,7 +191,7 @@ class ChatLoop:
 
     # a person who proposes
 
-    def _propose(self, context: Context) -> None:
+    def _propose(self, context: PlannerInput) -> None:
         """Ask the person what to propose."""
         assert self._asked is not None, "only a person is asked here"
         for issue in context.repairs[-1].issues if context.repairs else ():

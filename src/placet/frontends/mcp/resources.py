@@ -14,7 +14,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json
 from placet.server.http.problems import Problem
 from placet.server.routes.state import durable_events
-from placet.server.visibility import Sight
+from placet.server.visibility import Viewpoint
 
 _JSON: Final = "application/json"
 _VIEW: Final = "placet://view"
@@ -114,7 +114,7 @@ class Resources:
             return {"events": [], "seq": since}
         try:
             found, _ = await durable_events(world, since, None, world.records, _EVENTS_MAX)
-            eyes = Sight(self._session.agent_id, self._session.agent_id)
+            eyes = Viewpoint(self._session.agent_id, self._session.agent_id)
             told = await world.query(lambda kernel: eyes.events(kernel, found))
         except Problem as problem:
             raise MCPError(types.INVALID_PARAMS, problem.detail) from None

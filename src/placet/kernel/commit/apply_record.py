@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from placet.kernel.gate import quota
 from placet.kernel.ledger import dedup_entry as answered
 from placet.kernel.ledger.dedup_entry import StoredRefusal
-from placet.kernel.ledger.ledger import Agent, Ledger, Mark, Pending, Policy
+from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota
@@ -20,7 +20,7 @@ from placet.schemas.log.record import (
     Configured,
     EffectChanged,
     ExecutorChanged,
-    Forked,
+    ForkAdopted,
     Refused,
     Registered,
     Scheduled,
@@ -32,7 +32,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
     """Take over a policy."""
     known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
     permissions = record.default_permissions
-    ledger.policy = Policy(
+    ledger.policy = GateSettings(
         record.staleness_threshold,
         {kind: Quota(*quota) for kind, quota in record.quotas.items()},
         None if record.world_quota is None else Quota(*record.world_quota),
@@ -70,7 +70,7 @@ def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
         ledger.executors[record.kind] = record.depth_max
 
 
-def apply_fork_adopted(ledger: Ledger, record: Forked) -> None:
+def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
     """Let go of agents, with what waits for them; where effects are refused, of executors."""
     for agent_id in record.dropped:
         for number, waiting in list(ledger.scheduled.items()):

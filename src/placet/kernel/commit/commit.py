@@ -16,7 +16,13 @@ from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.log.record import Admitted, Answered, Refused, Scheduled, encode_record
+from placet.schemas.log.record import (
+    Admitted,
+    AdmittedWithOutput,
+    Refused,
+    Scheduled,
+    encode_record,
+)
 from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
@@ -66,7 +72,7 @@ class Applier:
             _notices(batch, draft) if has_notices else None,
         )
         if draft.answers is not None:
-            record = Answered(**asdict(record), answers=[*draft.answers.items()])
+            record = AdmittedWithOutput(**asdict(record), answers=[*draft.answers.items()])
         try:
             data = encode_record(record)
         except ENCODE_ERRORS as error:

@@ -14,7 +14,7 @@ from placet.kernel.commit.journal import Journal
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules
-from placet.kernel.ledger.ledger import Agent, Ledger, Policy
+from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.rules_version import Rules
 from placet.kernel.state.transaction import NO_CHANGES
 from placet.schemas.codec import ENCODE_ERRORS, Json, freeze, thaw
@@ -86,7 +86,7 @@ class Control:
         )
         self.write(record, encode_record(record))
 
-    def configure(self, policy: Policy) -> None:
+    def configure(self, policy: GateSettings) -> None:
         """Decide by another policy from here on."""
         ledger = self._ledger
         record = Configured(

@@ -21,7 +21,7 @@ from placet.schemas.identity import OPERATOR, is_identity
 from placet.schemas.json_value import InvalidJsonValue, to_json_value
 from placet.schemas.limits import Limits
 from placet.schemas.log.operator_records import Given
-from placet.schemas.log.record import Amended, Changes, Forked
+from placet.schemas.log.record import Changes, ForkAdopted, Patched
 
 EFFECTS: Final = ("refuse", "simulate")
 """What becomes of effects in a fork, the default first."""
@@ -46,8 +46,8 @@ class OperatorPatch:
         """
         ledger, plain = self._context.ledger, self._plain(given)
 
-        def amended(changes: Changes) -> Amended:
-            return Amended(
+        def amended(changes: Changes) -> Patched:
+            return Patched(
                 prev=self._journal.prev,
                 seq=ledger.seq + 1,
                 now_ns=self._context.now_ns,
@@ -77,8 +77,8 @@ class OperatorPatch:
             if agent_id not in ledger.agents:
                 raise AgentError(f"agent {agent_id!r} is not registered and cannot be dropped")
 
-        def forked(changes: Changes) -> Forked:
-            return Forked(
+        def forked(changes: Changes) -> ForkAdopted:
+            return ForkAdopted(
                 prev=self._journal.prev,
                 seq=ledger.seq,
                 now_ns=self._context.now_ns,

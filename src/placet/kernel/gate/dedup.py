@@ -7,7 +7,7 @@ gets that answer again; any other mix of known and new ids is a mistake, and nam
 from collections.abc import Mapping, Sequence
 
 from placet.kernel.gate.context import GateContext, refuse_intent
-from placet.kernel.ledger.dedup_entry import Answered, StoredRefusal, StoredVerdict, unpack
+from placet.kernel.ledger.dedup_entry import DedupEntry, StoredRefusal, StoredVerdict, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import sequence_form
 from placet.schemas.limits import SECOND_NS
@@ -24,7 +24,7 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
         window = agents[batch.agents[0]].window
         if window is None or window.is_new(batch.req_ids, batch.span):
             return None
-    known: list[tuple[int, Answered]] | None = None
+    known: list[tuple[int, DedupEntry]] | None = None
     refusals: list[Refusal] | None = None
     oldest_ns = context.now_ns - context.ledger.policy.limits.window_age_ns_max
     for index, intent in enumerate(batch.intents):
@@ -53,12 +53,12 @@ def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict 
     return (refusals or []) + [_reused(batch, index, pasts[answer]) for index, answer in known]
 
 
-def _is_same(batch: CheckedBatch, known: list[tuple[int, Answered]]) -> bool:
+def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
     return all(answer.fingerprint == batch.fingerprint for _, answer in known)
 
 
 def _again(
-    batch: CheckedBatch, known: list[tuple[int, Answered]], context: GateContext
+    batch: CheckedBatch, known: list[tuple[int, DedupEntry]], context: GateContext
 ) -> Verdict | None:
     """Give the earlier answer, or None where newer contexts make this a new try."""
     intents = batch.intents

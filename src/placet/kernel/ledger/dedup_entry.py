@@ -1,7 +1,7 @@
 """One remembered answer: which req_ids of an agent it is for, and what it was.
 
 Memory is what matters here, for windows are most of what a busy world holds. Ids that follow one
-another in one sequence, as handles make them, are a `Run`: two numbers and no strings, a fifth of a
+another in one sequence, as handles make them, are a `RangeEntry`: two numbers and no strings, a fifth of a
 `ListEntry`. Neither is anything that the garbage collector has to follow.
 """
 
@@ -46,7 +46,7 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
         return len(self.ids)
 
 
-class Run(msgspec.Struct, gc=False, eq=False):
+class RangeEntry(msgspec.Struct, gc=False, eq=False):
     """Admission of a batch whose ids are `name:lowest` to `name:highest`, with consecutive seqs.
 
     Attributes:
@@ -81,7 +81,7 @@ class Run(msgspec.Struct, gc=False, eq=False):
         return ListEntry(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
 
 
-Answered: TypeAlias = ListEntry | Run
+DedupEntry: TypeAlias = ListEntry | RangeEntry
 """What a window remembers of one batch."""
 
 
@@ -117,7 +117,7 @@ class StoredVerdict(NamedTuple):
 
 def admitted(
     fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str], span: Span | None = None
-) -> Answered:
+) -> DedupEntry:
     """Remember an admitted batch of one agent whose ids have consecutive seqs.
 
     Args:
@@ -130,7 +130,7 @@ def admitted(
     if span is None:
         return ListEntry(fingerprint, now_ns, first_seq, PLAIN, MIXED, tuple(ids))
     if span.is_run:
-        return Run(fingerprint, now_ns, first_seq, span.name, span.lowest, span.highest)
+        return RangeEntry(fingerprint, now_ns, first_seq, span.name, span.lowest, span.highest)
     return ListEntry(fingerprint, now_ns, first_seq, PLAIN, span.highest, tuple(ids))
 
 
@@ -161,7 +161,7 @@ def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> Li
     return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
-def unpack(answered: Answered) -> StoredVerdict:
+def unpack(answered: DedupEntry) -> StoredVerdict:
     """Read an answer. O(its ids)."""
     ids, seq = answered.ids, answered.seq
     if answered.detail == PLAIN:
@@ -178,15 +178,15 @@ def unpack(answered: Answered) -> StoredVerdict:
     return StoredVerdict(seq, ids, {}, (), {}, is_scheduled=True)
 
 
-def dump_answer(one: Answered) -> list[Json]:
+def dump_answer(one: DedupEntry) -> list[Json]:
     """Give an answer as plain values, the same whichever form it has."""
     return [one.fingerprint, one.now_ns, one.seq, one.detail, one.highest, *one.ids]
 
 
-def load_answer(dumped: Sequence[Json]) -> Answered:
+def load_answer(dumped: Sequence[Json]) -> DedupEntry:
     """Rebuild an answer from `dump_answer`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
-        return Run(fingerprint, now_ns, seq, span.name, span.lowest, span.highest)
+        return RangeEntry(fingerprint, now_ns, seq, span.name, span.lowest, span.highest)
     return ListEntry(fingerprint, now_ns, seq, detail, highest, tuple(ids))

@@ -12,9 +12,9 @@ from typing import Final
 
 from placet.kernel.ledger.dedup_entry import (
     MIXED,
-    Answered,
+    DedupEntry,
     ListEntry,
-    Run,
+    RangeEntry,
     dump_answer,
     load_answer,
 )
@@ -43,13 +43,13 @@ class Window:
         self._ids: dict[str, ListEntry] = {}
         # By name. Each run is above those before it, so that they also leave in this order; one
         # that is not is kept as a block.
-        self._runs: dict[str, MutableSequence[Run]] = {}
-        self.answers: deque[Answered] = deque()
+        self._runs: dict[str, MutableSequence[RangeEntry]] = {}
+        self.answers: deque[DedupEntry] = deque()
         self.count = 0
         self.forgotten: dict[str, int] = {}
 
     def remember(
-        self, answered: Answered, ids_max: int, age_ns_max: int, sequences_max: int
+        self, answered: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int
     ) -> int:
         """Add an answer and evict what is beyond the bounds; answers by how much `count` grew.
 
@@ -74,7 +74,7 @@ class Window:
         while len(forgotten) > sequences_max:
             del forgotten[next(iter(forgotten))]
 
-    def find(self, req_id: str) -> Answered | None:
+    def find(self, req_id: str) -> DedupEntry | None:
         """Give the latest answer to a request, if it is remembered."""
         block = self._ids.get(req_id)
         if block is not None or not self._runs:
@@ -129,15 +129,15 @@ class Window:
         window.forgotten = dict(forgotten)
         return window
 
-    def _add(self, answered: Answered) -> None:
-        if isinstance(answered, Run) and not self._add_run(answered):
+    def _add(self, answered: DedupEntry) -> None:
+        if isinstance(answered, RangeEntry) and not self._add_run(answered):
             answered = answered.with_ids()
         if isinstance(answered, ListEntry):
             self._ids.update(dict.fromkeys(answered.ids, answered))
         self.answers.append(answered)
         self.count += answered.count
 
-    def _add_run(self, run: Run) -> bool:
+    def _add_run(self, run: RangeEntry) -> bool:
         """Put a run behind those of its name; False if it is not above them."""
         runs = self._runs.get(run.name)
         if runs is None:
@@ -154,9 +154,9 @@ class Window:
                 self._ids.pop(req_id, None)
         return True
 
-    def _remove(self, answered: Answered) -> Iterable[tuple[str, int]]:
+    def _remove(self, answered: DedupEntry) -> Iterable[tuple[str, int]]:
         """Forget the oldest answer; gives its sequences, and the highest number of each."""
-        if isinstance(answered, Run):
+        if isinstance(answered, RangeEntry):
             runs = self._runs[answered.name]
             del runs[0]
             if not runs:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from placet.kernel.ledger.dedup_entry import Answered
+from placet.kernel.ledger.dedup_entry import DedupEntry
 from placet.kernel.ledger.dedup_window import Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota, permitted_kinds
@@ -82,7 +82,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class GateSettings:
     """By what the gate decides; part of the log, so that a replay decides by the same.
 
     A field of a tuple is read at seven times the cost, and a batch reads five.
@@ -95,7 +95,7 @@ class Policy:
     limits: Limits
 
     @classmethod
-    def of(cls, config: KernelConfig) -> "Policy":
+    def of(cls, config: KernelConfig) -> "GateSettings":
         """Read the policy out of a configuration."""
         return cls(
             config.staleness_threshold,
@@ -159,7 +159,7 @@ class Ledger:
         "world_tat",
     )
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: GateSettings) -> None:
         self.policy = policy
         self.seq = 0
         self.now_ns = 0
@@ -207,7 +207,7 @@ class Ledger:
 
     # dedup
 
-    def remember(self, agent: Agent, answered: Answered) -> None:
+    def remember(self, agent: Agent, answered: DedupEntry) -> None:
         """Keep the answer to a batch in an agent's window, within all bounds."""
         window, limits = agent.window, self.policy.limits
         if window is None:

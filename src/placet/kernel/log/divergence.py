@@ -17,13 +17,13 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.log.record import (
     Admitted,
+    AdmittedWithOutput,
     AgentChanged,
-    Amended,
-    Answered,
     Changes,
     EntityChange,
-    Forked,
+    ForkAdopted,
     Header,
+    Patched,
     Record,
     Refused,
     Registered,
@@ -38,7 +38,7 @@ from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
 BatchRecord: TypeAlias = Admitted | Refused | Scheduled
-HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | Forked | Amended
+HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | ForkAdopted | Patched
 
 STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
 """Codes of the warnings that are of the batch as it came, which no record holds."""
@@ -49,8 +49,8 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     AgentChanged: "on_remove",
     Tick: "on_tick",
     Settled: "on_settle",
-    Forked: "on_remove, for a fork,",
-    Amended: "invariants, for an amendment,",
+    ForkAdopted: "on_remove, for a fork,",
+    Patched: "invariants, for an amendment,",
 }
 _GIVEN: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "placing"),
@@ -81,7 +81,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DivergentField:
     """What differs in one record.
 
     Attributes:
@@ -161,7 +161,9 @@ class DecisionMismatch(Divergence):
         self.difference = difference
 
 
-def difference_of_batch(record: BatchRecord, again: Record | None, verdict: Verdict) -> Part | None:
+def difference_of_batch(
+    record: BatchRecord, again: Record | None, verdict: Verdict
+) -> DivergentField | None:
     """Compare a batch's record with the verdict that it gets again, and the record of that."""
     recorded_refusals = record.refusals if isinstance(record, Refused) else []
     decided_refusals = [(r.index, r.stage.value, r.code) for r in verdict.refusals]
@@ -169,11 +171,11 @@ def difference_of_batch(record: BatchRecord, again: Record | None, verdict: Verd
         one = (recorded_refusals or decided_refusals or [(0, Stage.DOMAIN.value)])[0]
         recorded = _in_words(_outcome(record, recorded_refusals), recorded_refusals)
         decided = _in_words(_verdict_outcome(verdict), decided_refusals)
-        return Part("the verdict", recorded, decided, one[0] or 0, one[1])
+        return DivergentField("the verdict", recorded, decided, one[0] or 0, one[1])
     for then, now in zip_longest((r[:3] for r in recorded_refusals), decided_refusals):
         if then != now:
             one = now or then
-            return Part("a refusal", then, now, one[0] or 0, one[1])
+            return DivergentField("a refusal", then, now, one[0] or 0, one[1])
     if isinstance(record, Admitted) and isinstance(again, Admitted):
         part = _difference_of_admitted(record, again)
         if part is not None:
@@ -181,25 +183,25 @@ def difference_of_batch(record: BatchRecord, again: Record | None, verdict: Verd
     if isinstance(record, Scheduled) and isinstance(again, Scheduled):
         then_due, now_due = (record.number, record.due_ns), (again.number, again.due_ns)
         if then_due != now_due:
-            return Part("its entry in the schedule", then_due, now_due, None, "schedule")
+            return DivergentField("its entry in the schedule", then_due, now_due, None, "schedule")
     return None if again is None else _difference_of_proposal(record, again)
 
 
-def _difference_of_proposal(record: BatchRecord, again: Record) -> Part | None:
+def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentField | None:
     """Compare what came to the gate: that of a batch that was due is in the schedule."""
     for name in _PROPOSED:
         then, now = getattr(record, name), getattr(again, name)
         if then != now:
-            return Part(f"its {name}", then, now, None, "schedule")
+            return DivergentField(f"its {name}", then, now, None, "schedule")
     return None
 
 
-def difference_of_records(one: Record, other: Record) -> Part:
+def difference_of_records(one: Record, other: Record) -> DivergentField:
     """Compare two records that differ, made at the same place of two logs of one world."""
     if isinstance(one, BatchRecord) and isinstance(other, BatchRecord):
         part = _difference_of_proposals(one, other)
     elif type(one) is not type(other):
-        return Part("what happened", record_type(one), record_type(other))
+        return DivergentField("what happened", record_type(one), record_type(other))
     elif isinstance(one, HookRecord) and isinstance(other, HookRecord):
         part = difference_of_hook(one, other)
     else:
@@ -209,19 +211,21 @@ def difference_of_records(one: Record, other: Record) -> Part:
     fields, others = record_as_dict(one), record_as_dict(other)
     for name in fields:
         if fields[name] != others.get(name):
-            return Part(f"its {name}", fields[name], others.get(name))
-    return Part("when it was decided", (one.seq, one.now_ns), (other.seq, other.now_ns))
+            return DivergentField(f"its {name}", fields[name], others.get(name))
+    return DivergentField("when it was decided", (one.seq, one.now_ns), (other.seq, other.now_ns))
 
 
-def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> Part | None:
+def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> DivergentField | None:
     if _inputs(one) != _inputs(other):
-        return Part("what was proposed", _proposed(one), _proposed(other))
+        return DivergentField("what was proposed", _proposed(one), _proposed(other))
     if isinstance(one, Admitted) and isinstance(other, Admitted):
         return _difference_of_admitted(one, other)
     then, now = (r.refusals if isinstance(r, Refused) else [] for r in (one, other))
     index, stage, *_ = (then or now or [(0, Stage.DOMAIN.value, "", "")])[0]
     words = _in_words(_outcome(one, then), then), _in_words(_outcome(other, now), now)
-    return None if words[0] == words[1] else Part("the verdict", *words, index or 0, stage)
+    return (
+        None if words[0] == words[1] else DivergentField("the verdict", *words, index or 0, stage)
+    )
 
 
 def _inputs(record: BatchRecord) -> tuple[Json, ...]:
@@ -233,17 +237,19 @@ def _proposed(record: BatchRecord) -> Json:
     return [f"{i['agent_id']} {i['req_id']} {i['kind']} {i['payload']}" for i in intents]
 
 
-def difference_of_hook(record: HookRecord, again: HookRecord) -> Part | None:
+def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField | None:
     """Compare what the domains did of themselves."""
     for name in _GIVEN:
         then, now = getattr(record, name, None), getattr(again, name, None)
         if canonical(then) != canonical(now):
-            return Part(f"its {name}", then, now)
+            return DivergentField(f"its {name}", then, now)
     found = _difference_of_changes(record.changes, again.changes)
-    return None if found is None else Part(*found[:3])
+    return None if found is None else DivergentField(*found[:3])
 
 
-def name_of_rule(part: Part, record: Record, registry: Registry, batch: CheckedBatch | None) -> str:
+def name_of_rule(
+    part: DivergentField, record: Record, registry: Registry, batch: CheckedBatch | None
+) -> str:
     """Name the rule that a difference is of, with the versions of its domain and kind."""
     if batch is None:
         domains = " and ".join(f"{domain.name} {domain.version}" for domain in registry.domains)
@@ -279,7 +285,7 @@ def _in_words(outcome: str, refusals: Sequence[Sequence[Json]]) -> str:
     return outcome + "".join(f", {refusal[2]}" for refusal in refusals[:1])
 
 
-def _difference_of_admitted(record: Admitted, again: Admitted) -> Part | None:
+def _difference_of_admitted(record: Admitted, again: Admitted) -> DivergentField | None:
     positions = range(len(record.contexts)) if record.order is None else record.order
     first_seq = record.seq - len(record.contexts) + 1
 
@@ -287,39 +293,43 @@ def _difference_of_admitted(record: Admitted, again: Admitted) -> Part | None:
         return positions[seq - first_seq] if first_seq <= seq <= record.seq else 0
 
     if record.order != again.order:
-        return Part("the order of its intents", record.order, again.order, None, "order")
+        return DivergentField("the order of its intents", record.order, again.order, None, "order")
     found = _difference_of_changes(record.changes, again.changes)
     if found is not None:
         what, then, now, seq = found
-        return Part(what, then, now, index_at(seq))
+        return DivergentField(what, then, now, index_at(seq))
     for one, other in zip_longest(record.effects, again.effects):
         if canonical(one) != canonical(other):
-            return Part("an effect", one, other, index_at((other or one)[0]))
+            return DivergentField("an effect", one, other, index_at((other or one)[0]))
     return _difference_of_texts(record, again)
 
 
-def _difference_of_texts(record: Admitted, again: Admitted) -> Part | None:
+def _difference_of_texts(record: Admitted, again: Admitted) -> DivergentField | None:
     """Compare normalized payloads, and the codes of warnings."""
     then, now = dict(record.normalized or ()), dict(again.normalized or ())
     for index in sorted(then.keys() | now.keys()):
         if canonical(then.get(index)) != canonical(now.get(index)):
-            return Part("the normalized payload", then.get(index), now.get(index), index)
+            return DivergentField("the normalized payload", then.get(index), now.get(index), index)
     warned, warns = dict(record.notices or ()), dict(again.notices or ())
     for index in sorted(warned.keys() | warns.keys()):
         codes = [(code, at) for code, _, at in warned.get(index, ())]
         new = [(code, at) for code, _, at in warns.get(index, ())]
         before = len(codes) - len(new)
         if codes[before:] != new or any(c not in STRUCTURE_NOTICES for c, _ in codes[:before]):
-            return Part("a warning", codes, new, index)
+            return DivergentField("a warning", codes, new, index)
     told, tells = _answers_of(record), _answers_of(again)
     both = sorted(told.keys() | tells.keys())
     others = (i for i in both if canonical(told.get(i)) != canonical(tells.get(i)))
     place = next(others, None)
-    return None if place is None else Part("an answer", told.get(place), tells.get(place), place)
+    return (
+        None
+        if place is None
+        else DivergentField("an answer", told.get(place), tells.get(place), place)
+    )
 
 
 def _answers_of(record: Admitted) -> dict[int, Json]:
-    return dict(record.answers) if isinstance(record, Answered) else {}
+    return dict(record.answers) if isinstance(record, AdmittedWithOutput) else {}
 
 
 def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json, int] | None:

@@ -19,7 +19,14 @@ from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
 from placet.schemas.config import Quota
 from placet.schemas.effect import EffectKey, Settlement
-from placet.schemas.log.record import AgentChanged, Amended, Forked, Header, Registered, Settled
+from placet.schemas.log.record import (
+    AgentChanged,
+    ForkAdopted,
+    Header,
+    Patched,
+    Registered,
+    Settled,
+)
 
 
 class RecordingDraft(Transaction):
@@ -115,11 +122,11 @@ class Sandbox:
             case Settled():
                 key = EffectKey(self.world, record.effect_seq, record.k)
                 self.outbox.settle(Settlement(key, record.succeeded, record.output))
-            case Forked():
+            case ForkAdopted():
                 self._amender.fork(
                     record.world, record.parent, record.effects, record.given, record.dropped
                 )
-            case Amended():
+            case Patched():
                 self._amender.patch(record.given, record.cause)
             case _:
                 control.tick()

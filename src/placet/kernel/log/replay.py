@@ -11,7 +11,7 @@ import msgspec
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
-from placet.kernel.ledger.ledger import Ledger, Policy
+from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch, recorded_batch
 from placet.schemas.codec import freeze, joined
@@ -21,16 +21,16 @@ from placet.schemas.log.record import (
     FORMAT_VERSION,
     Admitted,
     AgentChanged,
-    Amended,
-    Branched,
     Changes,
     Checkpoint,
     Configured,
     EffectChanged,
     EntityChange,
     ExecutorChanged,
+    ForkAdopted,
     Forked,
     Header,
+    Patched,
     Record,
     Refused,
     Registered,
@@ -101,7 +101,7 @@ class Replayer:
         self.header: Header | None = None
         self.header_data: bytes | None = None
         self.configured_data: bytes | None = None
-        self.ledger = Ledger(Policy.of(KernelConfig()))
+        self.ledger = Ledger(GateSettings.of(KernelConfig()))
         self.state = State(self.ledger.policy.limits.tombstones_max)
         self.journal = Journal()
         self.batches_seen = 0
@@ -128,7 +128,7 @@ class Replayer:
         try:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
-            if isinstance(record, Forked):
+            if isinstance(record, ForkAdopted):
                 self.header = branched(self.header, record)
                 self.header_data = encode_record(self.header)
         except MISFITS as error:
@@ -154,9 +154,9 @@ class Replayer:
                 booking.apply_refused(ledger, record, self._batch(record))
             case Scheduled():
                 booking.apply_scheduled(ledger, record, self._batch(record))
-            case Tick() | Amended():
+            case Tick() | Patched():
                 fold_changes(self.state, record.changes)
-            case Forked():
+            case ForkAdopted():
                 booking.apply_fork_adopted(ledger, record)
                 fold_changes(self.state, record.changes)
             case Settled():
@@ -243,19 +243,19 @@ def header_after(header: Header | None, record: RulesChanged) -> Header:
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
 
 
-def branched(header: Header | None, record: Forked) -> Branched:
+def branched(header: Header | None, record: ForkAdopted) -> Forked:
     """Make the header of the world that a fork begins."""
     assert header is not None, "a log begins with its header"
     fields = msgspec.structs.asdict(header)
     fields.update(world=record.world, branch=(record.parent, record.seq))
-    return Branched(**fields)
+    return Forked(**fields)
 
 
 def seqs_of(record: Record) -> int:
     """By how much a record moves the world on."""
     if isinstance(record, Admitted):
         return len(record.contexts)
-    return 0 if isinstance(record, Header | Refused | Checkpoint | Forked) else 1
+    return 0 if isinstance(record, Header | Refused | Checkpoint | ForkAdopted) else 1
 
 
 def fold_changes(state: State, changes: Changes) -> None:

@@ -24,9 +24,9 @@ from placet.kernel.log.divergence import (
     BatchRecord,
     DecisionMismatch,
     Difference,
+    DivergentField,
     Draw,
     HookRecord,
-    Part,
     difference_of_batch,
     difference_of_hook,
     name_of_rule,
@@ -42,10 +42,10 @@ from placet.schemas.errors import PlacetError
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
-    Amended,
     Configured,
-    Forked,
+    ForkAdopted,
     Header,
+    Patched,
     Record,
     Refused,
     Registered,
@@ -187,7 +187,7 @@ class Verifier(Replayer):
                 self._take_rules(record, data)
             case Admitted() | Refused() | Scheduled():
                 self._live_batch(record, data)
-            case Registered() | AgentChanged() | Tick() | Settled() | Forked() | Amended():
+            case Registered() | AgentChanged() | Tick() | Settled() | ForkAdopted() | Patched():
                 self._live_hook(record, data)
             case _:
                 super()._fold(record, data)
@@ -235,7 +235,7 @@ class Verifier(Replayer):
             return
         part = difference_of_batch(record, None if again is None else decode_record(again), verdict)
         if again is None:  # a verdict that leaves no trace, though here is one
-            part = part or Part("the outcome", record_type(record), "nothing is recorded")
+            part = part or DivergentField("the outcome", record_type(record), "nothing is recorded")
         self._compare(part, rehearsal, record, batch)
         if isinstance(record, Scheduled):  # of the versions that it says, not of today's
             self.ledger.scheduled[record.number] = record
@@ -252,7 +252,9 @@ class Verifier(Replayer):
             rehearsal.execute(record)
         except Exception as error:  # noqa: BLE001  # the rule boundary: a domain was asked
             said = f"{type(error).__name__}: {error}"
-            self._compare(Part("the outcome", record_type(record), said), rehearsal, record)
+            self._compare(
+                DivergentField("the outcome", record_type(record), said), rehearsal, record
+            )
         self._tell_validator(record)
         self._compare_hook(rehearsal, record, data)
 
@@ -263,7 +265,9 @@ class Verifier(Replayer):
         if again == data:
             return
         if again is None:
-            part: Part | None = Part("the outcome", record_type(record), "nothing")
+            part: DivergentField | None = DivergentField(
+                "the outcome", record_type(record), "nothing"
+            )
         else:
             made = decode_record(again)
             assert isinstance(made, HookRecord), "as lived"
@@ -272,7 +276,7 @@ class Verifier(Replayer):
 
     def _compare(
         self,
-        part: Part | None,
+        part: DivergentField | None,
         rehearsal: Sandbox,
         record: BatchRecord | HookRecord,
         batch: CheckedBatch | None = None,

@@ -9,10 +9,10 @@ from math import dist, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from placet.kernel.domain import Follower
+from placet.kernel.domain import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NOBODY, Buckets, named
-from placet.kernel.visibility.policy import Policy
+from placet.kernel.visibility.policy import Visibility
 from placet.schemas.identity import Ref
 
 Place: TypeAlias = Sequence[float]
@@ -32,7 +32,7 @@ _AROUND: Final = tuple(
 )
 
 
-class WithinDistance(Policy):
+class WithinDistance(Visibility):
     """An agent sees what is at most so far from it, and what has no place.
 
     Attributes:
@@ -88,7 +88,7 @@ class WithinDistance(Policy):
         )
         return None if here is None or there is None else distance_between(here, there)
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Make a grid."""
         return _Grid(self)
 

@@ -7,7 +7,7 @@ names those whom a change may concern, and the policy is asked about these.
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Final, TypeVar
 
-from placet.kernel.domain import Follower, Sight
+from placet.kernel.domain import InterestIndex, VisibilityPolicy
 from placet.kernel.state.tree import State
 from placet.schemas.identity import Ref
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 NONE_HIDDEN: Final[frozenset[str]] = frozenset()
 
 
-class Policy:
-    """Who may see what (`placet.kernel.domain.Sight`). This one shows everything."""
+class Visibility:
+    """Who may see what (`placet.kernel.domain.VisibilityPolicy`). This one shows everything."""
 
     agent_collection: str = ""
     depends_on: frozenset[str] | None = frozenset()
@@ -45,7 +45,7 @@ class Policy:
         """Name the entities whose being seen is judged by another one."""
         return ()
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Make an empty index for one published state."""
         return Unbounded()
 
@@ -65,8 +65,8 @@ class Unbounded:
         """Keep nothing."""
 
 
-class _Composed(Policy):
-    def __init__(self, *parts: Sight) -> None:
+class _Composed(Visibility):
+    def __init__(self, *parts: VisibilityPolicy) -> None:
         if not parts:
             raise ValueError(f"{type(self).__name__} needs at least one policy")
         self.parts = parts
@@ -97,7 +97,7 @@ class _Composed(Policy):
 class AllOf(_Composed):
     """What each of the parts shows: whoever may see it by all of them, without what any hides."""
 
-    def __init__(self, *parts: Sight) -> None:
+    def __init__(self, *parts: VisibilityPolicy) -> None:
         super().__init__(*parts)
         indexed = [part for part in parts if part.is_indexed]
         if len(indexed) == 1 and self.depends_on is not None:  # of several, another may be asked
@@ -120,7 +120,7 @@ class AllOf(_Composed):
                 hidden = frozenset(hidden).union(more)
         return hidden
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Combine the parts' indexes: the fewest that one of them names are enough."""
         return _IntersectionIndex([part.follower() for part in self.parts])
 
@@ -141,13 +141,13 @@ class AnyOf(_Composed):
                 hidden = more if hidden is None else frozenset(hidden).intersection(more)
         return NONE_HIDDEN if hidden is None else hidden
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Combine the parts' indexes: whom any of them names."""
         return _UnionIndex([part.follower() for part in self.parts])
 
 
 class _Several:
-    def __init__(self, parts: Sequence[Follower]) -> None:
+    def __init__(self, parts: Sequence[InterestIndex]) -> None:
         self._parts = parts
 
     def update(self, state: State, refs: Iterable[Ref]) -> None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Collection, Iterable, Set
 
-from placet.kernel.domain import Follower
+from placet.kernel.domain import InterestIndex
 from placet.kernel.state.tree import State
 from placet.kernel.visibility.index import NOBODY, NOTHING, Buckets, named
-from placet.kernel.visibility.policy import NONE_HIDDEN, Policy
+from placet.kernel.visibility.policy import NONE_HIDDEN, Visibility
 from placet.schemas.codec import Json
 from placet.schemas.identity import Ref
 
 
-class _Owned(Policy):
+class _Owned(Visibility):
     """What judges by whose an entity is. Override `owner` where agents hold things."""
 
     def __init__(self, agent_collection: str) -> None:
@@ -45,7 +45,7 @@ class SameTeam(_Owned):
         owner = self.owner(state, ref)
         return owner is not None and bool(self.team(state, owner) == self.team(state, agent_id))
 
-    def follower(self) -> Follower:
+    def follower(self) -> InterestIndex:
         """Make an index of the teams."""
         return _Teams(self)
 

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from placet.actors.effects.attempt import describe_error
-from placet.actors.ports import EffectHandler
+from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.thread import ThreadHandler
 from placet.schemas.attempt import DoNotRetry
 from placet.schemas.codec import Json, to_json
@@ -51,7 +51,7 @@ class DbosWorkflow:
         self._workflow = workflow
         self._pause_s_max = pause_s_max
 
-    def handler(self, concurrency: int) -> EffectHandler:
+    def handler(self, concurrency: int) -> AsyncEffectHandler:
         """Give what an executor calls.
 
         Args:

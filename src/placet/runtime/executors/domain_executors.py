@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placet.kernel.domain import Domain, Handling
+from placet.kernel.domain import Domain, EffectHandler
 from placet.runtime.plugins import import_from_here
 from placet.schemas.errors import PlacetError
 
@@ -11,7 +11,7 @@ class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
     """A domain names executors that are not there."""
 
 
-def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, Handling | None]:
+def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandler | None]:
     """Give what handles the effects of a domain, by their kind; None where nothing does.
 
     In a fork only what changes nothing outside is given: whether the fork may act there at all is

@@ -7,7 +7,7 @@ a word: `SimulatedHandler(handler)` stands for the outside world, and `LiveHandl
 
 from typing import NamedTuple
 
-from placet.actors.ports import EffectHandler
+from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.handlers import AnyHandler, as_handler
 from placet.schemas.attempt import DoNotRetry
 from placet.schemas.codec import Json
@@ -34,7 +34,7 @@ def handler_in(
     kind: str,
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
-) -> EffectHandler:
+) -> AsyncEffectHandler:
     """Give what runs effects of a kind.
 
     Args:
@@ -60,7 +60,7 @@ def handler_in(
     return as_handler(handler, concurrency)
 
 
-def _only_own(run: EffectHandler, parent: str, seq: int) -> EffectHandler:
+def _only_own(run: AsyncEffectHandler, parent: str, seq: int) -> AsyncEffectHandler:
     async def run_own(effect: Effect) -> Json:
         if effect.key.seq <= seq:
             raise DoNotRetry(f"it is an effect of {parent!r}, from which this world was forked")

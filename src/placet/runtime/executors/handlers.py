@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
 from typing import TypeAlias, TypeVar, cast
 
-from placet.actors.ports import EffectHandler
+from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.dbos import DbosWorkflow
 from placet.runtime.executors.process import InProcess
 from placet.runtime.executors.thread import ThreadHandler
@@ -13,14 +13,14 @@ from placet.schemas.effect import Effect, Settlement
 
 T = TypeVar("T")
 
-AnyHandler: TypeAlias = EffectHandler | Callable[[Effect], Json] | InProcess | DbosWorkflow
+AnyHandler: TypeAlias = AsyncEffectHandler | Callable[[Effect], Json] | InProcess | DbosWorkflow
 """An async function, a plain one, one for another process, or a workflow of many steps."""
 AnyInDoubt: TypeAlias = (
     Callable[[Effect], Awaitable[Settlement | None]] | Callable[[Effect], Settlement | None]
 )
 
 
-def as_handler(given: AnyHandler, concurrency: int) -> EffectHandler:
+def as_handler(given: AnyHandler, concurrency: int) -> AsyncEffectHandler:
     """Give what an executor calls.
 
     Raises:

@@ -9,7 +9,7 @@ from signal import SIG_IGN, SIGINT, signal
 
 from anyio import BrokenWorkerProcess, CapacityLimiter
 
-from placet.actors.ports import EffectHandler
+from placet.actors.ports import AsyncEffectHandler
 from placet.schemas.attempt import OutcomeUnknown
 from placet.schemas.codec import Json
 from placet.schemas.effect import Effect
@@ -26,7 +26,7 @@ class InProcess:
     def __init__(self, function: Callable[[Effect], Json]) -> None:
         self.function = function
 
-    def handler(self, concurrency: int) -> EffectHandler:
+    def handler(self, concurrency: int) -> AsyncEffectHandler:
         """Give what an executor calls.
 
         Args:

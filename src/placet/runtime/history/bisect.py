@@ -19,7 +19,12 @@ import msgspec
 
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
-from placet.kernel.log.divergence import DecisionMismatch, Part, difference_of_records, name_of_rule
+from placet.kernel.log.divergence import (
+    DecisionMismatch,
+    DivergentField,
+    difference_of_records,
+    name_of_rule,
+)
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
@@ -278,7 +283,7 @@ def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> 
     return _Decided(past, is_decided, matches=is_decided)
 
 
-def _rule(part: Part, record: Record, past: Verifier) -> str:
+def _rule(part: DivergentField, record: Record, past: Verifier) -> str:
     registry = past.registry
     if registry is None:
         return ""

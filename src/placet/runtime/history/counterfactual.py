@@ -23,7 +23,7 @@ from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast
-from placet.kernel.ledger.ledger import Ledger, Policy
+from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.verify import Maker
@@ -40,12 +40,12 @@ from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
     Admitted,
     AgentChanged,
-    Amended,
     Checkpoint,
     Configured,
     EffectChanged,
     ExecutorChanged,
-    Forked,
+    ForkAdopted,
+    Patched,
     Record,
     Refused,
     Registered,
@@ -131,7 +131,7 @@ class CounterfactualReplay:
             case Registered() | AgentChanged():
                 if record.agent_id not in self._dropped:
                     self._let_happen(record)
-            case Tick() | Amended():
+            case Tick() | Patched():
                 self._let_happen(record)
             case Checkpoint():
                 self._start(record.now_ns)
@@ -145,7 +145,7 @@ class CounterfactualReplay:
                 self._configure(record)
             case RulesChanged():
                 self._change_rules(record)
-            case Forked():
+            case ForkAdopted():
                 raise StoreError(
                     "the log is of a fork itself from here on; fork it here or later instead"
                 )
@@ -280,7 +280,7 @@ class CounterfactualReplay:
         self._rehearsal.outbox.mark(effect, record.what, record.why)
         self._write(record.now_ns)
 
-    def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Amended) -> None:
+    def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Patched) -> None:
         self._start(record.now_ns)
         try:
             self._rehearsal.execute(record)
@@ -291,7 +291,7 @@ class CounterfactualReplay:
         self._write(record.now_ns)
 
     def _configure(self, record: Configured) -> None:
-        scratch = Ledger(Policy.of(KernelConfig()))
+        scratch = Ledger(GateSettings.of(KernelConfig()))
         booking.apply_configured(scratch, record)
         self._start(record.now_ns)
         self._rehearsal.control.configure(scratch.policy)

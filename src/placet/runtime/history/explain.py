@@ -11,7 +11,7 @@ from typing import NamedTuple
 from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
-from placet.kernel.ledger.dedup_entry import Answered, unpack
+from placet.kernel.ledger.dedup_entry import DedupEntry, unpack
 from placet.kernel.log.explain import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
@@ -215,7 +215,7 @@ def _in_short(found: _Found) -> dict[str, Json]:
     }
 
 
-def _remembered(answered: Answered) -> str:
+def _remembered(answered: DedupEntry) -> str:
     """Say what is left of an answer whose record is gone."""
     past = unpack(answered)
     if past.refusals:

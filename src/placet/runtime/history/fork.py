@@ -35,7 +35,7 @@ from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.runtime.stores.url import file_of, open_event_log
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
-from placet.schemas.log.record import Changes, Forked, LogGroup, encode_record, record_hash
+from placet.schemas.log.record import Changes, ForkAdopted, LogGroup, encode_record, record_hash
 
 _GROUP_RECORDS: Final = 256
 
@@ -236,7 +236,7 @@ def _first_record(
     log: EventLog, past: Replayer, world: str, branch: Branch, domains: Sequence[Domain] | Maker
 ) -> bytes:
     """Make the record that begins the fork. What is otherwise is tried out on a fold of its own."""
-    record = Forked(
+    record = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
         now_ns=past.ledger.now_ns,

@@ -12,7 +12,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.divergence import DecisionMismatch
 from placet.kernel.log.replay import Divergence, Replayer
-from placet.runtime.snapshots.files import Place, snapshots_of
+from placet.runtime.snapshots.files import SnapshotPosition, snapshots_of
 from placet.runtime.snapshots.recovery import decode, no_beginning, recover, trusted_snapshots
 from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.codec import Json
@@ -208,14 +208,17 @@ def _config(header: Header, configured: Configured) -> KernelConfig:
     )
 
 
-def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[Place, Snapshot]]:
+def _snapshots(log: EventLog, warnings: list[str]) -> list[tuple[SnapshotPosition, Snapshot]]:
     """Read the snapshots that can be trusted, newest first."""
     files = snapshots_of(log)
     return [] if files is None else trusted_snapshots(log, files, skipped=warnings)
 
 
 def _oldest(
-    log: EventLog, start: LogStart, kept: list[tuple[Place, Snapshot]], warnings: list[str]
+    log: EventLog,
+    start: LogStart,
+    kept: list[tuple[SnapshotPosition, Snapshot]],
+    warnings: list[str],
 ) -> Replayer:
     """Begin where the log does, or else where the oldest snapshot of it does."""
     if start.record == 0:

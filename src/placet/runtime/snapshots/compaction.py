@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.files import Place, SnapshotStore
+from placet.runtime.snapshots.files import SnapshotPosition, SnapshotStore
 from placet.runtime.snapshots.recovery import listed, trusted_places
 from placet.runtime.snapshots.writer import KEPT_MIN, keep_only, take_snapshot
 from placet.runtime.stores.sqlite.file import is_in_use, vacuum
@@ -82,7 +82,7 @@ def _cut(log: EventLog, epoch: int, files: SnapshotStore, keep_seqs: int) -> Com
     cut = places[-1].records - 1 if len(places) >= KEPT_MIN else 0
     if to_seq > (places[-1].seq if places else before.seq):
         older = take_snapshot(log, files, kept=None, to_seq=to_seq)
-        two = [Place(one.records, one.seq) for one in (older, newest)]
+        two = [SnapshotPosition(one.records, one.seq) for one in (older, newest)]
         keep_only(log, files, two, of=listed(log, files))
         cut = older.records - 1
     while log.compact(cut, epoch, groups_max=_SLICE_GROUPS):

@@ -13,7 +13,7 @@ from re import compile as pattern
 from typing import Final, Protocol
 
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.position import Place as Place  # noqa: PLC0414  # of their names
+from placet.runtime.snapshots.position import SnapshotPosition as SnapshotPosition  # noqa: PLC0414  # of their names
 from placet.runtime.stores.file_names import behind_link
 from placet.runtime.stores.files import Disk, FileOperations
 from placet.runtime.stores.pack import PackEventLog
@@ -34,14 +34,14 @@ class SnapshotStore(Protocol):
 
     where: str
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SnapshotPosition]:
         """List the snapshots there are, newest first.
 
         Raises:
             OSError: They cannot be listed.
         """
 
-    def read(self, place: Place) -> Snapshot:
+    def read(self, place: SnapshotPosition) -> Snapshot:
         """Read a snapshot and check that it is whole, and is the one that it is kept as.
 
         Raises:
@@ -56,7 +56,7 @@ class SnapshotStore(Protocol):
             OSError: It could not be written; nothing is there that anybody reads.
         """
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Remove snapshots; harmless for those that somebody else has removed.
 
         Raises:
@@ -81,16 +81,16 @@ class SnapshotFiles:
         self.where = str(folder)
         self._disk = disk or Disk()
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SnapshotPosition]:
         """List the snapshots there are, newest first, by their names alone.
 
         Raises:
             OSError: The folder cannot be read.
         """
         found = (_NAME.fullmatch(name) for name in self._disk.list(self.folder))
-        return sorted((Place(int(f[1]), int(f[2])) for f in found if f), reverse=True)
+        return sorted((SnapshotPosition(int(f[1]), int(f[2])) for f in found if f), reverse=True)
 
-    def read(self, place: Place) -> Snapshot:
+    def read(self, place: SnapshotPosition) -> Snapshot:
         """Read a snapshot and check that it is whole, and is the one that its name says.
 
         Raises:
@@ -114,7 +114,7 @@ class SnapshotFiles:
         disk, folder = self._disk, self.folder
         disk.make_dir(folder)
         disk.sync_dir(folder.parent)
-        target = folder / Place(snapshot.records, snapshot.seq).name
+        target = folder / SnapshotPosition(snapshot.records, snapshot.seq).name
         draft = folder / f"{target.name}.{os.getpid()}-{next(_NUMBERS)}{_UNFINISHED}"
         data = encode_snapshot(snapshot)
         try:
@@ -128,7 +128,7 @@ class SnapshotFiles:
         disk.sync_dir(folder)
         return len(data)
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Remove snapshots, and what an earlier writer left unfinished.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from placet.runtime.snapshots.position import Place
+from placet.runtime.snapshots.position import SnapshotPosition
 from placet.runtime.stores.pack import PackEventLog
 from placet.schemas.log.snapshot import Snapshot, decode_snapshot
 
@@ -18,7 +18,7 @@ class PackedSnapshots:
         self.where = log.url
         self._log = log
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SnapshotPosition]:
         """List the snapshots there are, newest first.
 
         Raises:
@@ -26,7 +26,7 @@ class PackedSnapshots:
         """
         return sorted(self._found(), reverse=True)
 
-    def read(self, place: Place) -> Snapshot:
+    def read(self, place: SnapshotPosition) -> Snapshot:
         """Read a snapshot."""
         return self._found()[place]
 
@@ -38,7 +38,7 @@ class PackedSnapshots:
         """
         raise OSError(f"record {snapshot.records}: nobody writes a pack")
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Refuse.
 
         Raises:
@@ -46,9 +46,9 @@ class PackedSnapshots:
         """
         raise OSError(f"{len(list(places))} of them: nobody writes a pack")
 
-    def _found(self) -> dict[Place, Snapshot]:
+    def _found(self) -> dict[SnapshotPosition, Snapshot]:
         try:
             snapshots = [decode_snapshot(data) for data in self._log.pack.snapshots]
         except ValueError as error:  # whoever wrote the pack gave it a sound checksum all the same
             raise OSError(f"a snapshot in the pack is none: {error}") from error
-        return {Place(one.records, one.seq): one for one in snapshots}
+        return {SnapshotPosition(one.records, one.seq): one for one in snapshots}

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class SnapshotPosition(NamedTuple):
     """Which snapshot: what its file's name says of it. Newer ones compare as greater."""
 
     records: int

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
-from placet.runtime.snapshots.position import Place
+from placet.runtime.snapshots.position import SnapshotPosition
 from placet.runtime.stores.postgres.address import PostgresAddress
 from placet.runtime.stores.postgres.errors import meaning_of
 from placet.runtime.stores.postgres.fence import connect
@@ -44,7 +44,7 @@ class SnapshotRows:
         self._table = sql.Identifier(address.schema, "snapshots")
         self.where = f"{address.url} (table snapshots)"
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SnapshotPosition]:
         """List the snapshots there are, newest first.
 
         Raises:
@@ -55,9 +55,9 @@ class SnapshotRows:
                 rows = connection.execute(sql.SQL(_LIST).format(self._table)).fetchall()
             except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
                 return []  # nobody has opened the log yet
-        return [Place(*row) for row in rows]
+        return [SnapshotPosition(*row) for row in rows]
 
-    def read(self, place: Place) -> Snapshot:
+    def read(self, place: SnapshotPosition) -> Snapshot:
         """Read a snapshot and check that it is whole, and is the one that it is kept as.
 
         Raises:
@@ -84,7 +84,7 @@ class SnapshotRows:
             OSError: The server refused; nothing is there.
         """
         data = memoryview(encode_snapshot(snapshot))
-        place = Place(snapshot.records, snapshot.seq)
+        place = SnapshotPosition(snapshot.records, snapshot.seq)
         write = sql.SQL(_WRITE).format(self._table)
         with self._session() as connection, connection.transaction():
             connection.execute(sql.SQL(_REMOVE_ONE).format(self._table), place)
@@ -92,7 +92,7 @@ class SnapshotRows:
                 connection.execute(write, (*place, part, bytes(data[begin : begin + PART_BYTES])))
         return len(data)
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[SnapshotPosition]) -> None:
         """Remove snapshots; harmless for those that somebody else has removed.
 
         Raises:

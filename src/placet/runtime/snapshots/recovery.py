@@ -15,7 +15,7 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Divergence, Replayer
-from placet.runtime.snapshots.files import Place, SnapshotStore, snapshots_of
+from placet.runtime.snapshots.files import SnapshotPosition, SnapshotStore, snapshots_of
 from placet.runtime.stores.append_rules import OvertakenError, overtaken
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogStart, Record, decode_record, record_hash
@@ -38,7 +38,7 @@ class Recovery:
     """
 
     past: Replayer
-    snapshot: Place | None = None
+    snapshot: SnapshotPosition | None = None
     folded: int = 0
     start: LogStart = field(default_factory=LogStart)
     skipped: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
     return None
 
 
-def listed(log: EventLog, files: SnapshotStore) -> list[Place]:
+def listed(log: EventLog, files: SnapshotStore) -> list[SnapshotPosition]:
     """List the snapshots there are, newest first, whether they can be trusted or not.
 
     Raises:
@@ -121,7 +121,7 @@ def listed(log: EventLog, files: SnapshotStore) -> list[Place]:
 
 def trusted(
     log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
-) -> Iterator[tuple[Place, Snapshot]]:
+) -> Iterator[tuple[SnapshotPosition, Snapshot]]:
     """Give the snapshots that are whole and stand on this log, newest first.
 
     Args:
@@ -153,7 +153,7 @@ def trusted(
 
 def trusted_snapshots(
     log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
-) -> list[tuple[Place, Snapshot]]:
+) -> list[tuple[SnapshotPosition, Snapshot]]:
     """Give all that `trusted` gives, at once; where one goes meanwhile, those of another list.
 
     Raises:
@@ -166,7 +166,9 @@ def trusted_snapshots(
     raise _vanishing(log)
 
 
-def trusted_places(log: EventLog, files: SnapshotStore, count: int | None = None) -> list[Place]:
+def trusted_places(
+    log: EventLog, files: SnapshotStore, count: int | None = None
+) -> list[SnapshotPosition]:
     """List the newest snapshots that are whole and stand on this log, newest first.
 
     Args:
@@ -218,7 +220,7 @@ def _begun(log: EventLog, to_seq: int | None, files: SnapshotStore | None) -> Re
 
 def _newest(
     log: EventLog, files: SnapshotStore, to_seq: int | None, skipped: list[str]
-) -> tuple[Place, Replayer] | None:
+) -> tuple[SnapshotPosition, Replayer] | None:
     for place, snapshot in trusted(log, files, to_seq=to_seq, skipped=skipped):
         try:
             return place, snapshots.resume(snapshot)
@@ -245,7 +247,7 @@ def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
 
 
 def no_beginning(
-    log: EventLog, start: LogStart, skipped: list[str], kept: Sequence[Place] = ()
+    log: EventLog, start: LogStart, skipped: list[str], kept: Sequence[SnapshotPosition] = ()
 ) -> StoreError:
     """Make the error for a compacted log without a snapshot to begin from.
 

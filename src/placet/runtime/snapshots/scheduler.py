@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import EventLog
-from placet.runtime.snapshots.files import Place
+from placet.runtime.snapshots.files import SnapshotPosition
 from placet.runtime.snapshots.recovery import Recovery
 from placet.runtime.snapshots.writer import WrittenSnapshot
 from placet.runtime.snapshots.writer_process import SnapshotProcess
@@ -58,7 +58,7 @@ class SnapshotScheduler:
         self._process = process
         self._counters = counters
         self._every = every
-        self._latest = recovery.snapshot or Place(0, 0)
+        self._latest = recovery.snapshot or SnapshotPosition(0, 0)
         self._first_record = recovery.start.record
         self._is_compacting = is_compacting
         self._on_fault = on_fault
@@ -96,15 +96,15 @@ class SnapshotScheduler:
             self._on_fault("snapshots", error)
         if taken is not None:
             self._counters.snapshot("written", perf_counter() - began)
-            self._latest = Place(taken.records, taken.seq)
+            self._latest = SnapshotPosition(taken.records, taken.seq)
         # After a failure, when there is as much again to do: what failed once may do so at once.
         self._due = self._after(self._reached if taken is None else self._latest)
         self._is_due = anyio.Event()
         return taken
 
-    def _after(self, place: tuple[int, int]) -> Place:
+    def _after(self, place: tuple[int, int]) -> SnapshotPosition:
         records, seq = place
-        return Place(records + self._every, seq + self._every)
+        return SnapshotPosition(records + self._every, seq + self._every)
 
     async def _compact(self, before_record: int) -> None:
         """Remove what two snapshots hold, slice by slice."""

@@ -12,7 +12,7 @@ from typing import Final
 from placet.actors.ports import EventLog
 from placet.kernel.log import snapshot as snapshots
 from placet.kernel.log.replay import Replayer
-from placet.runtime.snapshots.files import Place, SnapshotStore
+from placet.runtime.snapshots.files import SnapshotPosition, SnapshotStore
 from placet.runtime.snapshots.recovery import listed, recover, trusted_places
 from placet.schemas.errors import StoreError
 
@@ -73,7 +73,7 @@ def take_snapshot(
         raise StoreError(f"{log.url} is empty: there is no world to take a snapshot of")
     if not is_wanted():
         raise StoreError("nobody wants the snapshot any more", store=log.url)
-    here = Place(past.journal.count, past.ledger.seq)
+    here = SnapshotPosition(past.journal.count, past.ledger.seq)
     size_bytes = 0
     if recovery.snapshot != here:
         size_bytes = _write(past, here, files, log.url)
@@ -89,7 +89,11 @@ def take_snapshot(
 
 
 def keep_only(
-    log: EventLog, files: SnapshotStore, places: Collection[Place], *, of: Iterable[Place]
+    log: EventLog,
+    files: SnapshotStore,
+    places: Collection[SnapshotPosition],
+    *,
+    of: Iterable[SnapshotPosition],
 ) -> None:
     """Remove snapshots of a log, all but some.
 
@@ -114,7 +118,7 @@ def keep_only(
         ) from error
 
 
-def _write(past: Replayer, here: Place, files: SnapshotStore, store: str) -> int:
+def _write(past: Replayer, here: SnapshotPosition, files: SnapshotStore, store: str) -> int:
     """Write a snapshot, and read back what was written before anybody relies on it."""
     snapshot = snapshots.take(past)
     try:
@@ -130,7 +134,7 @@ def _write(past: Replayer, here: Place, files: SnapshotStore, store: str) -> int
     return size_bytes
 
 
-def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[Place]:
+def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[SnapshotPosition]:
     """Keep the newest that can be trusted; what cannot be serves nobody."""
     there = listed(log, files)
     places = trusted_places(log, files, kept)

@@ -8,7 +8,7 @@ Given = list[tuple[str, str, dict[str, Json] | None, bool]]
 whole, they are all that it has after, and it need not be there before."""
 
 
-class Forked(Entry, array_like=True, frozen=True, tag=21):
+class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
     """From here on it is another world, which begins where the one before it stood.
 
     `prev` is the parent's own hash at this place, and `seq` its seq: what comes before is the
@@ -33,7 +33,7 @@ class Forked(Entry, array_like=True, frozen=True, tag=21):
     changes: Changes
 
 
-class Amended(Entry, array_like=True, frozen=True, tag=22):
+class Patched(Entry, array_like=True, frozen=True, tag=22):
     """The operator put values otherwise, past all kinds and within all invariants.
 
     Attributes:

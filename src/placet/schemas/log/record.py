@@ -21,8 +21,8 @@ from placet.schemas.log.changes import CollectionChange as CollectionChange  # n
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
 from placet.schemas.log.changes import Entry
 from placet.schemas.log.intents import checked_intents
-from placet.schemas.log.operator_records import Amended as Amended  # noqa: PLC0414
-from placet.schemas.log.operator_records import Forked as Forked  # noqa: PLC0414
+from placet.schemas.log.operator_records import ForkAdopted as ForkAdopted  # noqa: PLC0414
+from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0414
 
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16
@@ -57,7 +57,7 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
     validator: str = ""
 
 
-class Branched(Header, array_like=True, frozen=True, tag=23):
+class Forked(Header, array_like=True, frozen=True, tag=23):
     """The header in force where a world was forked from another: in snapshots, and in no log.
 
     Attributes:
@@ -148,7 +148,7 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
     notices: list[tuple[int, list[tuple[str, str, str]]]] | None
 
 
-class Answered(Admitted, array_like=True, frozen=True, tag=20):
+class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
     """A batch that passed and whose rules had something to tell.
 
     A tag of its own, so that the batches that tell nothing are the bytes they always were.
@@ -229,13 +229,13 @@ class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
 
 Record = (
     Header
-    | Branched
+    | Forked
     | Configured
     | Registered
     | AgentChanged
     | ExecutorChanged
     | Admitted
-    | Answered
+    | AdmittedWithOutput
     | Refused
     | Scheduled
     | Tick
@@ -243,8 +243,8 @@ Record = (
     | Checkpoint
     | EffectChanged
     | RulesChanged
-    | Forked
-    | Amended
+    | ForkAdopted
+    | Patched
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
@@ -278,13 +278,13 @@ def record_hash(data: bytes) -> bytes:
 
 _TYPES: Final[dict[type, str]] = {
     Header: "header",
-    Branched: "header",
+    Forked: "header",
     Configured: "configured",
     Registered: "registered",
     AgentChanged: "agent_changed",
     ExecutorChanged: "executor_changed",
     Admitted: "batch",
-    Answered: "batch",
+    AdmittedWithOutput: "batch",
     Refused: "refused",
     Scheduled: "scheduled",
     Tick: "tick",
@@ -292,8 +292,8 @@ _TYPES: Final[dict[type, str]] = {
     Checkpoint: "checkpoint",
     EffectChanged: "effect_changed",
     RulesChanged: "rules_changed",
-    Forked: "forked",
-    Amended: "amended",
+    ForkAdopted: "forked",
+    Patched: "amended",
 }
 
 

@@ -14,7 +14,7 @@ from placet.schemas.limits import SECOND_NS
 from placet.server.auth import PageLimit, RequestContext, door_of
 from placet.server.http.problems import Problem
 from placet.server.openapi import answers, body_of
-from placet.server.visibility import Sight
+from placet.server.visibility import Viewpoint
 
 router = APIRouter(tags=["reading"])
 
@@ -131,7 +131,7 @@ async def step(world: str, request: Request) -> Response:
 
 async def sight_of(
     door: RequestContext, request: Request, world: Orchestrator, agent: str | None
-) -> Sight:
+) -> Viewpoint:
     """Say with whose eyes a request looks.
 
     Raises:
@@ -140,8 +140,8 @@ async def sight_of(
     who = door.principal(request)
     if agent is not None:
         await door.check_speaks_for(world, who, agent)
-        return Sight(who.submitter, agent)
-    return Sight(who.submitter, None if who.is_operator else who.submitter)
+        return Viewpoint(who.submitter, agent)
+    return Viewpoint(who.submitter, None if who.is_operator else who.submitter)
 
 
 async def durable_events(

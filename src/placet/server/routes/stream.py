@@ -24,7 +24,7 @@ from placet.server.auth import SUBPROTOCOL, RequestContext, door_of
 from placet.server.credentials import Principal
 from placet.server.http.problems import Problem, deny
 from placet.server.routes.latency_params import Lateness, lateness_of
-from placet.server.visibility import Sight
+from placet.server.visibility import Viewpoint
 
 router = APIRouter(tags=["reading"])
 
@@ -80,15 +80,15 @@ async def stream(
         door.streams -= 1
 
 
-def _sight(who: Principal, agent: str | None) -> Sight:
-    return Sight(who.submitter, agent or (None if who.is_operator else who.submitter))
+def _sight(who: Principal, agent: str | None) -> Viewpoint:
+    return Viewpoint(who.submitter, agent or (None if who.is_operator else who.submitter))
 
 
 class _Stream:
     """One client's stream."""
 
     def __init__(
-        self, door: RequestContext, world: Orchestrator, socket: WebSocket, sight: Sight
+        self, door: RequestContext, world: Orchestrator, socket: WebSocket, sight: Viewpoint
     ) -> None:
         self._limits = door.limits
         self._world = world

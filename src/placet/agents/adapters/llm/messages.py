@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 )
 
 from placet.agents.adapters.llm.responses import messages_of
-from placet.agents.proposal.adapter import Context, Repair
+from placet.agents.proposal.adapter import PlannerInput, Repair
 from placet.agents.proposal.catalogue import Catalogue, wire_name
 from placet.agents.proposal.codes import Code, facts_of
 from placet.agents.proposal.context_text import ContextText
@@ -50,7 +50,7 @@ _TAG: Final = re.compile(
 )
 
 
-def conversation(context: Context, *, is_searching: bool) -> list[ModelMessage]:
+def conversation(context: PlannerInput, *, is_searching: bool) -> list[ModelMessage]:
     """Give the messages of a request.
 
     Args:
@@ -67,7 +67,7 @@ def conversation(context: Context, *, is_searching: bool) -> list[ModelMessage]:
     return messages
 
 
-def _opening(context: Context, is_searching: bool, *, issues: bool) -> ModelRequest:
+def _opening(context: PlannerInput, is_searching: bool, *, issues: bool) -> ModelRequest:
     text = context.text
     parts = dict(text.parts) if isinstance(text, ContextText) else {"": text}
     fixed = [parts.pop(name) for name in _FIXED if name in parts]

@@ -24,7 +24,7 @@ from placet.agents.adapters.llm.messages import conversation
 from placet.agents.adapters.llm.prices import Prices, cost_of, is_priced, prices_of
 from placet.agents.adapters.llm.requests import Requests
 from placet.agents.adapters.llm.responses import account_of, call_of, kept
-from placet.agents.proposal.adapter import Context, PlannerOutput, PlannerUnavailable, Usage
+from placet.agents.proposal.adapter import PlannerInput, PlannerOutput, PlannerUnavailable, Usage
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.context_text import tokens_of
 from placet.agents.proposal.tools import definitions
@@ -104,7 +104,7 @@ class Llm:
     ) -> None:
         await self._requests.__aexit__(kind, error, trace)
 
-    async def propose(self, context: Context) -> PlannerOutput:
+    async def propose(self, context: PlannerInput) -> PlannerOutput:
         """Ask the model; a search of the kinds is one more request, and there are a few at most.
 
         Raises:
@@ -113,7 +113,7 @@ class Llm:
         async with self._requests:
             return await self._propose(context)
 
-    async def _propose(self, context: Context) -> PlannerOutput:
+    async def _propose(self, context: PlannerInput) -> PlannerOutput:
         ends_at = monotonic() + context.seconds_left
         is_searching = len(context.catalogue) > context.tools_max
         parameters = _parameters(context, is_searching)
@@ -186,7 +186,7 @@ def _model_of(given: str | Model | Function) -> Model:
         raise ValueError(str(error)) from error
 
 
-def _parameters(context: Context, is_searching: bool) -> ModelRequestParameters:
+def _parameters(context: PlannerInput, is_searching: bool) -> ModelRequestParameters:
     offered = finding.TOOLS if is_searching else definitions(domain=context.catalogue)
     tools = [
         ToolDefinition(
@@ -205,11 +205,11 @@ def _searches(answer: ModelResponse) -> bool:
     return any(call.tool_name == finding.FIND for call in answer.tool_calls)
 
 
-def _found(answer: ModelResponse, context: Context) -> ModelRequest:
+def _found(answer: ModelResponse, context: PlannerInput) -> ModelRequest:
     return ModelRequest(parts=[_result(call, context) for call in answer.tool_calls])
 
 
-def _result(call: ToolCallPart, context: Context) -> ToolReturnPart:
+def _result(call: ToolCallPart, context: PlannerInput) -> ToolReturnPart:
     told = _SEARCH_FIRST
     if call.tool_name == finding.FIND:
         found = finding.found(context.catalogue, call_of(call).arguments)

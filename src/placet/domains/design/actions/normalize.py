@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Final, NamedTuple
 
 from placet.domains.design.actions.protocol import Warned
-from placet.domains.design.fields import Policy, RefinableField, Step
+from placet.domains.design.fields import RangePolicy, RefinableField, Step
 from placet.domains.design.units import UnitConverter, clamp_to_bounds
 from placet.schemas.codec import Json
 from placet.schemas.json_value import format_value
@@ -49,7 +49,7 @@ def unchanged(path: str, value: Json) -> Warned:
 
 
 def normalize_set(
-    field: RefinableField, payload: dict[str, Json], policy: Policy
+    field: RefinableField, payload: dict[str, Json], policy: RangePolicy
 ) -> NormalizedValue | Fault:
     """Find out what a SET comes to."""
     value, unit = payload["value"], payload.get("unit")
@@ -75,7 +75,7 @@ def normalize_set(
 
 
 def meant_by_change(
-    field: RefinableField, payload: dict[str, Json], current: Json, policy: Policy, sign: int
+    field: RefinableField, payload: dict[str, Json], current: Json, policy: RangePolicy, sign: int
 ) -> NormalizedValue | Fault:
     """Find out what an INCREASE (`sign` 1) or a DECREASE (-1) comes to, from the current value."""
     if not field.is_number:
@@ -98,7 +98,7 @@ def meant_by_change(
     return NormalizedValue(value, normal, warned + clamped)
 
 
-def normal_payload(field: RefinableField, payload: dict[str, Json], policy: Policy) -> Json:
+def normal_payload(field: RefinableField, payload: dict[str, Json], policy: RangePolicy) -> Json:
     """Give a payload as it would be applied, as far as that can be told without the state.
 
     None where it means nothing.
@@ -194,7 +194,7 @@ def _type_fault(field: RefinableField, value: Json, at: str) -> Fault | None:
 
 
 def _bounded(
-    field: RefinableField, value: Json, policy: Policy, at: str
+    field: RefinableField, value: Json, policy: RangePolicy, at: str
 ) -> tuple[Json, tuple[Warned, ...]] | Fault:
     if not field.is_number:
         return value, NO_WARNINGS

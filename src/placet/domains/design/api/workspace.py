@@ -14,7 +14,7 @@ from placet.domains.design.actions.protocol import StalePlanError
 from placet.domains.design.api.staging import Staging
 from placet.domains.design.domain import Design
 from placet.domains.design.effects import EXECUTORS, run_effect
-from placet.domains.design.fields import Policy
+from placet.domains.design.fields import RangePolicy
 from placet.domains.design.phase_results import ASSUMPTIONS
 from placet.domains.design.state.design_json import DesignState
 from placet.domains.design.state.parameters import lock_of
@@ -67,7 +67,7 @@ class StateManager:
         state: DesignState | None = None,
         *,
         design_id: str | None = None,
-        policy: Policy = "clamp",
+        policy: RangePolicy = "clamp",
         now: Callable[[], float] | None = None,
         design: Design | None = None,
         history: Iterable[bytes] | Replayer = (),
