@@ -109,7 +109,7 @@ class Area:
         for group in groups:
             self.observing.publish(group)
             for observer in self.watching:
-                if not observer.inbox.is_empty:
+                if not observer.dirty_set.is_empty:
                     observer.look()
         for observer in self.slow:
             observer.look()

@@ -76,10 +76,10 @@ def no_lag_of_this_machine():
             return type(asyncio.get_running_loop()).time is asyncio.BaseEventLoop.time
         return clock.monotonic_ns is time.monotonic_ns or type(clock) is SteppedClock
 
-    def note_virtual_turn(intake: Ingress) -> None:
-        if is_of_this_machine(intake._clock):
-            intake.woken_ns = 0
-        note_turn(intake)
+    def note_virtual_turn(ingress: Ingress) -> None:
+        if is_of_this_machine(ingress._clock):
+            ingress.woken_ns = 0
+        note_turn(ingress)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Ingress, "note_turn", note_virtual_turn)

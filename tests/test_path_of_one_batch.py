@@ -250,13 +250,13 @@ async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate()
     async def mark(key: EffectKey, mark: EffectMark, why: str) -> bool:
         return kernel.mark_effect(key, mark, why)
 
-    terms = RetryPolicy(
+    retry_policy = RetryPolicy(
         delivery="keyed", concurrency=1, attempts_max=1, seconds_max=60, outbox_max=10
     )
     executor = Executor(
         RING,
         pull_the_rope,
-        terms,
+        retry_policy,
         settle,
         mark,
         clock=ManualClock(),

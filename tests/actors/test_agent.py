@@ -207,7 +207,7 @@ async def test_what_would_be_refused_again_is_not_tried_again(code, stage):
 
 def run(world: WorldRuntime, policy: Any, **options: Any) -> AgentActor:
     agent = AgentActor(Handle(world), policy, **options)
-    world.roster.run(agent)
+    world.policy_supervisor.run(agent)
     return agent
 
 
@@ -253,7 +253,7 @@ async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_onl
         run(world, bad, propose_seconds_max=10, pause_s=1)
         other = AgentActor(Handle(world), good, pause_s=1)
         other._handle.agent_id = "bob"
-        world.roster.run(other)
+        world.policy_supervisor.run(other)
         await asyncio.sleep(100)
         is_refusal = fault is propose_a_number
         assert is_suspended(world, "alice") != is_refusal  # [7] is a batch, and refused as one
@@ -274,7 +274,7 @@ class Dazzled(Handle):
 @in_virtual_time
 async def test_a_fault_in_what_is_done_for_a_policy_suspends_its_agent_and_ends_no_world():
     async with open_world(limits={"restarts_max": 2}) as world:
-        world.roster.run(AgentActor(Dazzled(world), Policy()))
+        world.policy_supervisor.run(AgentActor(Dazzled(world), Policy()))
         await asyncio.sleep(100)
         assert is_suspended(world, "alice")
         assert (await world.actor.post([add("r", agent_id="bob")], "bob")).admitted

@@ -26,7 +26,7 @@ def batch_of(*kinds):
         )
         for number, kind in enumerate(kinds)
     ]
-    assert batch.tally()
+    assert batch.group_metrics()
     return batch
 
 

@@ -34,11 +34,11 @@ async def posted(
     *,
     req_id: str = "late",
     valid_for_s: float | None = None,
-    speaker: Named | None = None,
+    identity: Named | None = None,
     dry_run: bool = False,
 ) -> Verdict:
     batch = {"intents": [add(req_id)], "valid_for_s": valid_for_s, "dry_run": dry_run}
-    return await world.actor.post(batch, "alice", speaker=speaker)
+    return await world.actor.post(batch, "alice", identity=identity)
 
 
 def fill(world: WorldRuntime, count: int, **fields: object) -> list["asyncio.Future[Verdict]"]:
@@ -95,7 +95,7 @@ async def shed_by_close(world: WorldRuntime, clock: HandClock) -> Verdict:
 
 
 async def handle_of_a_removed_agent(world: WorldRuntime, clock: HandClock) -> Verdict:
-    return await posted(world, speaker=Named("alice", 7))
+    return await posted(world, identity=Named("alice", 7))
 
 
 Situation = Callable[[WorldRuntime, HandClock], Awaitable[Verdict]]
@@ -404,9 +404,11 @@ async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first(
 @in_virtual_time
 async def test_of_the_same_value_each_is_told_its_own_limit():
     async with open_world() as world:
-        intake = world.actor._intake
+        ingress = world.actor._ingress
         loads = [Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
-        answers = [intake._rejected_at_ingress(intake.mailbox, load, 1).result() for load in loads]
+        answers = [
+            ingress._rejected_at_ingress(ingress.mailbox, load, 1).result() for load in loads
+        ]
         assert [answer.refusals[0].details["limit"] for answer in answers] == [5, 4]
 
 

@@ -99,7 +99,7 @@ async def test_a_block_is_stopped_at_once_by_what_another_did_and_the_error_says
         assert stale.code == RefusalCode.STALE_CONTEXT
         assert stale.refusals[0].stage is Stage.STALENESS
         assert "lab.things/lamp changed" in str(stale)
-        assert len(world.watches) == 0
+        assert len(world.subscriptions) == 0
 
 
 @in_virtual_time
@@ -109,9 +109,9 @@ async def test_a_block_that_ends_raises_nothing_and_leaves_no_watch():
         async with alice.fresh_context() as context:
             assert context.view.state[COUNTS]["alice"] == {"count": 0}
             assert alice.view_seq == context.view.view_seq
-            assert len(world.watches) == 1
+            assert len(world.subscriptions) == 1
         assert not context.is_stale
-        assert len(world.watches) == 0
+        assert len(world.subscriptions) == 0
         await act(world, put("lamp"))
         assert not context.is_stale
 
@@ -359,7 +359,7 @@ async def test_canceling_from_outside_is_a_cancellation_and_not_staleness():
         assert scope.cancelled_caught
         assert not after
         assert now() == 1
-        assert len(world.watches) == 0
+        assert len(world.subscriptions) == 0
 
 
 @pytest.mark.parametrize("laps", range(4))
@@ -377,7 +377,7 @@ async def test_a_task_that_is_canceled_while_it_enters_leaves_no_watch(laps):
         await asyncio.wait([task])
         await turns()
         assert task.cancelled()
-        assert len(world.watches) == 0
+        assert len(world.subscriptions) == 0
 
 
 @in_virtual_time
@@ -493,7 +493,7 @@ async def test_what_cannot_be_depended_on_is_said_as_the_block_is_entered(settin
         with pytest.raises(error, match=message):
             async with handle_of(world).fresh_context(**settings):
                 raise AssertionError("not entered")
-        assert len(world.watches) == 0
+        assert len(world.subscriptions) == 0
 
 
 @pytest.mark.parametrize(
@@ -539,18 +539,18 @@ async def test_a_thousand_open_blocks_make_no_task_each_and_are_told_by_what_the
             await block.__aenter__()
         assert len(asyncio.all_tasks()) == before
         told = 0
-        judge = world.watches._registry.hiding
+        judge = world.subscriptions._registry.hiding
 
         def counted(collection: str) -> Any:
             nonlocal told
             told += 1
             return judge(collection)
 
-        world.watches._registry = type("R", (), {"hiding": staticmethod(counted)})()
+        world.subscriptions._registry = type("R", (), {"hiding": staticmethod(counted)})()
         with anyio.CancelScope(shield=True):
             await world.actor.post([put("other"), put("else")], "operator")
         assert told == 0
         for block in reversed(blocks):
             await block.__aexit__(None, None, None)
-        assert len(world.watches) == 0
-        assert not world.watches._by_ref
+        assert len(world.subscriptions) == 0
+        assert not world.subscriptions._by_ref

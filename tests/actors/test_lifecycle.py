@@ -31,7 +31,7 @@ def handle_of(world: WorldRuntime, agent_id: str = "alice") -> AgentHandle:
 
 def run(world: WorldRuntime, agent_id: str, policy: Any, **options: Any) -> AgentActor:
     actor = AgentActor(handle_of(world, agent_id), policy, **options)
-    world.roster.run(actor)
+    world.policy_supervisor.run(actor)
     return actor
 
 
@@ -55,7 +55,7 @@ def count_of(world: WorldRuntime, agent_id: str) -> int:
 
 
 def state_of(world: WorldRuntime, agent_id: str = "alice") -> str:
-    return world.roster.status(agent_id).state.value
+    return world.policy_supervisor.status(agent_id).state.value
 
 
 def restarting(count: int) -> dict[str, int]:
@@ -138,12 +138,12 @@ async def test_a_policy_of_an_agent_that_an_enum_names_ends_with_its_agent():
 async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_another():
     async with open_world() as world:
         alice, first = handle_of(world), Adder()
-        world.roster.run(AgentActor(alice, first))
+        world.policy_supervisor.run(AgentActor(alice, first))
         await asyncio.sleep(2.5)
         await alice.deregister()
         await asyncio.sleep(5)
         assert (first.asked, state_of(world)) == (3, "gone")
-        gone = world.roster.status("alice")
+        gone = world.policy_supervisor.status("alice")
         assert gone.statistics == (2, 2, 0, 0)
         assert gone.generation == 1
 
@@ -155,13 +155,13 @@ async def test_an_agent_leaves_in_the_middle_of_a_thought_and_comes_back_as_anot
             await alice.deregister()
         assert (await alice.submit([alice.intent("Add", amount=1)])).codes == ("unauthorized",)
         with pytest.raises(AgentError, match="generation 1, which was removed"):
-            world.roster.run(AgentActor(alice, first))
+            world.policy_supervisor.run(AgentActor(alice, first))
 
         again = run(world, "alice", Adder(name="again"))
         assert again.generation == 2
         await asyncio.sleep(2.5)
         assert (count_of(world, "alice"), first.asked) == (2, 3)
-        assert world.roster.status("alice").generation == 2
+        assert world.policy_supervisor.status("alice").generation == 2
 
 
 @in_virtual_time
@@ -193,13 +193,13 @@ async def test_a_removal_while_a_policy_backs_off_or_waits_to_be_resumed_ends_it
         run(world, "bob", waiting)
         await asyncio.sleep(60)
         assert state_of(world) == "backing_off"
-        failures = world.roster.status("alice").failures
+        failures = world.policy_supervisor.status("alice").failures
         for agent_id in ("alice", "bob"):
             await world.change_agent(agent_id, "removed")
         await turns()
         assert not [task for task in world.supervisor._scopes if task.startswith("agent")]
         await asyncio.sleep(60)
-        assert world.roster.status("alice").failures == failures
+        assert world.policy_supervisor.status("alice").failures == failures
         assert (state_of(world), state_of(world, "bob"), waiting.asked) == ("gone", "gone", 0)
 
 
@@ -238,7 +238,7 @@ async def test_who_is_gone_is_remembered_up_to_a_bound(monkeypatch):
         for name in names:
             run(world, name, Adder(name))
             await world.change_agent(name, "removed")
-        known = [world.roster.status(name).statistics is not None for name in names]
+        known = [world.policy_supervisor.status(name).statistics is not None for name in names]
         assert known == [False, False, True, True]
         assert {state_of(world, name) for name in (*names, "nobody")} == {"gone"}
 
@@ -289,16 +289,19 @@ async def test_a_policy_that_keeps_failing_is_suspended_and_resuming_it_is_a_new
             await asyncio.sleep(0.001)
             seen.add(state_of(world))
         assert seen == {"backing_off", "suspended"}
-        status = world.roster.status("alice")
+        status = world.policy_supervisor.status("alice")
         assert (status.failures, status.error) == (3, "ZeroDivisionError('a bug')")
         assert world.kernel.ledger.agents["alice"].is_suspended
-        assert world.roster.counts()["suspended"] == 1
+        assert world.policy_supervisor.counts()["suspended"] == 1
         (warning,) = warnings
         assert warning.startswith("agent 'alice' is suspended: its policy keeps failing")
 
         await world.change_agent("alice", "resumed")
         await asyncio.sleep(1)
-        assert (state_of(world), world.roster.status("alice").failures) == ("suspended", 6)
+        assert (state_of(world), world.policy_supervisor.status("alice").failures) == (
+            "suspended",
+            6,
+        )
         fails = False
         await world.change_agent("alice", "resumed")
         await asyncio.sleep(1)
@@ -326,7 +329,7 @@ async def test_resuming_is_a_new_budget_though_the_old_one_was_not_spent():
             fails = 3
             await world.change_agent("alice", "resumed")
         await asyncio.sleep(10)
-        assert (state_of(world), world.roster.status("alice").failures) == ("running", 9)
+        assert (state_of(world), world.policy_supervisor.status("alice").failures) == ("running", 9)
 
 
 class UnprintableError(Exception):
@@ -344,7 +347,7 @@ async def test_what_cannot_be_printed_is_told_by_its_type_and_hurts_nobody_else(
     async with open_world(limits=restarting(1)) as world:
         run(world, "alice", policy)
         await asyncio.sleep(60)
-        status = world.roster.status("alice")
+        status = world.policy_supervisor.status("alice")
         assert (status.state, status.failures) == ("suspended", 2)
         assert status.error == "UnprintableError"
         assert (await world.actor.post([add("b", agent_id="bob")], "bob")).admitted
@@ -361,13 +364,13 @@ async def test_one_who_is_resumed_as_soon_as_it_is_suspended_is_not_lost_in_betw
         return []
 
     async with open_world(limits=restarting(1)) as world:
-        suspend = world.roster._suspend
+        suspend = world.policy_supervisor._suspend
 
         async def suspend_and_be_overtaken(agent_id: str, generation: int) -> None:
             await suspend(agent_id, generation)
             await world.change_agent(agent_id, "resumed")
 
-        monkeypatch.setattr(world.roster, "_suspend", suspend_and_be_overtaken)
+        monkeypatch.setattr(world.policy_supervisor, "_suspend", suspend_and_be_overtaken)
         run(world, "alice", policy, pause_s=1)
         await asyncio.sleep(1)
         assert faults == []
@@ -482,7 +485,7 @@ async def test_an_iterator_without_an_end_is_a_fault_and_a_long_list_is_for_the_
         run(world, "alice", lambda view: endless(), intents_max=10)
         refused = run(world, "bob", lambda view: [add("x", agent_id="bob")] * 600, pause_s=10)
         await asyncio.sleep(5)
-        assert "more than 10 intents" in (world.roster.status("alice").error or "")
+        assert "more than 10 intents" in (world.policy_supervisor.status("alice").error or "")
         assert state_of(world) == "suspended"
         assert refused.statistics() == (1, 0, 1, 0)
         assert world.counters.refusals["structure", "batch_too_large"] == 1
@@ -500,7 +503,7 @@ async def test_a_plain_function_that_blocks_is_found_out_afterwards_and_told_wha
 
         run(world, "alice", block, propose_seconds_max=5)
         await asyncio.sleep(100)
-        status = world.roster.status("alice")
+        status = world.policy_supervisor.status("alice")
         assert "held up the event loop for 30 s" in (status.error or "")
         assert "threaded=True" in (status.error or "")
         assert status.state is AgentState.SUSPENDED
@@ -529,7 +532,7 @@ async def test_a_function_that_blocks_in_its_thread_holds_up_nobody_and_has_one_
         await until(lambda: state_of(world) == "suspended")
         assert gate.begun == 1  # the others were not started: the first still runs
         assert threads_of("alice") == 1
-        assert "cannot be stopped" in (world.roster.status("alice").error or "")
+        assert "cannot be stopped" in (world.policy_supervisor.status("alice").error or "")
         assert other.statistics().admitted > 3
         gate.let_go(1_000_000)
         await until(lambda: not threads_of("alice"))
@@ -673,7 +676,7 @@ async def test_one_that_observes_is_asked_again_when_it_was_stale_though_it_sees
                 return [add("mine", context_seq=max(alice.view_seq, observation.view_seq))]
 
         actor = AgentActor(alice, Quiet())
-        world.roster.run(actor)
+        world.policy_supervisor.run(actor)
         await asyncio.sleep(1)
         assert asked >= 2
         assert actor.statistics()[:3] == (asked, asked - 1, 1)

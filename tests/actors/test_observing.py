@@ -155,7 +155,7 @@ async def test_marks_that_do_not_fit_become_a_snapshot_too():
                 await world.register_agent(f"a{number}", position=[number, 0])
             observation = await eyes.next()
             assert observation is not None
-            assert (observation.kind, eyes.inbox.overflows) == ("snapshot", 1)
+            assert (observation.kind, eyes.dirty_set.overflows) == ("snapshot", 1)
             assert len(observation.changes) == 5 + 3  # three things lie in the town
 
 
@@ -172,7 +172,7 @@ async def test_the_latest_value_wins_and_the_steps_between_are_not_shown():
             assert observation is not None
             (change,) = observation.changes
             assert change.fields == {"position": (49.0, 0.0, 0.0)}
-            assert len(eyes.inbox.marks) == 0
+            assert len(eyes.dirty_set.marks) == 0
 
 
 @in_virtual_time
@@ -214,7 +214,7 @@ async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
                     there = int(one.agent_id[1:]) * 90
                     one.submit_nowait([one.intent("Move", to=[there, number + 1])])
                 await world.step(1)
-                if eyes.inbox.is_empty:
+                if eyes.dirty_set.is_empty:
                     break
                 observation = await eyes.next()
                 assert observation is not None
@@ -226,7 +226,7 @@ async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
                     order += [change.entity for change in observation.changes]
                 if number == 11:
                     assert "world.agents/a8" in order, "its turn comes while the near still move"
-            assert eyes.inbox.is_empty
+            assert eyes.dirty_set.is_empty
             assert digest(picture) == digest((await ann.refresh_view()).state)
             assert view_seqs == sorted(view_seqs)
             assert view_seqs[-1] > view_seqs[5]
@@ -412,7 +412,7 @@ async def test_a_budget_takes_the_near_first_where_a_domain_has_no_sight():
             ann.submit_nowait([ann.intent("Move", to=[1, 0])])
             await world.step(1)
             seen = []
-            while not eyes.inbox.is_empty:
+            while not eyes.dirty_set.is_empty:
                 observation = await eyes.next()
                 assert observation is not None
                 seen += names_in(observation)

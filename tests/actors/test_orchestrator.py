@@ -348,7 +348,7 @@ async def test_a_group_has_at_most_group_batches_max():
 @in_virtual_time
 async def test_a_chunk_has_at_most_so_many_milliseconds_worth_of_intents():
     async with open_world(limits={"group_ms_max": 1, "group_batches_max": 100}) as world:
-        world.actor._tally.ns_per_intent = 100_000  # ten intents a millisecond
+        world.actor._group_metrics.ns_per_intent = 100_000  # ten intents a millisecond
         with groups_of(world) as groups:
             batches = [
                 post(world, *(add(f"r{number}.{k}") for k in range(4))) for number in range(12)
@@ -483,8 +483,8 @@ async def test_a_scheduled_batch_that_is_refused_when_due_has_a_final_answer_in_
 async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successors():
     async with open_world(clock="stepped") as world:
         old = Named("alice", world.kernel.ledger.agents["alice"].generation)
-        held = world.actor.post([add("old")], "alice", speaker=old)
-        spoken_for = world.actor.post([add("operated")], OPERATOR, speaker=old)
+        held = world.actor.post([add("old")], "alice", identity=old)
+        spoken_for = world.actor.post([add("operated")], OPERATOR, identity=old)
         anyones = world.actor.post([add("anyone's")], OPERATOR)
         await world.actor.command(lambda kernel: kernel.change_agent("alice", "removed"))
         await world.actor.command(lambda kernel: kernel.register_agent("alice"))
@@ -497,7 +497,7 @@ async def test_a_batch_of_an_agent_that_left_and_came_again_is_not_its_successor
 async def test_what_a_removal_refuses_is_counted_and_reported():
     reported: list[Verdict] = []
     async with open_world(clock="stepped") as world:
-        world.actor._tally._on_group = reported.extend
+        world.actor._group_metrics._on_group = reported.extend
         for number in range(3):
             await post(world, add(f"r:{number}"), sim_time=5.0)
         await post(world, add("r", agent_id="bob"), sim_time=5.0)

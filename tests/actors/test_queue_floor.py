@@ -294,8 +294,8 @@ def test_what_the_operator_posts_ages_with_the_agent_it_speaks_for():
         assert load is not None
         if desk.queue.turn_away(load, raw, OPERATOR) is None:
             return
-        assert desk.queue._losers.since(OPERATOR) is None
-        assert desk.queue._losers.since("low") is not None
+        assert desk.queue._ages.since(OPERATOR) is None
+        assert desk.queue._ages.since("low") is not None
         desk.take()
     pytest.fail("it never stood high enough")
 
@@ -315,11 +315,11 @@ def test_the_floor_rises_while_none_of_the_places_to_spare_is_free():
 def test_who_lost_before_many_others_did_has_not_lost_its_age():
     for look in ("first", "last"):
         desk = floored()
-        queue, losers = desk.queue, AgeTracker(4)
-        queue._losers, queue._groups, queue._beneath = losers, 50, 35 - 50 - 1
+        queue, ages = desk.queue, AgeTracker(4)
+        queue._ages, queue._groups, queue._beneath = ages, 50, 35 - 50 - 1
         for name, group in (("patient", 10), ("other", 50), ("another", 50)):
-            losers.note(name, group)
-        assert "patient" in losers.earlier
+            ages.note(name, group)
+        assert "patient" in ages.earlier
         assert queue.is_beneath is not None
         if look == "first":
             assert not queue.is_beneath([{"priority": 0}], "patient")

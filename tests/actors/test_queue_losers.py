@@ -9,37 +9,37 @@ from placet.actors.admission.aging import AgeTracker
 
 
 def test_who_comes_again_is_remembered_however_many_come_once():
-    losers = AgeTracker(100)
-    losers.note("patient", 3)
+    ages = AgeTracker(100)
+    ages.note("patient", 3)
     for number in range(1_000):
-        losers.note(f"stranger_{number}", number)
-        assert len(losers) <= 100
+        ages.note(f"stranger_{number}", number)
+        assert len(ages) <= 100
         if number % 40 == 0:
-            assert losers.since("patient") == 3
-    assert losers.since("stranger_999") == 999
-    assert losers.since("stranger_100") is None
+            assert ages.since("patient") == 3
+    assert ages.since("stranger_999") == 999
+    assert ages.since("stranger_100") is None
 
 
 def test_the_first_loss_counts_until_it_is_forgotten():
-    losers = AgeTracker(4)
-    losers.note("a", 1)
-    losers.note("a", 2)
-    assert losers.since("a") == 1
-    losers.forget("a")
-    losers.forget("nobody")
-    assert losers.since("a") is None
-    losers.note("a", 5)
-    losers.clear()
-    assert (losers.since("a"), len(losers)) == (None, 0)
+    ages = AgeTracker(4)
+    ages.note("a", 1)
+    ages.note("a", 2)
+    assert ages.since("a") == 1
+    ages.forget("a")
+    ages.forget("nobody")
+    assert ages.since("a") is None
+    ages.note("a", 5)
+    ages.clear()
+    assert (ages.since("a"), len(ages)) == (None, 0)
 
 
 def test_who_was_of_the_earlier_generation_is_forgotten_in_both():
-    losers = AgeTracker(4)
+    ages = AgeTracker(4)
     for name in "abc":
-        losers.note(name, 1)
-    assert losers.since("a") == 1  # of the earlier, and kept again
-    losers.forget("a")
-    assert losers.since("a") is None
+        ages.note(name, 1)
+    assert ages.since("a") == 1  # of the earlier, and kept again
+    ages.forget("a")
+    assert ages.since("a") is None
 
 
 OPERATIONS = st.lists(st.tuples(st.sampled_from(["note", "since", "forget"]), st.integers(0, 12)))
@@ -48,15 +48,15 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(["note", "since", "forget"]), st
 @given(OPERATIONS, st.integers(2, 10))
 def test_at_least_the_latest_half_are_remembered_and_nobody_else_is_made_up(operations, count_max):
     """Law: of an unbounded book in order of use, it keeps the latest half, and may keep more."""
-    losers, book = AgeTracker(count_max), OrderedDict[str, int]()
+    ages, book = AgeTracker(count_max), OrderedDict[str, int]()
     for group, (what, number) in enumerate(operations):
         name = str(number)
         recent = [*book][-(count_max // 2) :]
         if what == "forget":
-            losers.forget(name)
+            ages.forget(name)
             book.pop(name, None)
         elif what == "since":
-            since = losers.since(name)
+            since = ages.since(name)
             assert since is None or since == book[name]
             assert name not in recent or since == book[name]
             if since is None:
@@ -64,9 +64,9 @@ def test_at_least_the_latest_half_are_remembered_and_nobody_else_is_made_up(oper
             else:
                 book.move_to_end(name)
         else:
-            if losers.since(name) is None:
+            if ages.since(name) is None:
                 book.pop(name, None)
-            losers.note(name, group)
+            ages.note(name, group)
             book.setdefault(name, group)
             book.move_to_end(name)
-        assert len(losers) <= count_max
+        assert len(ages) <= count_max

@@ -275,7 +275,7 @@ async def test_an_old_queue_lets_in_who_is_higher_for_who_is_lower():
 async def test_under_a_lag_with_nobody_to_shed_everybody_is_refused():
     clock = HandClock(1)
     async with shedding_world(time=clock) as world:
-        world.actor._intake._door.note_lag(2 * SECOND_NS, clock.monotonic_ns())
+        world.actor._ingress._door.note_lag(2 * SECOND_NS, clock.monotonic_ns())
         refusal = post(world, "high", 100).result().refusals[0]
         assert (refusal.code, refusal.details["signal"]) == ("overloaded", "loop_lag_ms")
 
@@ -401,8 +401,8 @@ class Searched:
         kept = [w for w in self.waiting if self.standings[w] >= self.standing(new)]
         count = Counter(w.batch.submitter for w in self.waiting)
         most = Counter(w.batch.submitter for w in self.lowest())
-        losers = [owner for owner, has in most.items() if has == max(most.values())]
-        has_fewer = [owner for owner in losers if count[owner] < count[new.batch.submitter]]
+        ages = [owner for owner, has in most.items() if has == max(most.values())]
+        has_fewer = [owner for owner in ages if count[owner] < count[new.batch.submitter]]
         if self.is_below_floor(new) or bool(has_fewer):
             return True
         return len(kept) == len(self.waiting) or not self.fits(new, kept)
@@ -435,7 +435,7 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
         assert statistics.waiting == len(queue) == len(model.waiting)
     assert queue.take_all() == model.waiting
     assert not queue._ranks
-    assert not len(queue._losers)
+    assert not len(queue._ages)
     assert not len(queue._turns)
 
 

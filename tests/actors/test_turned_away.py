@@ -37,7 +37,7 @@ class Pair:
         self.shortcuts = 0
         self._tasks: list[asyncio.Future[None]] = []
         self._posted = 0
-        long.actor._intake._may_tell_all = False
+        long.actor._ingress._may_tell_all = False
 
     def post(self, chance: Random) -> None:
         """Post a batch to both: as an agent or the operator, as a list or a mapping, or dry."""
@@ -46,7 +46,7 @@ class Pair:
         submitter = OPERATOR if chance.random() < 0.3 else agent_id
         priorities = [chance.choice((0, 10, 40, 70, 100)) for _ in range(chance.choice((1, 1, 3)))]
         form, is_dry = chance.randrange(8), chance.random() < 0.05
-        short = self.worlds[0].actor._intake
+        short = self.worlds[0].actor._ingress
         told = short.mailbox.told
         left = None if told is None else told.left
         both = []
@@ -73,18 +73,18 @@ class Pair:
         what = chance.randrange(10)
         place = chance.randrange(len(self.answers)) if self.answers else None
         for side, (world, clock) in enumerate(zip(self.worlds, self.clocks, strict=True)):
-            intake = world.actor._intake
+            ingress = world.actor._ingress
             if what == 0:
-                intake.mailbox.pause()
+                ingress.mailbox.pause()
             elif what == 1:
-                intake.drain()
+                ingress.drain()
             elif what == 2 and place is not None:
                 self.answers[place][side].cancel()
             elif what == 3:
                 clock.forward(MS)
             elif what < 6:
-                intake.resume()
-                intake.mailbox.wake()
+                ingress.resume()
+                ingress.mailbox.wake()
             elif what == 6:  # the world is durable up to another seq, and nothing has left
                 name = f"new_{self._posted}"
                 register = world.actor.command(partial(_register, name))
@@ -152,9 +152,9 @@ async def test_in_a_stepped_world_each_queue_is_full_by_itself():
 async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
     reported: list[Verdict] = []
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
-        intake = world.actor._intake
-        tally = GroupMetrics(world.counters, reported.extend)
-        heard = Ingress(world.kernel, intake._committer, intake._clock, tally, "reject")
+        ingress = world.actor._ingress
+        group_metrics = GroupMetrics(world.counters, reported.extend)
+        heard = Ingress(world.kernel, ingress._committer, ingress._clock, group_metrics, "reject")
         first, *refused = [heard.post([add(f"r{n}")], "alice") for n in range(5)]
         assert reported == [one.result() for one in refused]
         first.cancel()
@@ -182,7 +182,7 @@ async def test_a_world_that_is_closed_says_so_to_who_would_be_told_that_it_is_fu
         await world.actor.pause()
         world.actor.post([add("r0")], "alice")
         assert world.actor.post([add("r1")], "alice").result().codes == ("queue_full",)
-        assert world.actor._intake.mailbox.told is not None
-        world.actor._intake.close()
+        assert world.actor._ingress.mailbox.told is not None
+        world.actor._ingress.close()
         with pytest.raises(ClosedError):
             world.actor.post([add("r2")], "alice")

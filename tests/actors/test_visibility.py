@@ -34,7 +34,7 @@ async def a_refusal_of_structure(world: WorldRuntime) -> object:
 
 
 async def a_refused_handle(world: WorldRuntime) -> object:
-    return (await world.actor.post([add("old")], "alice", speaker=Named("alice", 9))).refusals
+    return (await world.actor.post([add("old")], "alice", identity=Named("alice", 9))).refusals
 
 
 async def a_replayed_answer(world: WorldRuntime) -> object:

@@ -119,7 +119,7 @@ async def test_a_turn_that_is_stopped_takes_no_answer(stopped_in: str, requests:
 
     proposing = PlanningLoop(
         None,  # type: ignore[arg-type]  # `ask` answers
-        desk=None,  # type: ignore[arg-type]  # nothing gets there
+        plan_executor=None,  # type: ignore[arg-type]  # nothing gets there
         mode=MODES["assisted"],
         limits=AgentLimits(cost_usd_max=None),
         look=look,

@@ -139,7 +139,7 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
     registry, header = Registry([lab]), past.header
     assert header is not None
     structure = Structure(registry, KernelConfig().limits)
-    rehearsal = Sandbox(registry, structure, past.state, past.ledger, header)
+    sandbox = Sandbox(registry, structure, past.state, past.ledger, header)
     template = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
@@ -147,9 +147,9 @@ def fork_of(past: Replayer, lab: Lab, **fields: Any) -> bytes:
         **{"world": "w2", "parent": "world", "effects": "refuse", "given": [], **fields},
         changes=Changes(),
     )
-    rehearsal.start(past.journal.prev, past.ledger.now_ns)
-    rehearsal.execute(template)
-    made = rehearsal.produced_record()
+    sandbox.start(past.journal.prev, past.ledger.now_ns)
+    sandbox.execute(template)
+    made = sandbox.produced_record()
     assert made is not None
     return made
 

@@ -36,7 +36,7 @@ class Crowd:
         self.findings = findings
         self.seed = seed
         self.agents = [f"a{number}" for number in range(len(swarm.behaviors))]
-        server.roster += self.agents
+        server.policy_supervisor += self.agents
 
 
 class Client:

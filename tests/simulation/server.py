@@ -50,7 +50,7 @@ class Server:
     Attributes:
         current: The life that serves now; None between two of them.
         attempts: How often each effect was begun, by any life.
-        roster: Agents that are registered, or will be by the next life.
+        policy_supervisor: Agents that are registered, or will be by the next life.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Server:
         self.rng = Random(f"server {seed}")
         self.current: Served | None = None
         self.attempts: dict[tuple[int, int], int] = {}
-        self.roster: list[str] = []
+        self.policy_supervisor: list[str] = []
         self.lives = 0
         self.executor = swarm.executor
         self.delivery: Delivery = Random(f"delivery {seed}").choice(["keyed", "at_most_once"])
@@ -181,7 +181,7 @@ class Server:
             await orchestrator.register_executor(
                 POST, self._handler(served), delivery=self.delivery, concurrency=2
             )
-        for agent in list(self.roster):
+        for agent in list(self.policy_supervisor):
             served.handles[agent] = await orchestrator.register_agent(agent)
 
     def close(self) -> None:

@@ -147,8 +147,8 @@ def test_a_life_reads_like_sentences():
         Leave("ann"),
         Leave("ann"),
     ]
-    living = TraceRunner(Lab).live_all(life)
-    assert living.story == [
+    runner = TraceRunner(Lab).live_all(life)
+    assert runner.story == [
         'ann joins with {"count": 3}',
         'ann joins with {"count": 4}',
         (
@@ -162,8 +162,8 @@ def test_a_life_reads_like_sentences():
         "ann leaves",
         "ann leaves",
     ]
-    assert living.faults == []
-    assert living.kernel.open_effects() == []
+    assert runner.faults == []
+    assert runner.kernel.open_effects() == []
 
 
 def test_a_life_lived_again_is_the_same_log():
@@ -173,8 +173,8 @@ def test_a_life_lived_again_is_the_same_log():
 
 def test_the_same_proposal_a_step_later_is_another():
     again = Propose(0.0, ((Proposal("ann", "Add", {"amount": 1}),),))
-    living = TraceRunner(Lab).live_all([Join("ann", {}), again, again])
-    assert living.kernel.tree.get("lab.counts", "ann", "count") == 2
+    runner = TraceRunner(Lab).live_all([Join("ann", {}), again, again])
+    assert runner.kernel.tree.get("lab.counts", "ann", "count") == 2
 
 
 def test_those_propose_who_are_there():

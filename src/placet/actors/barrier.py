@@ -34,14 +34,14 @@ class Barrier:
     """The barrier of one stepped world. O(agents) to wait; a batch costs O(1) while it does.
 
     Args:
-        intake: Where batches come in, and where those are that came before.
+        ingress: Where batches come in, and where those are that came before.
 
     Attributes:
         lates: How often an agent was late, so far.
     """
 
-    def __init__(self, intake: Ingress) -> None:
-        self._intake = intake
+    def __init__(self, ingress: Ingress) -> None:
+        self._ingress = ingress
         self._missing: dict[str, None] = {}
         self._passed: dict[str, None] = {}
         self._opened: asyncio.Event | None = None
@@ -60,24 +60,24 @@ class Barrier:
         """
         if self._opened is not None:
             raise ValueError("a barrier of this world is waited at already; one host steps it")
-        self._intake.check_open()
+        self._ingress.check_open()
         expected = dict.fromkeys(agents)
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._missing = {agent: None for agent in expected if agent not in self._passed}
-        for batch in self._intake.held.batches():
+        for batch in self._ingress.held.batches():
             self._arrived(batch)
         self._opened = asyncio.Event()
-        self._intake.on_held = self._arrived
+        self._ingress.on_held = self._arrived
         try:
             if self._missing:
                 async with asyncio.timeout(seconds_max):
                     await self._opened.wait()
-                self._intake.check_open()
+                self._ingress.check_open()
         except TimeoutError:
             pass  # who is missing is told as late
         finally:
-            self._intake.on_held = self._opened = None
+            self._ingress.on_held = self._opened = None
         late, self._missing = tuple(self._missing), {}
         passed = tuple(agent for agent in self._passed if agent in expected)[:_LISTED_MAX]
         self._passed.clear()

@@ -36,7 +36,7 @@ class NextEvent:
         kernel: Read for what is scheduled.
         actor: Decides, and moves the clock.
         executors: Effects that run are waited for.
-        company: Those who live in this time.
+        participants: Those who live in this time.
         clock: Says when it is.
         tick_ns: Let what moves by itself move, so often; None is never.
         rounds_max: How often what is posted is decided at one moment.
@@ -49,7 +49,7 @@ class NextEvent:
         kernel: Kernel,
         actor: OrchestratorActor,
         executors: Executors,
-        company: TimeParticipants,
+        participants: TimeParticipants,
         clock: Clock,
         *,
         tick_ns: int | None,
@@ -60,7 +60,7 @@ class NextEvent:
         self._kernel = kernel
         self._actor = actor
         self._executors = executors
-        self._company = company
+        self._participants = participants
         self._clock = clock
         self._tick_ns = tick_ns
         self._rounds_max = rounds_max
@@ -73,7 +73,7 @@ class NextEvent:
         try:
             while True:
                 if self._actor.is_paused:
-                    await self._company.wait_changed()
+                    await self._participants.wait_changed()
                     continue
                 await self._thought()
                 if not await self._is_quiet():
@@ -83,11 +83,11 @@ class NextEvent:
                 elif (due_ns := self._next_ns()) is not None:
                     await self._go_to(due_ns)
                 else:
-                    await self._company.wait_changed()
+                    await self._participants.wait_changed()
         except (ClosedError, StoreError):
             return
         except TimeStalledError as stalled:
-            self._company.end(stalled)
+            self._participants.end(stalled)
             self._actor.stall(stalled)
             self._on_stall(stalled)
 
@@ -97,36 +97,36 @@ class NextEvent:
         Raises:
             TimeStalledError: Others wait for time, and it takes too long.
         """
-        company, now = self._company, asyncio.get_running_loop().time
+        participants, now = self._participants, asyncio.get_running_loop().time
         ends: float | None = None
-        while company.is_thinking:
+        while participants.is_thinking:
             if self._next_ns() is None:
                 ends = None
             elif ends is None:
                 ends = now() + self._seconds_max
             try:
                 async with asyncio.timeout_at(ends):
-                    await company.wait_changed()
+                    await participants.wait_changed()
             except TimeoutError:
-                ends = company.thinks_since + self._seconds_max
+                ends = participants.thinks_since + self._seconds_max
                 if ends > now():
                     continue  # it is another thought by now, or none
                 raise TimeStalledError(
                     f"simulated time stands at {self._now_s:g} s: for {self._seconds_max:g} s "
-                    f"{_listed(company.thinkers())} neither slept nor posted nor ended, while "
+                    f"{_listed(participants.thinkers())} neither slept nor posted nor ended, while "
                     "others wait for later; a task that lives in this time waits by sleep_until"
                 ) from None
 
     async def _is_quiet(self) -> bool:
         """See that nothing is under way: no command, no write, no effect, no task that goes on."""
-        company, kernel = self._company, self._kernel
-        before = (company.version, kernel.record_count)
+        participants, kernel = self._participants, self._kernel
+        before = (participants.version, kernel.record_count)
         if kernel.ledger.outbox:
             await self._executors.settled(run_only=True)
         await self._actor.command(_nothing)
         for _ in range(_QUIET_TURNS):
             await asyncio.sleep(0)
-            if (company.version, kernel.record_count) != before or company.is_thinking:
+            if (participants.version, kernel.record_count) != before or participants.is_thinking:
                 return False
         return not self._actor.is_paused
 
@@ -143,10 +143,10 @@ class NextEvent:
         if self._rounds > self._rounds_max and self._next_ns() is not None:
             raise TimeStalledError(
                 f"simulated time stands at {self._now_s:g} s: {self._rounds_max} rounds were "
-                f"decided at this moment and {_listed(self._company.posters())} still post, while "
+                f"decided at this moment and {_listed(self._participants.posters())} still post, while "
                 "others wait for later; a policy must sleep between two turns"
             )
-        self._company.reset()
+        self._participants.reset()
         await self._step(0, is_tick=False)
 
     async def _go_to(self, due_ns: int) -> None:
@@ -158,11 +158,11 @@ class NextEvent:
             at_ns = (now_ns // tick_ns + 1) * tick_ns
             is_tick, due_ns = at_ns <= due_ns, min(at_ns, due_ns)
         await self._step(max(0, due_ns - now_ns), is_tick=is_tick)
-        self._company.wake()
+        self._participants.wake()
 
     def _next_ns(self) -> int | None:
         """Say what somebody waits for; ticks alone are waited for by nobody."""
-        dues = (self._company.next_ns, self._kernel.ledger.next_due_ns)
+        dues = (self._participants.next_ns, self._kernel.ledger.next_due_ns)
         return min((due for due in dues if due is not None), default=None)
 
     @property

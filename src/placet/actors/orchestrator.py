@@ -72,14 +72,16 @@ class OrchestratorActor:
         self._committer = committer
         self._clock = clock
         self._advance = clock.advance if isinstance(clock, HostClock) else None
-        self._tally = GroupMetrics(counters, on_group)
+        self._group_metrics = GroupMetrics(counters, on_group)
         self._limits = limits
-        self._intake = intake = Ingress(kernel, committer, clock, self._tally, backpressure)
-        self._mailbox, self._held = intake.mailbox, intake.held
+        self._ingress = ingress = Ingress(
+            kernel, committer, clock, self._group_metrics, backpressure
+        )
+        self._mailbox, self._held = ingress.mailbox, ingress.held
         # Bound once: a method around it would be one more call for each batch.
-        self.post, self.refuse, self.shed = intake.post, intake.refuse, intake.shed
-        self.stall = intake.stall
-        self.barrier = Barrier(intake)
+        self.post, self.refuse, self.shed = ingress.post, ingress.refuse, ingress.shed
+        self.stall = ingress.stall
+        self.barrier = Barrier(ingress)
         self._alarm = OneShotTimer(clock, self._mailbox.wake)
         self._is_free = True  # neither the operator nor a step has come since the last turn
         counters.watch("mailbox_depth", self.__len__, "orchestrator")
@@ -96,7 +98,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        self._intake.check_open()
+        self._ingress.check_open()
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._mailbox.post_control(ControlMessage(act, reply))
         return await reply
@@ -113,7 +115,7 @@ class OrchestratorActor:
         """
         if not self._is_free:
             return await self.command(act)
-        self._intake.check_open()
+        self._ingress.check_open()
         self._is_free = False
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         with self._turn() as turn:
@@ -134,7 +136,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        self._intake.check_open()
+        self._ingress.check_open()
         reply: asyncio.Future[list[Verdict]] = asyncio.get_running_loop().create_future()
         self._is_free = False  # nothing passes by it
         self._mailbox.post_control(Step(dt_ns, reply, is_tick))
@@ -149,7 +151,7 @@ class OrchestratorActor:
         started_ns = self._clock.monotonic_ns()
         answers = kernel.change_agent(agent_id, what)
         if answers:
-            self._tally.count_group(answers, self._clock.monotonic_ns() - started_ns)
+            self._group_metrics.count_group(answers, self._clock.monotonic_ns() - started_ns)
 
     async def pause(self) -> None:
         """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.
@@ -168,7 +170,7 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        await self.operate(lambda _kernel: self._intake.resume())
+        await self.operate(lambda _kernel: self._ingress.resume())
 
     async def drain(self) -> None:
         """Take no more batches until `resume`, and decide those that wait, those in line too.
@@ -179,8 +181,8 @@ class OrchestratorActor:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        self._intake.check_open()
-        self._intake.drain()
+        self._ingress.check_open()
+        self._ingress.drain()
         owed = [reply for reply in self._mailbox.replies() if not reply.done()]
         if owed:
             await asyncio.wait(owed)
@@ -188,10 +190,10 @@ class OrchestratorActor:
 
     def close(self) -> None:
         """Take no more messages; `run` returns when those that wait are decided."""
-        self._intake.close()
+        self._ingress.close()
 
     def __len__(self) -> int:
-        return len(self._intake)
+        return len(self._ingress)
 
     @property
     def held(self) -> int:
@@ -211,7 +213,7 @@ class OrchestratorActor:
             while self._committer.failure is None:
                 self._is_free = True
                 if self._mailbox.is_idle:
-                    if self._intake.is_closed:
+                    if self._ingress.is_closed:
                         return
                     if self._advance is None and not self._mailbox.is_paused:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
@@ -220,7 +222,7 @@ class OrchestratorActor:
                     self._run_turn(turn)
                 if not self._committer.has_room:
                     await self._committer.room()
-                    self._intake.woken_ns = 0  # that wait was the store's, not the event loop's
+                    self._ingress.woken_ns = 0  # that wait was the store's, not the event loop's
                 await asyncio.sleep(0)  # let those who were answered take their turn
         finally:
             self._alarm.clear()
@@ -243,7 +245,7 @@ class OrchestratorActor:
         waiting = self._take()
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
-            self._intake.note_turn()
+            self._ingress.note_turn()
             self._decide(waiting, now_ns, turn)
 
     def _fail_turn(self, turn: Cycle, error: BaseException) -> None:
@@ -257,7 +259,7 @@ class OrchestratorActor:
 
     def _take(self) -> list[QueuedBatch]:
         """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
-        budget = self._limits.group_ms_max * _MS_NS // self._tally.ns_per_intent
+        budget = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
 
         def is_enough(waiting: QueuedBatch) -> bool:
             nonlocal budget
@@ -312,7 +314,7 @@ class OrchestratorActor:
         verdict_of = dict(decision.answers)
         verdicts = [verdict_of[batch] for batch in batches]
         turn.decided += zip(waiting, verdicts, strict=True)
-        self._tally.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
+        self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return verdicts
 
     def _still_asked(
@@ -322,13 +324,13 @@ class OrchestratorActor:
         agents = self._kernel.ledger.agents
         asked: list[QueuedBatch] = []
         for one in waiting:
-            batch, speaker = one.batch, one.speaker
+            batch, identity = one.batch, one.identity
             if one.reply.done():
                 continue
-            if speaker is not None:
-                agent = agents.get(speaker.agent_id)
-                if agent is None or agent.generation != speaker.generation:
-                    refused = self.refuse(unauthorized(speaker.agent_id), batch.dry_run)
+            if identity is not None:
+                agent = agents.get(identity.agent_id)
+                if agent is None or agent.generation != identity.generation:
+                    refused = self.refuse(unauthorized(identity.agent_id), batch.dry_run)
                     turn.replies.append((one.reply, refused))
                     continue
             if batch.valid_for_ns is not None:

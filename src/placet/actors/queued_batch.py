@@ -16,7 +16,7 @@ class QueuedBatch(msgspec.Struct, eq=False):
         batch: What to decide.
         reply: Gets the verdict.
         since_ns: When it was posted, monotonic nanoseconds.
-        speaker: The agent that it is refused without; None where it is decided for any.
+        identity: The agent that it is refused without; None where it is decided for any.
         queued_ns: When it came into the queue; later than that where it stood in line before.
         number: Which it was of those that wait for their turn; set when it does.
         owner: Whose it is; set with `number`.
@@ -27,7 +27,7 @@ class QueuedBatch(msgspec.Struct, eq=False):
     batch: CheckedBatch
     reply: asyncio.Future[Any]
     since_ns: int
-    speaker: AgentIdentity | None
+    identity: AgentIdentity | None
     queued_ns: int
     number: int = 0
     owner: str = ""

@@ -83,7 +83,7 @@ class World(Protocol):
         """Say who carries out effects of a kind."""
 
     async def submit(
-        self, batch: object, *, dry_run: bool = False, speaker: Handle | None = None
+        self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
     ) -> Verdict:
         """Decide a batch; refuse it where the agent for whom it is was removed."""
 

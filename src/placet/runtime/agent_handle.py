@@ -130,7 +130,9 @@ class AgentHandle(RaisesRefusals, Sleeps):
             )
         world = self._world
         changes_max = world.limits.changes_listed_max
-        return StalenessScope(self.agent_id, freshness, self._look_and, world.watches, changes_max)
+        return StalenessScope(
+            self.agent_id, freshness, self._look_and, world.subscriptions, changes_max
+        )
 
     async def submit_one(self, intent: Intent) -> Verdict:
         """Propose one intent; never raises for a refusal."""
@@ -148,7 +150,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
                 lambda kernel: actor.change_agent(self._checked(kernel), agent_id, "removed")
             )
         finally:  # it may be done though nobody waits for that any more
-            self._world.roster.look(agent_id)
+            self._world.policy_supervisor.look(agent_id)
 
     async def observe(
         self,

@@ -195,20 +195,20 @@ class Orchestrator(
     # batches
 
     async def submit(
-        self, batch: object, *, dry_run: bool = False, speaker: AgentIdentity | None = None
+        self, batch: object, *, dry_run: bool = False, identity: AgentIdentity | None = None
     ) -> Verdict:
         """Submit a batch for any agent, as the operator; never raises for a refusal.
 
         Args:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
-            speaker: Handle of the agent for whom it is: once that agent was removed, the batch is
+            identity: Handle of the agent for whom it is: once that agent was removed, the batch is
                 refused `unauthorized`, whoever has the name by then.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._open.actor.post(batch, OPERATOR, dry_run, speaker)
+        reply = self._open.actor.post(batch, OPERATOR, dry_run, identity)
         if reply.done():  # turned away at the door; who tries again at once lets others have a turn
             await asyncio.sleep(0)
         return await reply

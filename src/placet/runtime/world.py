@@ -107,10 +107,10 @@ class WorldRuntime:
         self.viewer = Viewer(kernel)
         self.observing = self._make_observing(kernel)
         self.supervisor = Supervisor(limits, self.clock, self._on_fault)
-        self.roster = PolicySupervisor(
+        self.policy_supervisor = PolicySupervisor(
             self.supervisor, kernel.ledger.agents, self._suspend, self._on_given_up
         )
-        self.watches = SubscriptionTable(kernel.registry, self._state_to_judge_by)
+        self.subscriptions = SubscriptionTable(kernel.registry, self._state_to_judge_by)
         self.executors = Executors(
             kernel,
             self.actor,
@@ -144,7 +144,7 @@ class WorldRuntime:
             self._keeper.note(records, seq)
             self.supervisor.start("snapshots", self._keeper.run, _ignore)
         await self.actor.command(_nothing)
-        if self.time.company is not None:
+        if self.time.participants is not None:
             run = self.time.next_event(self.kernel, self.actor, self.executors).run
             self.supervisor.start("time", run, self._on_escalation, restarts=False)
         if self.config.metrics_port is not None:
@@ -184,7 +184,7 @@ class WorldRuntime:
         try:
             await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, what))
         finally:  # it may be done though nobody waits for that any more
-            self.roster.look(agent_id)
+            self.policy_supervisor.look(agent_id)
 
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":
@@ -212,7 +212,7 @@ class WorldRuntime:
             "effects": self.executors.statistics(),
             "observers": self._count_observers(),
             "restarts": self.supervisor.restarts,
-            "policies": self.roster.counts(),
+            "policies": self.policy_supervisor.counts(),
             "store": self.log.url,
             "durability": self.log.durability,
         }
@@ -228,16 +228,16 @@ class WorldRuntime:
             self.publisher.publish(commit.group)
             if self.observing.is_watched:
                 self.observing.publish(commit.group)
-            if self.watches:
-                self.watches.publish(commit.group)
+            if self.subscriptions:
+                self.subscriptions.publish(commit.group)
             if self._keeper is not None:
                 self._keeper.note(self.committer.durable_records, commit.group.seq)
         if commit.effects:
             self.executors.take(commit.effects)
         if self.executors.is_awaited:
             self.executors.tell()
-        if self.time.company is not None:
-            self.time.company.notify()
+        if self.time.participants is not None:
+            self.time.participants.notify()
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers

@@ -36,7 +36,7 @@ class WorldTime:
     Attributes:
         clock: Says when it is.
         sleepers: Those who wait for a moment.
-        company: The same, where time goes by their next event; else None.
+        participants: The same, where time goes by their next event; else None.
     """
 
     def __init__(
@@ -50,21 +50,24 @@ class WorldTime:
         self._config = config
         self._on_stall = on_stall
         self.clock = clock or _clock_of(config, start_ns, on_dilated)
-        self.company = TimeParticipants(self.clock) if config.clock == "next_event" else None
-        self.sleepers = TimerQueue(self.clock) if self.company is None else self.company
+        self.participants = TimeParticipants(self.clock) if config.clock == "next_event" else None
+        self.sleepers = TimerQueue(self.clock) if self.participants is None else self.participants
 
     def next_event(
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
     ) -> NextEvent:
         """Make what moves the time of a `next_event` world, and let it hear of every batch."""
-        company, config, post = self.company, self._config, actor.post
-        assert company is not None, "only a `next_event` world goes by its next event"
+        participants, config, post = self.participants, self._config, actor.post
+        assert participants is not None, "only a `next_event` world goes by its next event"
 
         def noted(
-            raw: object, submitter: str, dry_run: bool = False, speaker: AgentIdentity | None = None
+            raw: object,
+            submitter: str,
+            dry_run: bool = False,
+            identity: AgentIdentity | None = None,
         ) -> "asyncio.Future[Verdict]":
-            reply = post(raw, submitter, dry_run, speaker)
-            company.note_post(reply, submitter)
+            reply = post(raw, submitter, dry_run, identity)
+            participants.note_post(reply, submitter)
             return reply
 
         # Put before what there is, so that no other world asks whether it is one of these.
@@ -73,7 +76,7 @@ class WorldTime:
             kernel,
             actor,
             executors,
-            company,
+            participants,
             self.clock,
             tick_ns=None if config.tick_s is None else round(config.tick_s * SECOND_NS),
             rounds_max=config.moment_rounds_max,

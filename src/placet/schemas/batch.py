@@ -138,7 +138,7 @@ class CheckedBatch:
         """
         self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
 
-    def tally(self, parts: Sequence[Part] | None = None) -> bool:
+    def group_metrics(self, parts: Sequence[Part] | None = None) -> bool:
         """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.
 
         Args:
@@ -210,5 +210,5 @@ def recorded_batch(record: "Admitted | Refused | Scheduled") -> CheckedBatch:
     batch.due_of = record.due_of
     batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
     batch.dry_run = False
-    batch.tally()
+    batch.group_metrics()
     return batch

@@ -13,8 +13,8 @@ class PropertyViolation(AssertionError):  # noqa: N818  # what it says
         seen: What was seen, and what to do.
     """
 
-    def __init__(self, law: str, life: Trace, living: TraceRunner, seen: str) -> None:
-        domain, story = living.domain.name, living.story
+    def __init__(self, law: str, life: Trace, runner: TraceRunner, seen: str) -> None:
+        domain, story = runner.domain.name, runner.story
         told = "".join(f"\n  {number}. {line}" for number, line in enumerate(story, start=1))
         super().__init__(
             f"the domain {domain!r} breaks a law: {law}\n"

@@ -44,12 +44,12 @@ def check(factory: Factory, traces: Sequence[Trace]) -> None:
     parted = [life for life, one, other in zip(traces, *ends, strict=True) if one != other]
     if parted:
         smallest = min(parted, key=len)
-        living = TraceRunner(factory).live_all(smallest)
+        runner = TraceRunner(factory).live_all(smallest)
         seen = (
             "Its log is another with PYTHONHASHSEED=1 than with PYTHONHASHSEED=2. Go through a set "
             "in sorted order."
         )
-        raise PropertyViolation(SENTENCE, smallest, living, seen)
+        raise PropertyViolation(SENTENCE, smallest, runner, seen)
 
 
 def _begun(hash_seed: str) -> "subprocess.Popen[bytes]":

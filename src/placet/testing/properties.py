@@ -49,10 +49,10 @@ class Law(NamedTuple):
         Raises:
             PropertyViolation: The domain breaks it.
         """
-        living = TraceRunner(factory)
-        seen = self.breach(living, life, factory)
+        runner = TraceRunner(factory)
+        seen = self.breach(runner, life, factory)
         if seen is not None:
-            raise PropertyViolation(self.sentence, life, living, seen)
+            raise PropertyViolation(self.sentence, life, runner, seen)
 
     def check_smaller(self, factory: Factory, broken: PropertyViolation) -> None:
         """Take away from a life in which the law is broken what is not needed for that.
@@ -69,10 +69,10 @@ class Law(NamedTuple):
         raise broken from None
 
 
-def _raised(living: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _raised(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in life:
-        living.live(step)
-        for where, error in living.faults:
+        runner.live(step)
+        for where, error in runner.faults:
             return (
                 f"{where} raised {type(error).__name__}: {error}. The kernel contains it; answer a "
                 "refusal instead, which says to the agent what it may do better."
@@ -80,28 +80,28 @@ def _raised(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     return None
 
 
-def _check_refusal_leaves_state(living: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _check_refusal_leaves_state(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
-        before = whole(living.kernel.tree)
-        verdicts = living.live(step)
+        before = whole(runner.kernel.tree)
+        verdicts = runner.live(step)
         if not verdicts or verdicts[0].admitted:
             continue
-        after = whole(living.kernel.tree)
+        after = whole(runner.kernel.tree)
         if after != before:
             found = difference(before, after)
             return f"{found} though the batch was refused. Write through the draft, and only there."
     return None
 
 
-def _check_dry_run_matches(living: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _check_dry_run_matches(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
         if not isinstance(step, Propose):
-            living.live(step)
+            runner.live(step)
             continue
-        before = whole(living.kernel.tree)
-        trial = _outcome(living.try_out(step))
-        after = whole(living.kernel.tree)
-        real = _outcome(living.live(step)[0])
+        before = whole(runner.kernel.tree)
+        trial = _outcome(runner.try_out(step))
+        after = whole(runner.kernel.tree)
+        real = _outcome(runner.live(step)[0])
         if after != before:
             return f"{difference(before, after)} though the last batch was only tried."
         if trial != real:
@@ -112,30 +112,30 @@ def _check_dry_run_matches(living: TraceRunner, life: Trace, _: Factory) -> str 
     return None
 
 
-def _replayed_and_other(living: TraceRunner, life: Trace, _: Factory) -> str | None:
-    tree = living.live_all(life).kernel.tree
+def _replayed_and_other(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+    tree = runner.live_all(life).kernel.tree
     advice = "Write through the draft, and only there: what it is not told is not in the log."
     try:
-        past = folded(living.log)
+        past = folded(runner.log)
     except Divergence as error:
         return f"{error}. {advice}"
     lived, again = whole(tree), whole(past.state)
     if lived != again:
         return f"{difference(lived, again)} after a replay. {advice}"
-    if world_digest(past.state, past.ledger).hex() != living.kernel.world_digest():
+    if world_digest(past.state, past.ledger).hex() != runner.kernel.world_digest():
         return f"The values are the same, who changed them when is not. {advice}"
     return None
 
 
-def _decided_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    living.live_all(life)
+def _decided_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
+    runner.live_all(life)
     advice = (
         "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
         "its own, no order of a set; chance comes from `draft.draw`."
     )
     again = Verifier([factory()])
     try:
-        for data in living.log:
+        for data in runner.log:
             again.apply(data)
     except Divergence as error:
         return f"{error}. {advice}"
@@ -147,12 +147,12 @@ def _decided_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> st
     return None
 
 
-def _intent_rewritten(living: TraceRunner, life: Trace, _: Factory) -> str | None:
-    kinds, seen = living.kernel.registry.kinds, list[str]()
+def _intent_rewritten(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+    kinds, seen = runner.kernel.registry.kinds, list[str]()
     for name, kind in kinds.items():
         kinds[name] = replace(kind, rule=_watched(kind, seen))
     for step in life:
-        living.live(step)
+        runner.live(step)
         if seen:
             return (
                 f"{seen[0]} An intent is what was sent, and so the log shows it. What was applied "
@@ -177,30 +177,30 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
     return rule
 
 
-def _normalized_otherwise(living: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _normalized_otherwise(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     for step in one_by_one(life):
         if isinstance(step, Propose):
-            once = _normalized(living.try_out(step))
+            once = _normalized(runner.try_out(step))
             if once is not None:
-                again = living.try_out(step, once)
+                again = runner.try_out(step, once)
                 twice = _normalized(again)
                 if canonical(twice) != canonical(once):
-                    living.live(step)
+                    runner.live(step)
                     said = f"comes out as {twice}" if again.admitted else f"is {_outcome(again)}"
                     return (
                         f"The last batch is normalized to {once}; proposed in its place, that "
                         f"{said}. What the log shows must mean what was applied."
                     )
-        living.live(step)
+        runner.live(step)
     return None
 
 
-def _invariant_violated(living: TraceRunner, life: Trace, _: Factory) -> str | None:
-    tree = living.kernel.tree
+def _invariant_violated(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+    tree = runner.kernel.tree
     for step in life:
-        living.live(step)
+        runner.live(step)
         refs = [Ref(name, entity) for name in sorted(tree.collections) for entity in tree.ids(name)]
-        for violation in living.domain.invariants(tree, refs):
+        for violation in runner.domain.invariants(tree, refs):
             return (
                 f"Judged over all entities, {violation.code}: {violation.message}. No batch, and "
                 "no hook, may leave a state in which an invariant does not hold."
@@ -208,15 +208,15 @@ def _invariant_violated(living: TraceRunner, life: Trace, _: Factory) -> str | N
     return None
 
 
-def _seen_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    tree = living.live_all(life).kernel.tree
+def _seen_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
+    tree = runner.live_all(life).kernel.tree
     before, dumped = whole(tree), tree.dump()
     other, same = factory(), State.load(thaw(dumped))
     for name in sorted(tree.collections):
         for ref in [Ref(name), *(Ref(name, entity) for entity in tree.ids(name))]:
             for agent_id in AGENTS:
-                first = living.domain.may_see(tree, agent_id, ref)
-                answers = [first, living.domain.may_see(tree, agent_id, ref)]
+                first = runner.domain.may_see(tree, agent_id, ref)
+                answers = [first, runner.domain.may_see(tree, agent_id, ref)]
                 answers.append(other.may_see(same, agent_id, ref))
                 if any(answer is not first for answer in answers):
                     said = ", ".join(map(repr, answers))
@@ -229,9 +229,9 @@ def _seen_otherwise(living: TraceRunner, life: Trace, factory: Factory) -> str |
     return None if after == before else f"{difference(before, after)} by looking at it."
 
 
-def _made_otherwise(living: TraceRunner, life: Trace, _: Factory) -> str | None:
-    domain = living.domain
-    settings = living.kernel.registry.settings[domain.name]
+def _made_otherwise(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+    domain = runner.domain
+    settings = runner.kernel.registry.settings[domain.name]
     maker = type(domain)
     try:
         again = TraceRunner(lambda: maker(**settings))
@@ -240,18 +240,18 @@ def _made_otherwise(living: TraceRunner, life: Trace, _: Factory) -> str | None:
     said = again.kernel.registry.settings.get(domain.name)
     if said != settings:
         return f"Made of {settings}, it says that its settings are {said}."
-    if again.kernel.registry.fingerprint != living.kernel.registry.fingerprint:
+    if again.kernel.registry.fingerprint != runner.kernel.registry.fingerprint:
         ours, theirs = domain.version, again.domain.version
         return f"Made of its settings, it is another: version {theirs!r}, not {ours!r}."
     for step in life:
-        ours_told, theirs_told = living.live(step), again.live(step)
+        ours_told, theirs_told = runner.live(step), again.live(step)
         if list(map(_outcome, ours_told)) != list(map(_outcome, theirs_told)):
             return (
                 f"Made again of its settings {settings}, it answers {_told(theirs_told)}, not "
                 f"{_told(ours_told)}: `settings` leaves something out."
             )
-    if living.kernel.digest() != again.kernel.digest():
-        found = difference(whole(living.kernel.tree), whole(again.kernel.tree))
+    if runner.kernel.digest() != again.kernel.digest():
+        found = difference(whole(runner.kernel.tree), whole(again.kernel.tree))
         return f"Made again of its settings {settings}, {found} in the first."
     return None
 

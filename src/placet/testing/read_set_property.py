@@ -42,10 +42,10 @@ def has_footprints(domain: Domain) -> bool:
     return any(map(_is_bound, domain.kinds))
 
 
-def footprint_breach(living: TraceRunner, life: Trace, factory: Factory) -> str | None:
+def footprint_breach(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
     """Say where an intent's outcome is up to what its kind does not say that it reads."""
     copy = TraceRunner(factory)
-    kinds = living.kernel.registry.kinds
+    kinds = runner.kernel.registry.kinds
     proposals = [p for s in life if isinstance(s, Propose) for batch in s.batches for p in batch]
     for step in life:
         bound = step.batches[0] if isinstance(step, Propose) else ()
@@ -53,10 +53,10 @@ def footprint_breach(living: TraceRunner, life: Trace, factory: Factory) -> str 
             if not _is_bound(kinds[proposal.kind]):
                 continue
             for other in _others(proposal, proposals):
-                found = _breach(living, copy, proposal, other)
+                found = _breach(runner, copy, proposal, other)
                 if found is not None:
                     return found
-        living.live(step)
+        runner.live(step)
     return None
 
 
@@ -70,21 +70,21 @@ def _others(proposal: Proposal, proposals: list[Proposal]) -> Iterator[Proposal]
 
 
 def _breach(
-    living: TraceRunner, copy: TraceRunner, proposal: Proposal, other: Proposal
+    runner: TraceRunner, copy: TraceRunner, proposal: Proposal, other: Proposal
 ) -> str | None:
-    world = living.kernel.snapshot()
-    before = living.intents((other._replace(behind=0),), 1)
+    world = runner.kernel.snapshot()
+    before = runner.intents((other._replace(behind=0),), 1)
     copy.kernel.restore(world)
-    if not copy.kernel.decide(before, living.now).admitted:
+    if not copy.kernel.decide(before, runner.now).admitted:
         return None
     touched = {(change.collection, change.entity) for change in _latest(copy).changes.entities}
-    after = _outcome(living, copy, proposal)
+    after = _outcome(runner, copy, proposal)
     if RefusalCode.STALE_CONTEXT.value in after.codes:
         return None
     copy.kernel.restore(world)
     copy.kernel.change_executor(_NOBODYS, 1)
-    alone = _outcome(living, copy, proposal)
-    if after == alone or _is_judged_anew(touched, living, proposal):
+    alone = _outcome(runner, copy, proposal)
+    if after == alone or _is_judged_anew(touched, runner, proposal):
         return None
     return (
         f"Now {proposal} would be {alone}; but if first {other}, it is {after}, and the gate does "
@@ -92,9 +92,9 @@ def _breach(
     )
 
 
-def _outcome(living: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Outcome:
+def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Outcome:
     """Decide a proposal in the copy, as its agent meant it before anything else was."""
-    verdict = copy.kernel.decide(living.intents((proposal._replace(behind=0),)), living.now)
+    verdict = copy.kernel.decide(runner.intents((proposal._replace(behind=0),)), runner.now)
     if not verdict.admitted:
         return _Outcome(verdict.codes, None, None)
     record = _latest(copy)
@@ -114,12 +114,12 @@ def _latest(copy: TraceRunner) -> Admitted:
     return next(record for record in latest if isinstance(record, Admitted))
 
 
-def _is_judged_anew(touched: set[tuple[str, str]], living: TraceRunner, proposal: Proposal) -> bool:
+def _is_judged_anew(touched: set[tuple[str, str]], runner: TraceRunner, proposal: Proposal) -> bool:
     """Tell whether all that was touched is what the rule says that it judges at its turn."""
-    revalidates = living.kernel.registry.kinds[proposal.kind].revalidates
+    revalidates = runner.kernel.registry.kinds[proposal.kind].revalidates
     if revalidates is None:
         return False
-    [intent] = living.intents((proposal,))
+    [intent] = runner.intents((proposal,))
     judged = {(collection, entity) for collection, entity in revalidates(cast("Intent", intent))}
     return all(one in judged or (one[0], None) in judged for one in touched)
 

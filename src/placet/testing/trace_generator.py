@@ -126,8 +126,8 @@ def _mostly(allowed: Payloads, stray: Payloads) -> Payloads:
     return st.integers(1, _STRAYS).flatmap(lambda n: stray if n == _STRAYS // 2 else allowed)
 
 
-def _words(living: TraceRunner) -> list[str]:
+def _words(runner: TraceRunner) -> list[str]:
     """Names that mean something in a world as it begins, and two that mean nothing yet."""
-    tree = living.kernel.tree
+    tree = runner.kernel.tree
     ids = [entity for name in sorted(tree.collections) for entity in tree.ids(name)]
     return list(dict.fromkeys([*AGENTS, *_WORDS, *ids[:_NAMES_MAX]]))

@@ -24,24 +24,24 @@ def has_sight(domain: Domain) -> bool:
     return domain.sight is not None
 
 
-def sight_breach(living: TraceRunner, life: Trace, _: Factory) -> str | None:
+def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     """Live a life, and say who would have gone on seeing what is no longer so."""
-    kernel = living.kernel
-    sighting = InterestManager(kernel.registry)
+    kernel = runner.kernel
+    interest = InterestManager(kernel.registry)
     published = ReadReplica(kernel)
-    sighting.begin(published)
+    interest.begin(published)
     shown, fields = _shown(kernel, published), _fields(published)
     for step in life:
         for agent_id in AGENTS:
-            sighting.join(published.state, agent_id)
+            interest.join(published.state, agent_id)
         there = frozenset(kernel.ledger.agents)
-        living.live(step)
+        runner.live(step)
         there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
         published = ReadReplica(kernel)
         shown_now, fields_now = _shown(kernel, published), _fields(published)
         changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
         concerns = list(
-            map(_kept, sighting.concerns(published.state, list(dict.fromkeys(changed))))
+            map(_kept, interest.concerns(published.state, list(dict.fromkeys(changed))))
         )
         for agent_id, ref in sorted({pair for pair, _ in shown.items() ^ shown_now.items()}):
             if agent_id in there and not any(

@@ -56,15 +56,15 @@ class Ingress:
         kernel: Kernel,
         committer: Committer,
         clock: Clock,
-        tally: GroupMetrics,
+        group_metrics: GroupMetrics,
         backpressure: Backpressure,
     ) -> None:
         self._kernel = kernel
         self._committer = committer
         self._clock = clock
         self._monotonic_ns = clock.monotonic_ns
-        self._tally = tally
-        self._counts = tally.rejected_at_ingress
+        self._group_metrics = group_metrics
+        self._counts = group_metrics.rejected_at_ingress
         self._limits = kernel.config.limits
         self._door = AdmissionControl(self._limits)
         self.mailbox = self._make_queue(backpressure)
@@ -72,7 +72,7 @@ class Ingress:
         self._is_beneath = self.mailbox.is_beneath
         self._is_stepped = isinstance(clock, HostClock)
         # Else there are two queues, or somebody is to hear of each batch.
-        self._may_tell_all = not (self._is_stepped or tally.is_reported)
+        self._may_tell_all = not (self._is_stepped or group_metrics.is_reported)
         self._told: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
         self._told_last: CachedRefusal | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
@@ -86,7 +86,7 @@ class Ingress:
         raw: object,
         submitter: str,
         dry_run: bool = False,
-        speaker: AgentIdentity | None = None,
+        identity: AgentIdentity | None = None,
     ) -> "asyncio.Future[Verdict]":
         """Hand in a batch: door, structure, queue. The future resolves to its verdict.
 
@@ -97,7 +97,7 @@ class Ingress:
             raw: The batch as it came.
             submitter: For whom it speaks.
             dry_run: Decide, and change nothing.
-            speaker: The agent that it is refused without; None where it is decided for any.
+            identity: The agent that it is refused without; None where it is decided for any.
 
         Raises:
             ClosedError, StoreError: The world takes no more batches, or has failed.
@@ -130,16 +130,16 @@ class Ingress:
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
-        if speaker is not None and not self._is_current(speaker):
-            refused = self.refuse(unauthorized(speaker.agent_id), dry_run or _is_dry_run(raw))
+        if identity is not None and not self._is_current(identity):
+            refused = self.refuse(unauthorized(identity.agent_id), dry_run or _is_dry_run(raw))
             return self._answer(reply, refused)
         checked = self._kernel.check(raw, submitter)
         if dry_run:
             checked.dry_run = True
         if not isinstance(checked, CheckedBatch):
-            self._tally.count_refused(checked)
+            self._group_metrics.count_refused(checked)
             return self._answer(reply, checked)
-        waiting = QueuedBatch(checked, reply, now_ns, speaker, now_ns)
+        waiting = QueuedBatch(checked, reply, now_ns, identity, now_ns)
         if self._is_stepped:
             self._put_for_step(waiting, submitter)
         else:
@@ -152,7 +152,7 @@ class Ingress:
         verdict = Verdict("", False, None, self._committer.durable_seq, kernel.sim_time, (refusal,))
         verdict.dry_run = is_dry_run
         if not is_dry_run:
-            self._tally.count_turned_away(verdict)
+            self._group_metrics.count_turned_away(verdict)
         return verdict
 
     def drain(self) -> None:
@@ -209,10 +209,10 @@ class Ingress:
 
     # taking in
 
-    def _is_current(self, speaker: AgentIdentity) -> bool:
+    def _is_current(self, identity: AgentIdentity) -> bool:
         """Tell whether an agent is there, and not another of its name."""
-        agent = self._kernel.ledger.agents.get(speaker.agent_id)
-        return agent is not None and agent.generation == speaker.generation
+        agent = self._kernel.ledger.agents.get(identity.agent_id)
+        return agent is not None and agent.generation == identity.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
         """Say what stands against one more batch of a submitter in a queue."""
@@ -265,7 +265,7 @@ class Ingress:
             self._told[load.signal, load.value] = told
         else:
             told.left -= 1
-            self._tally.count_turned_away(told.verdict)
+            self._group_metrics.count_turned_away(told.verdict)
         self._told_last = told
         if load.is_for_all and self._may_tell_all:
             queue.told = told

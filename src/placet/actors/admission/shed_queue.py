@@ -96,6 +96,7 @@ class SheddingQueue(BatchQueue):
     """
 
     __slots__ = (
+        "_ages",
         "_beneath",
         "_cap_of",
         "_cleared",
@@ -104,7 +105,6 @@ class SheddingQueue(BatchQueue):
         "_intents_max",
         "_kept",
         "_looked_at",
-        "_losers",
         "_lowest_first",
         "_on_shed",
         "_priority_of",
@@ -123,7 +123,7 @@ class SheddingQueue(BatchQueue):
         self._priority_of = priority_of
         self._cap_of = cap_of
         self._on_shed = on_shed
-        self._losers = AgeTracker(limits.attempts_submitters_max)
+        self._ages = AgeTracker(limits.attempts_submitters_max)
         self._groups = 0
         # A standing is a priority less the group since which it counts: a later one stands lower.
         self._ranks: dict[int, PriorityBucket] = {}
@@ -174,7 +174,7 @@ class SheddingQueue(BatchQueue):
                     return self.turn_away(share, raw, submitter)
                 self._cleared = submitter
                 return None
-        self._losers.note(owner, self._groups)
+        self._ages.note(owner, self._groups)
         return load
 
     def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
@@ -189,7 +189,7 @@ class SheddingQueue(BatchQueue):
         self._cleared = None
         is_kept = load is self._kept and self._bytes + size <= self._bytes_max
         if standing <= self._beneath or not (is_kept or self._can_make_room(standing, size, owner)):
-            self._losers.note(owner, self._groups)
+            self._ages.note(owner, self._groups)
             return load
         while not is_kept and (lowest := self._lowest()) is not None:
             self._shed(lowest, load)
@@ -209,13 +209,13 @@ class SheddingQueue(BatchQueue):
         waiting = len(self._lane) + self._aside
         self._looked_at = self._cleared = None
         taken = super().take(count_max, enough)
-        left, losers = waiting - len(taken), self._losers
-        if losers:
+        left, ages = waiting - len(taken), self._ages
+        if ages:
             self._groups += bool(taken)
             for one in taken:
-                losers.forget(one.owner or owner_of(one))
+                ages.forget(one.owner or owner_of(one))
             if not left:
-                losers.clear()
+                ages.clear()
         floor = self._floor
         if floor.rank or floor.shed:
             if waiting < self._kept.limit or not left:
@@ -238,9 +238,9 @@ class SheddingQueue(BatchQueue):
         """
         if submitter == OPERATOR:
             return False
-        losers, groups = self._losers, self._groups
-        since = losers.recent.get(submitter)
-        if since is None and (not losers.earlier or (since := losers.since(submitter)) is None):
+        ages, groups = self._ages, self._groups
+        since = ages.recent.get(submitter)
+        if since is None and (not ages.earlier or (since := ages.since(submitter)) is None):
             since = groups
         highest = since + (self._beneath if standing is None else standing)
         batch: Any = raw
@@ -261,7 +261,7 @@ class SheddingQueue(BatchQueue):
             self._looked_at = raw
             return False
         if since == groups:
-            losers.note(submitter, groups)
+            ages.note(submitter, groups)
         return True
 
     def _needed(self, floor: int, since: int, submitter: str) -> int | None:
@@ -307,7 +307,7 @@ class SheddingQueue(BatchQueue):
             self._forget(standing)
         self._turns.discard(waiting)
         super()._left([waiting])
-        self._losers.note(waiting.owner, self._groups)
+        self._ages.note(waiting.owner, self._groups)
         self._floor.shed += 1
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
@@ -344,10 +344,10 @@ class SheddingQueue(BatchQueue):
 
     def _since(self, owner: str) -> int:
         """Give the group since which an owner's priority ages."""
-        losers = self._losers
-        since = losers.recent.get(owner)
-        if since is None and losers.earlier:
-            since = losers.since(owner)
+        ages = self._ages
+        since = ages.recent.get(owner)
+        if since is None and ages.earlier:
+            since = ages.since(owner)
         return self._groups if since is None else since
 
 

@@ -56,7 +56,9 @@ class Executors:
         self._news: anyio.Event | None = None
         self._ending: Callable[[], Exception] | None = None
 
-    async def register(self, kind: str, handler: AsyncEffectHandler, terms: RetryPolicy) -> None:
+    async def register(
+        self, kind: str, handler: AsyncEffectHandler, retry_policy: RetryPolicy
+    ) -> None:
         """Start an executor, tell the gate, and hand it what is open; all of it or nothing.
 
         Raises:
@@ -68,7 +70,7 @@ class Executors:
         executor = Executor(
             kind,
             handler,
-            terms,
+            retry_policy,
             self._settle,
             self._mark,
             clock=self._clock,
@@ -79,7 +81,9 @@ class Executors:
         )
         self.by_kind[kind] = executor  # now, so that it misses none that becomes durable meanwhile
         try:
-            found = await self._actor.command(lambda kernel: _registered(kernel, kind, terms))
+            found = await self._actor.command(
+                lambda kernel: _registered(kernel, kind, retry_policy)
+            )
         except BaseException:
             del self.by_kind[kind]
             raise
@@ -221,10 +225,10 @@ class Executors:
 
 
 def _registered(
-    kernel: Kernel, kind: str, terms: RetryPolicy
+    kernel: Kernel, kind: str, retry_policy: RetryPolicy
 ) -> list[tuple[Effect, EffectMark | None]]:
     """Tell the gate, and give what is open: read in the same turn, so none is not durable yet."""
-    kernel.change_executor(kind, terms.outbox_max)
+    kernel.change_executor(kind, retry_policy.outbox_max)
     return [
         (effect, kernel.ledger.mark_of(effect.key.seq, effect.key.k))
         for effect in kernel.open_effects()

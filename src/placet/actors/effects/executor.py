@@ -43,7 +43,7 @@ class Executor:
     Args:
         kind: Which effects it runs.
         handler: Runs one effect and returns its output as plain JSON.
-        terms: How.
+        retry_policy: How.
         settle: Takes outcomes in; returns once they are durable.
         mark: Marks an effect; returns once that is durable. False forbids to run it.
         clock: Measures.
@@ -57,7 +57,7 @@ class Executor:
         self,
         kind: str,
         handler: AsyncEffectHandler,
-        terms: RetryPolicy,
+        retry_policy: RetryPolicy,
         settle: Settle,
         mark: Mark,
         *,
@@ -68,7 +68,7 @@ class Executor:
         on_left: Callable[[], None],
     ) -> None:
         self.kind = kind
-        self.terms = terms
+        self.retry_policy = retry_policy
         self._handler = handler
         self._settle = settle
         self._mark = mark
@@ -128,7 +128,9 @@ class Executor:
             group.start_soon(self._report)
             while not self._is_closed:
                 self._bring_back()
-                for _ in range(min(len(self._waiting), self.terms.concurrency - self._running)):
+                for _ in range(
+                    min(len(self._waiting), self.retry_policy.concurrency - self._running)
+                ):
                     self._running += 1
                     group.start_soon(self._work)
                 self._wake = anyio.Event()
@@ -172,13 +174,13 @@ class Executor:
                 event.set()
 
     async def _execute(self, effect: Effect) -> None:
-        is_once, counters = self.terms.is_once, self._counters
+        is_once, counters = self.retry_policy.is_once, self._counters
         if is_once and not await self._mark(effect.key, "started", ""):
             self._leave(effect)  # begun or settled by somebody else
             return
         counters.count_effect(self.kind, "attempts")
         began_ns = self._clock.monotonic_ns()
-        done = await attempt(self._handler, effect, self.terms.seconds_max, self._on_error)
+        done = await attempt(self._handler, effect, self.retry_policy.seconds_max, self._on_error)
         seconds = (self._clock.monotonic_ns() - began_ns) / SECOND_NS
         if done.succeeded:
             counters.effect(self.kind, "settled", seconds)
@@ -186,7 +188,7 @@ class Executor:
         elif is_once and done.is_unknown:
             counters.effect(self.kind, "in_doubt", seconds)
             await self._doubt(effect, str(done.output))
-        elif done.is_final or effect.attempt >= self.terms.attempts_max:
+        elif done.is_final or effect.attempt >= self.retry_policy.attempts_max:
             counters.effect(self.kind, "failed", seconds)
             self._give_up(effect, done)
         else:
@@ -211,7 +213,7 @@ class Executor:
         pause_s = done.pause_s
         if pause_s is None:
             chance = random_unit(self._seed, effect.key.seq, str(effect.key), f"{effect.attempt}")
-            pause_s = self.terms.backoff.pause_s(effect.attempt, chance)
+            pause_s = self.retry_policy.backoff.pause_s(effect.attempt, chance)
         due_ns = self._clock.monotonic_ns() + round(pause_s * SECOND_NS)
         again = msgspec.structs.replace(effect, attempt=effect.attempt + 1)
         heappush(self._pauses, (due_ns, next(self._numbers), again))
@@ -230,9 +232,9 @@ class Executor:
     async def _ask(self, effect: Effect) -> None:
         """Ask the hook; what it cannot tell either waits for an operator."""
         answer: object = None
-        hook = self.terms.on_in_doubt
+        hook = self.retry_policy.on_in_doubt
         if hook is not None:
-            done = await attempt(hook, effect, self.terms.seconds_max, self._on_error)
+            done = await attempt(hook, effect, self.retry_policy.seconds_max, self._on_error)
             answer = done.output if done.succeeded else None
         if isinstance(answer, Settlement) and answer.key == effect.key:
             self._come_to(answer)

@@ -118,7 +118,7 @@ class Counters:
     @property
     def intents(self) -> dict[Outcome, dict[str, int]]:
         """Per outcome, a count for each kind. A copy."""
-        counts = {outcome: tally.copy() for outcome, tally in self._intents.items()}
+        counts = {outcome: group_metrics.copy() for outcome, group_metrics in self._intents.items()}
         counts["refused"][UNKNOWN_KIND] += sum(self.rejected_at_ingress.values())
         return counts
 
@@ -132,11 +132,11 @@ class Counters:
 
     def count_batches(self, batches: Sequence[CheckedBatch], outcome: Outcome) -> None:
         """Count batches of sound structure: their sizes, and their intents by kind."""
-        tally = self._intents[outcome]
+        group_metrics = self._intents[outcome]
         sizes: dict[int, int] = {}
         for batch in batches:
             for _, kind, count in batch.counts:
-                tally[kind if kind in tally else UNKNOWN_KIND] += count
+                group_metrics[kind if kind in group_metrics else UNKNOWN_KIND] += count
             size = len(batch.intents)
             sizes[size] = sizes.get(size, 0) + 1
         for size, times in sizes.items():
@@ -189,7 +189,10 @@ class Counters:
         """Give a summary as plain JSON; times are milliseconds, null where there are none."""
         return {
             "batches": self.batch_intents.count,
-            "intents": {outcome: sum(tally.values()) for outcome, tally in self.intents.items()},
+            "intents": {
+                outcome: sum(group_metrics.values())
+                for outcome, group_metrics in self.intents.items()
+            },
             "refusals": {
                 f"{stage}/{code}": count
                 for (stage, code), count in sorted(self.refusals.items())

@@ -95,7 +95,7 @@ class DelayedObserver(Observer):
         if self._open_scene is None:
             return
         try:
-            while not (self.inbox.is_empty or self._line.held >= self._held_max):
+            while not (self.dirty_set.is_empty or self._line.held >= self._held_max):
                 before_seq = self._seen_seq
                 observation = self._see()
                 if observation is not None:
@@ -147,7 +147,7 @@ class DelayedObserver(Observer):
     # when what was seen is shown
 
     def _parts(self, observation: Observation) -> list[Part]:
-        now_ns = self._scene.published.now_ns
+        now_ns = self._visible.published.now_ns
         if isinstance(self._latency, ByDistance) and observation.kind == "delta":
             parts = self._parts_by_distance(observation, now_ns)
             self._due_max_ns = max(self._due_max_ns, *[part.due_ns for part in parts])
@@ -162,7 +162,7 @@ class DelayedObserver(Observer):
             self._distances.clear()
             far = max((self._distance_of(change) for change in observation.changes), default=0.0)
             return delay_ns(self._latency, 0.0, far)
-        seq = self._scene.published.seq
+        seq = self._visible.published.seq
         chance = random_unit(self._time.seed, seq, self.agent_id, "latency")
         return delay_ns(self._latency, chance, 0.0)
 
@@ -188,16 +188,16 @@ class DelayedObserver(Observer):
         if change.what == "leave":
             return self._distances.pop(change.entity, 0.0)
         collection, _, entity = change.entity.partition("/")
-        distance = self._scene.distance(self.agent_id, Ref(collection, entity)) or 0.0
+        distance = self._visible.distance(self.agent_id, Ref(collection, entity)) or 0.0
         self._distances[change.entity] = distance
         return distance
 
     def _distance_to(self, agent_id: str) -> float:
         """Say how far an agent is that was heard."""
-        body = self._scene.body_of(agent_id)
+        body = self._visible.body_of(agent_id)
         if body is None:
             return 0.0
-        distance = self._scene.distance(self.agent_id, body)
+        distance = self._visible.distance(self.agent_id, body)
         if distance is None:  # it is gone
             return self._distances.get(f"{body.collection}/{body.entity}", 0.0)
         return distance

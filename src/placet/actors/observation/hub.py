@@ -51,7 +51,7 @@ class ObserverHub:
         self._late: dict[DelayedObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
-        self._scene: VisibleState | None = None
+        self._visible: VisibleState | None = None
         self._event_kinds = tuple(kind.name.encode() for kind in registry if kind.broadcast)
         self._is_closed = False
         self._overflows_before = 0
@@ -59,7 +59,7 @@ class ObserverHub:
     @property
     def is_watched(self) -> bool:
         """There is a copy to be kept true."""
-        return self._scene is not None
+        return self._visible is not None
 
     @property
     def count(self) -> int:
@@ -69,22 +69,22 @@ class ObserverHub:
     @property
     def lag_seqs(self) -> int:
         """How far the slowest observer is behind, in seqs."""
-        if self._scene is None:
+        if self._visible is None:
             return 0
-        seq = self._scene.published.seq
-        waiting = (o for o in self._all_observers() if not o.inbox.is_empty and o.view_seq >= 0)
+        seq = self._visible.published.seq
+        waiting = (o for o in self._all_observers() if not o.dirty_set.is_empty and o.view_seq >= 0)
         return max((seq - observer.view_seq for observer in waiting), default=0)
 
     @property
     def overflows(self) -> int:
         """How often an inbox overflowed."""
-        now = sum(observer.inbox.overflows for observer in self._all_observers())
+        now = sum(observer.dirty_set.overflows for observer in self._all_observers())
         return self._overflows_before + now
 
     @property
     def state(self) -> State | None:
         """The published state; None while nobody observes."""
-        return None if self._scene is None else self._scene.published.state
+        return None if self._visible is None else self._visible.published.state
 
     def observer(
         self,
@@ -159,9 +159,9 @@ class ObserverHub:
             raise
         if self._is_closed:
             observer.finish("closed")
-        scene = self._watched()
-        scene.sighting.join(scene.published.state, observer.agent_id)
-        return scene
+        visible = self._watched()
+        visible.interest.join(visible.published.state, observer.agent_id)
+        return visible
 
     def dismiss(self, observer: Observer) -> None:
         """Let an observer go, and with the last the copy."""
@@ -170,35 +170,35 @@ class ObserverHub:
         self._count -= 1
         if isinstance(observer, DelayedObserver):
             del self._late[observer]
-        self._overflows_before += observer.inbox.overflows
+        self._overflows_before += observer.dirty_set.overflows
         if not mine:
             del self._observers[observer.agent_id]
-            if self._scene is not None:
-                self._scene.sighting.leave(observer.agent_id)
+            if self._visible is not None:
+                self._visible.interest.leave(observer.agent_id)
         if not self._observers:
-            self._scene = None
+            self._visible = None
 
     def _copy(self, kernel: Kernel) -> None:
-        if self._scene is None:
-            self._scene = VisibleState(self._registry, ReadReplica(kernel))
+        if self._visible is None:
+            self._visible = VisibleState(self._registry, ReadReplica(kernel))
 
     def _watched(self) -> VisibleState:
-        assert self._scene is not None, "there is a copy while somebody observes"
-        return self._scene
+        assert self._visible is not None, "there is a copy while somebody observes"
+        return self._visible
 
     # publishing
 
     def _mark(self, changed: Sequence[Ref], seq: int) -> None:
         """Mark what changed after a seq for those whom it may concern."""
-        scene = self._watched()
+        visible = self._watched()
         try:
-            for agent_ids, refs in scene.sighting.concerns(scene.published.state, changed):
+            for agent_ids, refs in visible.interest.concerns(visible.published.state, changed):
                 self._mark_for(agent_ids, refs, seq)
         except INTERRUPTS:
             raise
         except BaseException as error:  # noqa: BLE001  # a domain's judgement, reported; the world lives
             self._on_fault("sight", error)
-            scene.judge_all_anew()
+            visible.judge_all_anew()
             self._mark_for(None, None, seq)
 
     def _mark_for(
@@ -208,10 +208,10 @@ class ObserverHub:
         for agent_id in observers if agent_ids is None else agent_ids:
             for observer in observers.get(agent_id, ()):
                 if refs is None:
-                    observer.inbox.mark_all()
+                    observer.dirty_set.mark_all()
                 else:
-                    observer.inbox.mark(refs, seq)
-                if not observer.inbox.is_empty:
+                    observer.dirty_set.mark(refs, seq)
+                if not observer.dirty_set.is_empty:
                     observer.wake()
 
     def _events_of(self, record: Admitted) -> list[tuple[Intent, int]]:
@@ -228,16 +228,16 @@ class ObserverHub:
 
     def _tell(self, intent: Intent, seq: int) -> None:
         """Tell of an intent those who hear it."""
-        scene, speaker = self._watched(), intent["agent_id"]
+        visible, speaker = self._watched(), intent["agent_id"]
         domain = self._registry.domain_of[intent["kind"]]
         heard = DeliveredEvent(seq, speaker, intent["kind"], intent["payload"])
-        listeners = scene.sighting.listeners(speaker)
+        listeners = visible.interest.listeners(speaker)
         try:
             for agent_id in self._observers if listeners is None else listeners:
                 observers = self._observers.get(agent_id)
-                if observers and domain.should_deliver(scene.published.state, agent_id, intent):
+                if observers and domain.should_deliver(visible.published.state, agent_id, intent):
                     for observer in observers:
-                        observer.inbox.tell(heard)
+                        observer.dirty_set.tell(heard)
                         observer.wake()
         except INTERRUPTS:
             raise

@@ -43,7 +43,7 @@ class Observer:
         agent_id: Whose.
         view_seq: All that the agent may see, up to here, was shown to it.
         end: Why it is over; empty while it is not.
-        inbox: What waits.
+        dirty_set: What waits.
     """
 
     __slots__ = (
@@ -55,8 +55,8 @@ class Observer:
         "_open_scene",
         "_seen_seq",
         "agent_id",
+        "dirty_set",
         "end",
-        "inbox",
         "view_seq",
     )
 
@@ -77,7 +77,7 @@ class Observer:
         self.agent_id = agent_id
         self._seen_seq = self.view_seq = -1
         self.end: End = ""
-        self.inbox = DirtySet(limits.marks_max, limits.events_max)
+        self.dirty_set = DirtySet(limits.marks_max, limits.events_max)
 
     async def __aenter__(self) -> Self:
         self._open_scene = await self._host.admit(self, self._begin)
@@ -93,14 +93,14 @@ class Observer:
         self._host.dismiss(self)
 
     @property
-    def _scene(self) -> VisibleState:
+    def _visible(self) -> VisibleState:
         assert self._open_scene is not None, "an observer is asked while it is open"
         return self._open_scene
 
     async def next(self) -> Observation | None:
         """Wait for something new to see, and give it; the first is a snapshot. None: it is over."""
         while not self.end:
-            observation = None if self.inbox.is_empty else self.look()
+            observation = None if self.dirty_set.is_empty else self.look()
             if observation is not None:
                 return observation
             await self.news()
@@ -114,9 +114,9 @@ class Observer:
 
     def _see(self) -> Observation | None:
         """Compare what was seen before with what may be seen now; None if nothing differs."""
-        published, inbox = self._scene.published, self.inbox
-        events, missed = inbox.take_events()
-        is_snapshot = inbox.is_lost
+        published, dirty_set = self._visible.published, self.dirty_set
+        events, missed = dirty_set.take_events()
+        is_snapshot = dirty_set.is_lost
         late: dict[Ref, int] = {}
         if is_snapshot:
             self._known.clear()
@@ -128,7 +128,7 @@ class Observer:
                 del self._known[ref]
             else:
                 self._known[ref] = now
-        inbox.keep(late)
+        dirty_set.keep(late)
         self._seen_seq = min(late.values(), default=published.seq)
         changes = tuple([change for _, change in found.values() if change is not None])
         if not (is_snapshot or changes or events):
@@ -167,15 +167,15 @@ class Observer:
 
     def _candidates(self) -> Iterable[Ref]:
         """Name what may look otherwise than it is known."""
-        inbox = self.inbox
-        if inbox.is_lost or inbox.is_all_marked:
-            return {**self._known, **dict.fromkeys(self._scene.candidates_for(self.agent_id))}
-        return inbox.marks
+        dirty_set = self.dirty_set
+        if dirty_set.is_lost or dirty_set.is_all_marked:
+            return {**self._known, **dict.fromkeys(self._visible.candidates_for(self.agent_id))}
+        return dirty_set.marks
 
     def _compared(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
         """Compare what was known with what may be seen now; give what differs."""
-        scene, known, agent_id = self._scene, self._known, self.agent_id
-        row_of, seen = scene.published.row, scene.seen
+        visible, known, agent_id = self._visible, self._known, self.agent_id
+        row_of, seen = visible.published.row, visible.seen
         found: dict[Ref, tuple[Fields | None, Change | None]] = {}
         for ref in refs:
             before, row = known.get(ref), row_of(ref)
@@ -183,7 +183,7 @@ class Observer:
             if now is before:
                 continue
             if now is None or row is None:
-                found[ref] = (None, scene.left(ref))
+                found[ref] = (None, visible.left(ref))
             else:
                 found[ref] = (now, row.change(before, now))
         return found
@@ -200,11 +200,11 @@ class Observer:
             budget.clear()
             return {}
         showing = [(ref, change) for ref, (_, change) in found.items() if change is not None]
-        relevance = partial(self._scene.relevance, self.agent_id)
+        relevance = partial(self._visible.relevance, self.agent_id)
         chosen = budget.choose(showing, relevance)
         late = {}
         for ref, _ in showing:
             if ref not in chosen:
                 del found[ref]
-                late[ref] = self.inbox.marks.get(ref, self._seen_seq)
+                late[ref] = self.dirty_set.marks.get(ref, self._seen_seq)
         return late

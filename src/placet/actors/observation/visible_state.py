@@ -14,16 +14,16 @@ class VisibleState:
 
     Attributes:
         published: The copy.
-        sighting: Whom its changes concern.
+        interest: Whom its changes concern.
     """
 
-    __slots__ = ("_registry", "published", "sighting")
+    __slots__ = ("_registry", "interest", "published")
 
     def __init__(self, registry: Registry, published: ReadReplica) -> None:
         self._registry = registry
         self.published = published
-        self.sighting = InterestManager(registry)
-        self.sighting.begin(published)
+        self.interest = InterestManager(registry)
+        self.interest.begin(published)
 
     def seen(self, agent_id: str, ref: Ref, row: ReplicaEntity) -> Fields | None:
         """Give what an agent may see of an entity; None if nothing. O(1)."""
@@ -36,19 +36,19 @@ class VisibleState:
 
     def candidates_for(self, agent_id: str) -> Iterable[Ref]:
         """Name what an agent may see at most."""
-        return self.sighting.candidates_for(agent_id, self.published)
+        return self.interest.candidates_for(agent_id, self.published)
 
     def relevance(self, agent_id: str, ref: Ref) -> float:
         """Say how near an entity is to an agent: 1 is here, 0 is infinitely far."""
-        return self.sighting.relevance(self.published.state, agent_id, ref)
+        return self.interest.relevance(self.published.state, agent_id, ref)
 
     def distance(self, agent_id: str, ref: Ref) -> float | None:
         """Say how far an entity is from an agent; None where that is not known."""
-        return self.sighting.distance(self.published.state, agent_id, ref)
+        return self.interest.distance(self.published.state, agent_id, ref)
 
     def body_of(self, agent_id: str) -> Ref | None:
         """Name an agent's own entity; None where agents have none."""
-        return self.sighting.body_of(agent_id)
+        return self.interest.body_of(agent_id)
 
     def left(self, ref: Ref) -> Change:
         """Say that an entity is out of sight; nothing of why, which may be hidden."""
@@ -56,4 +56,4 @@ class VisibleState:
 
     def judge_all_anew(self) -> None:
         """Do without indexes from here on: a judgement in them has raised."""
-        self.sighting = InterestManager(self._registry, is_indexed=False)
+        self.interest = InterestManager(self._registry, is_indexed=False)

@@ -37,7 +37,7 @@ class StalenessScope:
         freshness: On what the thought depends.
         look: Gives the agent's view; its argument, if there is one, is called with it in the same
             turn of the orchestrator's.
-        watches: Of the world.
+        subscriptions: Of the world.
         changes_max: How many changes the reason lists.
     """
 
@@ -48,7 +48,7 @@ class StalenessScope:
         agent_id: str,
         freshness: StalenessOptions,
         look: Look,
-        watches: SubscriptionTable,
+        subscriptions: SubscriptionTable,
         changes_max: int,
     ) -> None:
         self.agent_id = agent_id
@@ -60,7 +60,7 @@ class StalenessScope:
         self.changed: dict[Ref, ExternalChange] = {}
         self._look = look
         self._changes_max = changes_max
-        self._watches = watches
+        self._subscriptions = subscriptions
         self._scope = anyio.CancelScope()
         self._is_stale = False
         self._error: BaseException | None = None
@@ -76,7 +76,7 @@ class StalenessScope:
         try:
             await self._look(self._begin)
         except BaseException:
-            self._watches.discard(self)
+            self._subscriptions.discard(self)
             raise
         self._scope.__enter__()
         self._is_inside = True
@@ -92,7 +92,7 @@ class StalenessScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        self._watches.discard(self)
+        self._subscriptions.discard(self)
         is_stopped = self._scope.__exit__(kind, error, trace)
         if self._scope.cancelled_caught:
             raise (self._error or await self._reason()) from None
@@ -146,7 +146,7 @@ class StalenessScope:
         """Watch from the very seq of the view on."""
         self.view, self.context_seq = view, view.view_seq
         self.footprint = self.freshness.footprint(kernel, self.agent_id)
-        self._watches.add(self)
+        self._subscriptions.add(self)
 
     async def _reason(self) -> StaleContextError:
         """Say what changed, with the values that the agent may see now."""

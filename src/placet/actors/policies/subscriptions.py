@@ -107,9 +107,9 @@ class SubscriptionTable:
         self._counting.pop(watch, None)
         self._wide.pop(watch, None)
         for ref in watch.footprint or ():
-            watches = self._by_ref[ref]
-            del watches[watch]
-            if not watches:
+            subscriptions = self._by_ref[ref]
+            del subscriptions[watch]
+            if not subscriptions:
                 del self._by_ref[ref]
 
     def publish(self, group: LogGroup) -> None:

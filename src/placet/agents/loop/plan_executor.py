@@ -58,7 +58,7 @@ class PlanExecutor:
         world: Decides.
         session: Name of the session.
         agent: The proposer's voice.
-        clerk: The session's own.
+        recorder: The session's own.
         limits: What bounds the agent.
         policy: A rule of the host's own.
     """
@@ -68,14 +68,14 @@ class PlanExecutor:
         world: World,
         session: str,
         agent: Handle,
-        clerk: SystemIntentFactory,
+        recorder: SystemIntentFactory,
         limits: AgentLimits,
         policy: ApprovalPolicy | None,
     ) -> None:
         self._world = world
         self._session = session
         self._agent = agent
-        self._clerk = clerk
+        self._recorder = recorder
         self._limits = limits
         self._policy = policy
 
@@ -93,12 +93,12 @@ class PlanExecutor:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             grants = await self._grants_for(plan, applied, risks, mode)
             if ruling.decision == "hold" or None in grants:
-                foreseen, digest = await preview_plan(self._world, self._clerk, intents)
+                foreseen, digest = await preview_plan(self._world, self._recorder, intents)
                 if not foreseen.admitted:
                     return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
                 return await self._hold(plan, ruling, foreseen, digest)
             ahead = [*self._guard(plan, foreseen, "risk"), *self._uses([g for g in grants if g])]
-            verdict = await self._world.submit([*ahead, *intents], speaker=self._agent)
+            verdict = await self._world.submit([*ahead, *intents], identity=self._agent)
             if RefusalCode.UNAUTHORIZED in verdict.codes:
                 return self._agent_removed(plan)
             if CONFLICT_CODES.isdisjoint(verdict.codes):
@@ -125,7 +125,7 @@ class PlanExecutor:
             now = self._world.seq
             plan = Plan.model_construct(goal=hold["goal"], base_seq=now, actions=actions)
             intents = self._intents(actions, now)
-            foreseen, foreseen_digest = await preview_plan(self._world, self._clerk, intents)
+            foreseen, foreseen_digest = await preview_plan(self._world, self._recorder, intents)
             if not foreseen.admitted:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             if foreseen_digest != hold["foreseen"]:
@@ -170,7 +170,7 @@ class PlanExecutor:
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
         digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
         hold_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
-        intent = self._clerk.intent(
+        intent = self._recorder.intent(
             "session.hold",
             hold=hold_id,
             session=self._session,
@@ -184,7 +184,7 @@ class PlanExecutor:
             digest=digest,
             seconds=seconds,
         )
-        verdict = await self._world.submit([*first, intent], speaker=self._agent)
+        verdict = await self._world.submit([*first, intent], identity=self._agent)
         if RefusalCode.UNAUTHORIZED in verdict.codes:
             return self._agent_removed(plan)
         if not verdict.admitted:  # all of these are the clerk's
@@ -202,7 +202,7 @@ class PlanExecutor:
         return Decided("held", (issue,), results, _changes(foreseen), hold_id)
 
     def _resolution(self, hold_id: str, decision: str, by: str, role: str, digest: str) -> Intent:
-        return self._clerk.intent(
+        return self._recorder.intent(
             "session.resolve", hold=hold_id, decision=decision, by=by, role=role, digest=digest
         )
 
@@ -260,7 +260,7 @@ class PlanExecutor:
 
     def _uses(self, grants: Sequence[str]) -> list[Intent]:
         return [
-            self._clerk.intent("session.use", grant=name, proposer=self._agent.agent_id, uses=1)
+            self._recorder.intent("session.use", grant=name, proposer=self._agent.agent_id, uses=1)
             for name in grants
         ]
 
@@ -289,7 +289,7 @@ class PlanExecutor:
         if not is_needed:
             return []
         seq = min((one.seq for one in foreseen.results if one.seq is not None), default=0)
-        return [self._clerk.intent("session.guard", seq=seq)]
+        return [self._recorder.intent("session.guard", seq=seq)]
 
     def _agent_removed(self, plan: Plan) -> Decided:
         message = f"agent {self._agent.agent_id!r} was removed while it was asked"

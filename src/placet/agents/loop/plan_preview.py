@@ -20,7 +20,7 @@ RETRIES: Final = 5
 
 
 async def preview_plan(
-    world: World, clerk: SystemIntentFactory, intents: Sequence[Intent]
+    world: World, recorder: SystemIntentFactory, intents: Sequence[Intent]
 ) -> tuple[Verdict, str]:
     """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
 
@@ -32,7 +32,7 @@ async def preview_plan(
         if not now.admitted:
             return now, ""
         seq = min(one.seq for one in now.results if one.seq is not None)
-        guard = clerk.intent("session.guard", seq=seq)
+        guard = recorder.intent("session.guard", seq=seq)
         later = await world.submit([guard, *intents], dry_run=True)
         if SEQ_CHANGED not in later.codes:
             break

@@ -88,7 +88,7 @@ class PlanningLoop:
 
     Args:
         adapter: Who proposes.
-        desk: Where plans are submitted.
+        plan_executor: Where plans are submitted.
         mode: Of the session.
         limits: What bounds the turn.
         look: Builds each request's context.
@@ -104,7 +104,7 @@ class PlanningLoop:
         self,
         adapter: Adapter,
         *,
-        desk: PlanExecutor,
+        plan_executor: PlanExecutor,
         mode: Mode,
         limits: AgentLimits,
         look: Look,
@@ -112,7 +112,7 @@ class PlanningLoop:
         clock: Callable[[], float],
     ) -> None:
         self._adapter = adapter
-        self._desk = desk
+        self._plan_executor = plan_executor
         self._mode = mode
         self._limits = limits
         self._look = look
@@ -195,7 +195,9 @@ class PlanningLoop:
         if plan.stop is not None:
             self._note(raw, "stop")
             return end_of_stop(plan.stop)
-        decided = await self._desk.submit(plan, self._mode, seconds_left=self.counters.seconds_left)
+        decided = await self._plan_executor.submit(
+            plan, self._mode, seconds_left=self.counters.seconds_left
+        )
         kinds = tuple(action.kind for action in plan.actions)
         self._note(raw, decided.status, kinds, decided.issues)
         if decided.status in {"applied", "held"} or decided.has_acted:

@@ -41,16 +41,16 @@ class SessionRecorder:
 
     Args:
         world: Where.
-        voice: Makes its intents.
+        system_intents: Makes its intents.
         session: Name of the session.
         agent: Whose proposals it is about.
     """
 
     def __init__(
-        self, world: World, voice: SystemIntentFactory, session: str, agent: Handle
+        self, world: World, system_intents: SystemIntentFactory, session: str, agent: Handle
     ) -> None:
         self._world = world
-        self._voice = voice
+        self._system_intents = system_intents
         self._session = session
         self._agent = agent
 
@@ -62,7 +62,7 @@ class SessionRecorder:
         """
         tries = 0
         while True:
-            intent = self._voice.intent(
+            intent = self._system_intents.intent(
                 "session.turn",
                 session=self._session,
                 turn=await self._count() + 1,
@@ -72,7 +72,7 @@ class SessionRecorder:
                 message=message,
             )
             try:
-                verdict = await self._world.submit([intent], speaker=self._agent)
+                verdict = await self._world.submit([intent], identity=self._agent)
             except anyio.get_cancelled_exc_class():
                 await self._end_if_begun(intent)
                 raise
@@ -117,7 +117,7 @@ class SessionRecorder:
     async def _submit_end(
         self, turn: int, end: End, results: list[dict[str, Json]], hold_id: str
     ) -> Verdict:
-        intent = self._voice.intent(
+        intent = self._system_intents.intent(
             "session.end",
             session=self._session,
             turn=turn,
@@ -131,7 +131,7 @@ class SessionRecorder:
 
     def ask(self, turn: int, attempt: int, adapter: str, digest: str) -> Intent:
         """Make the intent by which a proposer is asked."""
-        return self._voice.intent(
+        return self._system_intents.intent(
             "session.ask",
             session=self._session,
             turn=turn,
@@ -148,7 +148,7 @@ class SessionRecorder:
         Raises:
             PermissionError: The gate refused it, or the agent was removed.
         """
-        intent = self._voice.intent(
+        intent = self._system_intents.intent(
             "session.grant",
             proposer=self._agent.agent_id,
             kinds=kinds,
@@ -159,7 +159,7 @@ class SessionRecorder:
         )
         name = f"{self._session}-grant-{intent['req_id']}"  # a seq is that of others too
         intent["payload"]["grant"] = name
-        verdict = await self._world.submit([intent], speaker=self._agent)
+        verdict = await self._world.submit([intent], identity=self._agent)
         if not verdict.admitted:
             raise PermissionError(verdict.refusals[0].message)
         return name

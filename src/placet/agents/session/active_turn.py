@@ -24,19 +24,19 @@ class TurnRequest(Protocol):
 class ActiveTurn:
     """A turn that is begun."""
 
-    __slots__ = ("_clerk", "_mode", "_route", "_session", "message", "number")
+    __slots__ = ("_mode", "_recorder", "_route", "_session", "message", "number")
 
     def __init__(
         self,
         session: TurnRequest,
-        clerk: SessionRecorder,
+        recorder: SessionRecorder,
         number: int,
         message: str,
         way: Route,
         mode: str,
     ) -> None:
         self._session = session
-        self._clerk = clerk
+        self._recorder = recorder
         self.number = number
         self.message = message
         self._route = way
@@ -49,7 +49,7 @@ class ActiveTurn:
         session = self._session
         decided = end.decided or Decided("rejected")
         try:
-            await self._clerk.end(self.number, end, decided.results, decided.hold_id)
+            await self._recorder.end(self.number, end, decided.results, decided.hold_id)
         except SessionError as error:
             error.route = self._route
             raise

@@ -34,8 +34,8 @@ class Approvals:
     """Gives a session what people do in it."""
 
     world: World
-    _clerk: SessionRecorder
-    _desk: PlanExecutor
+    _recorder: SessionRecorder
+    _plan_executor: PlanExecutor
     _mode: Mode
     _one_at_a_time: anyio.Lock
 
@@ -82,10 +82,10 @@ class Approvals:
             if held is None or issues:
                 return await turn.end(_denied(issues[0]))
             if decision != "approve":
-                issues = await self._desk.close_hold(held, hold_id, decision, by, role)
+                issues = await self._plan_executor.close_hold(held, hold_id, decision, by, role)
                 text = issues[0].message if issues else f"{decision} by {by}"
                 return await turn.end(End("refused", Code.DENIED, text))
-            decided = await self._desk.resolve(
+            decided = await self._plan_executor.resolve(
                 held, hold_id, by, role, seconds_left=self.limits.seconds_max
             )
             return await turn.end(end_of(decided))
@@ -125,7 +125,7 @@ class Approvals:
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:
-                closed = await self._desk.close_hold(held, hold_id, "edit", by, role)
+                closed = await self._plan_executor.close_hold(held, hold_id, "edit", by, role)
                 if closed:
                     return await turn.end(_denied(closed[0]))
             return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
@@ -156,21 +156,21 @@ class Approvals:
             ClosedError: The session was closed.
         """
         self._require_open()
-        return await self._clerk.grant(kinds, equals or {}, uses, seconds, by)
+        return await self._recorder.grant(kinds, equals or {}, uses, seconds, by)
 
     async def holds(self) -> list[ApprovalRequest]:
         """List the holds of this session, newest last; what is past its time says `expired`."""
-        return await self._clerk.holds()
+        return await self._recorder.holds()
 
     async def _may_resolve(
         self, hold_id: str, decision: str, by: str, role: str
     ) -> tuple[dict[str, Json] | None, list[Issue]]:
         """Find a hold of this session, and ask whether somebody may decide so about it."""
-        held = await self._clerk.hold(hold_id)
+        held = await self._recorder.hold(hold_id)
         if held is None:
             message = f"there is no hold {hold_id!r} in this session"
             return None, [Issue(code="session.hold_unknown", message=message)]
-        return held, await self._desk.may_resolve(held, hold_id, decision, by, role)
+        return held, await self._plan_executor.may_resolve(held, hold_id, decision, by, role)
 
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
@@ -181,7 +181,7 @@ class Approvals:
             return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])
         if plan.stop is not None:
             return await turn.end(end_of_stop(plan.stop), [Attempt(n=1, status="stop")])
-        decided = await self._desk.submit(
+        decided = await self._plan_executor.submit(
             plan, mode or self._mode, seconds_left=self.limits.seconds_max
         )
         attempt = Attempt(

@@ -116,9 +116,9 @@ class SessionOpener(Generic[S]):
                     "Sessions() beside its own, so that what is said is in its log"
                 )
             agent = await self._registered(world, await agent_of(world, self._name, self._agent))
-            voice = await world.register_agent(CLERK, permissions=KINDS)
+            system_intents = await world.register_agent(CLERK, permissions=KINDS)
             mode = self._mode or await _latest_mode(world, self._name)
-            session = self._start(world, agent, voice, await ModelCalls.of(world), mode)
+            session = self._start(world, agent, system_intents, await ModelCalls.of(world), mode)
             await session.close_stale_turns()
             session.closing = closing.pop_all()
         return session

@@ -61,7 +61,7 @@ class Session(Approvals):
         name: str,
         world: World,
         agent: Handle,
-        voice: Handle,
+        system_intents: Handle,
         calls: ModelCalls,
         *,
         mode: str,
@@ -76,9 +76,9 @@ class Session(Approvals):
         self._agent = agent
         self._calls = calls
         self._adapter = None if adapter is None else as_adapter(adapter)
-        own = SystemIntentFactory(world, voice)
-        self._clerk = SessionRecorder(world, own, name, agent)
-        self._desk = PlanExecutor(world, name, agent, own, limits, policy)
+        own = SystemIntentFactory(world, system_intents)
+        self._recorder = SessionRecorder(world, own, name, agent)
+        self._plan_executor = PlanExecutor(world, name, agent, own, limits, policy)
         self._looker = ContextBuilder(agent, limits)
         self._one_at_a_time = anyio.Lock()
         self._proposing: PlanningLoop | None = None
@@ -133,13 +133,13 @@ class Session(Approvals):
         session_name(session)
 
         def start(
-            opened: World, proposer: Handle, voice: Handle, calls: ModelCalls, as_mode: str
+            opened: World, proposer: Handle, system_intents: Handle, calls: ModelCalls, as_mode: str
         ) -> Session:
             return cls(
                 session,
                 opened,
                 proposer,
-                voice,
+                system_intents,
                 calls,
                 mode=as_mode,
                 adapter=adapter,
@@ -161,10 +161,10 @@ class Session(Approvals):
 
     async def close_stale_turns(self) -> None:
         """End what a process that died has left running; `open` does it."""
-        for number in await self._clerk.running():
+        for number in await self._recorder.running():
             if (self.name, number) not in self._calls.turns:
                 text = "the process ended before the turn did; look what was done by then"
-                await self._clerk.end(number, End("failed", Code.INTERNAL, text), (), "")
+                await self._recorder.end(number, End("failed", Code.INTERNAL, text), (), "")
 
     def stop(self) -> None:
         """Stop the turn that is held, if one is: what is being asked is left, and nothing applied.
@@ -258,7 +258,7 @@ class Session(Approvals):
 
     async def turns(self) -> list[dict[str, Json]]:
         """List what the state keeps of this session's turns, oldest first."""
-        return await self._clerk.turns()
+        return await self._recorder.turns()
 
     async def state(self) -> Json:
         """Give what the agent may see of the world, as plain JSON."""
@@ -278,16 +278,16 @@ class Session(Approvals):
         self, turn: ActiveTurn, adapter: Adapter, catalogue: Catalogue, media: Sequence[Media]
     ) -> Turn:
         count = max(self._limits.turns_last, self._limits.results_last)
-        past = await self._clerk.turns(count, before=turn.number)
+        past = await self._recorder.turns(count, before=turn.number)
 
         async def ask(number: int, context: PlannerInput) -> PlannerOutput:
             name, digest = type(adapter).__name__, digest_of(context)
-            intent = self._clerk.ask(turn.number, number, name, digest)
+            intent = self._recorder.ask(turn.number, number, name, digest)
             return await self._calls.ask(self.world, intent, adapter, context)
 
         proposing = self._proposing = PlanningLoop(
             adapter,
-            desk=self._desk,
+            plan_executor=self._plan_executor,
             mode=self._mode,
             limits=self.limits,
             look=self._looker.begin(turn.message, catalogue, past, media),
@@ -319,8 +319,8 @@ class Session(Approvals):
         self._is_stopped = False
         told = cut(message, MESSAGE_BYTES_MAX)
         mode = self.mode
-        number = await self._clerk.begin(told, mode, way)
-        turn = ActiveTurn(self, self._clerk, number, told, way, mode)
+        number = await self._recorder.begin(told, mode, way)
+        turn = ActiveTurn(self, self._recorder, number, told, way, mode)
         key = (self.name, number)
         self._calls.turns.add(key)
         try:

@@ -304,13 +304,13 @@ async def _step(
 ) -> _Step:
     """Hand in a single intent."""
     given = await door.document(request, fields=frozenset({"req_id"}), is_optional=True)
-    desk = _desk(door.principal(request), world)
-    await desk.enter()
+    handler = _desk(door.principal(request), world)
+    await handler.enter()
     req_id = given.get("req_id")
-    key = desk.fresh_id() if req_id is None else identity(req_id, "req_id")
+    key = handler.fresh_id() if req_id is None else identity(req_id, "req_id")
     seq = await world.query(lambda kernel: kernel.seq)
     verdict = await world.submit_nowait(
-        [intent_of(kind, payload, desk.agent_id, key, seq)], submitter=desk.submitter
+        [intent_of(kind, payload, handler.agent_id, key, seq)], submitter=handler.submitter
     )
     told = answer_of(verdict)
     return _Step(verdict, None if told is None else {**told, "req_id": key})

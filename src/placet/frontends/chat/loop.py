@@ -128,13 +128,13 @@ class ChatLoop:
         Raises:
             KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again; SIGTERM.
         """
-        inbox: SimpleQueue[PlannerInput | None] = SimpleQueue()
+        dirty_set: SimpleQueue[PlannerInput | None] = SimpleQueue()
         if self._asked is not None:
-            self._asked.on_question = inbox.put
+            self._asked.on_question = dirty_set.put
         future = self._portal.start_task_soon(begin)
-        future.add_done_callback(lambda _: inbox.put(None))
+        future.add_done_callback(lambda _: dirty_set.put(None))
         try:
-            while (context := inbox.get()) is not None:
+            while (context := dirty_set.get()) is not None:
                 self._propose(context)
         except KeyboardInterrupt as interrupt:
             self._portal.call(self._stop)

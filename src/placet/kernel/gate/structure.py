@@ -186,7 +186,7 @@ class Structure:
         if fields != count * REQUIRED_FIELDS:  # one has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
             show_until(intents, batch.valid_until_ns)
-        if not batch.tally(taken):
+        if not batch.group_metrics(taken):
             return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)

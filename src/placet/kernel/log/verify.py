@@ -91,7 +91,7 @@ class Verifier(Replayer):
         "_group",
         "_judged",
         "_registry",
-        "_rehearsal",
+        "_sandbox",
         "_structure",
         "_validator",
         "_why_not",
@@ -118,7 +118,7 @@ class Verifier(Replayer):
         self._domains = domains
         self._registry: Registry | None = None
         self._validator = validator
-        self._rehearsal: Sandbox | None = None
+        self._sandbox: Sandbox | None = None
         self._group: tuple[int, int] | None = None
         self._structure: tuple[Registry, Limits, Structure] | None = None
         self._why_not = ""
@@ -133,25 +133,25 @@ class Verifier(Replayer):
 
         The refusals of such a verdict have all that the record has not: details, what has changed.
         """
-        rehearsal = self._ready()
-        if rehearsal is None:
+        sandbox = self._ready()
+        if sandbox is None:
             return None
         batch = self.batch_of(record)
         batch.dry_run = True
-        return self._decided(rehearsal, record, batch), batch
+        return self._decided(sandbox, record, batch), batch
 
     @property
     def registry(self) -> Registry | None:
         """What decides here; None where the rules of this part of the log are not at hand."""
         if self.header is None:  # it is the header that came out otherwise
             return self._registry
-        rehearsal = self._ready()
-        return None if rehearsal is None else rehearsal.registry
+        sandbox = self._ready()
+        return None if sandbox is None else sandbox.registry
 
     @property
     def drawn(self) -> tuple[Draw, ...]:
         """What the rules of the latest record drew."""
-        return () if self._rehearsal is None else tuple(self._rehearsal.draft.drawn)
+        return () if self._sandbox is None else tuple(self._sandbox.draft.drawn)
 
     @property
     def why_not(self) -> str:
@@ -192,7 +192,7 @@ class Verifier(Replayer):
             case _:
                 super()._fold(record, data)
                 if isinstance(record, Configured):
-                    self._rehearsal = None  # its limits bind the structure stage
+                    self._sandbox = None  # its limits bind the structure stage
 
     def _take_rules(self, record: Header | RulesChanged, data: bytes) -> None:
         if isinstance(record, Header) and not self.is_folding:
@@ -203,15 +203,15 @@ class Verifier(Replayer):
 
     def _open_again(self, registry: Registry, record: Header) -> None:
         """Let the domains begin in a world of its own, and compare with how they began."""
-        rehearsal = Sandbox(
+        sandbox = Sandbox(
             registry, self._structure_of(registry), State(), Ledger(self.ledger.policy), record
         )
-        rehearsal.control.begin(record.world, record.seed, {}, rules_in(record))
-        self._compare_hook(rehearsal, record)
+        sandbox.control.begin(record.world, record.seed, {}, rules_in(record))
+        self._compare_hook(sandbox, record)
 
     def _live_batch(self, record: BatchRecord, data: bytes) -> None:
-        rehearsal = self._ready(record)
-        if rehearsal is None:
+        sandbox = self._ready(record)
+        if sandbox is None:
             super()._fold(record, data)
             return
         if record.group_seq < self._begun_at:  # who claimed what before that, nobody knows
@@ -224,44 +224,42 @@ class Verifier(Replayer):
         self.intents += len(batch)
         if self.needs_host(record):
             batch.dry_run = True
-            verdict = self._decided(rehearsal, record, batch)
+            verdict = self._decided(sandbox, record, batch)
             if difference_of_batch(record, None, verdict) is not None:
                 self.refused_by_host += 1
             super()._fold(record, data)
             return
-        verdict = self._decided(rehearsal, record, batch)
-        again = rehearsal.produced_record()
+        verdict = self._decided(sandbox, record, batch)
+        again = sandbox.produced_record()
         if again == data:
             return
         part = difference_of_batch(record, None if again is None else decode_record(again), verdict)
         if again is None:  # a verdict that leaves no trace, though here is one
             part = part or DivergentField("the outcome", record_type(record), "nothing is recorded")
-        self._compare(part, rehearsal, record, batch)
+        self._compare(part, sandbox, record, batch)
         if isinstance(record, Scheduled):  # of the versions that it says, not of today's
             self.ledger.scheduled[record.number] = record
 
     def _live_hook(self, record: HookRecord, data: bytes) -> None:
-        rehearsal = self._ready(record)
-        if rehearsal is None:
+        sandbox = self._ready(record)
+        if sandbox is None:
             super()._fold(record, data)
             return
         self._group = None
         self.hooks += 1
-        rehearsal.start(self.journal.prev, record.now_ns)
+        sandbox.start(self.journal.prev, record.now_ns)
         try:
-            rehearsal.execute(record)
+            sandbox.execute(record)
         except Exception as error:  # noqa: BLE001  # the rule boundary: a domain was asked
             said = f"{type(error).__name__}: {error}"
-            self._compare(
-                DivergentField("the outcome", record_type(record), said), rehearsal, record
-            )
+            self._compare(DivergentField("the outcome", record_type(record), said), sandbox, record)
         self._tell_validator(record)
-        self._compare_hook(rehearsal, record, data)
+        self._compare_hook(sandbox, record, data)
 
     # comparing
 
-    def _compare_hook(self, rehearsal: Sandbox, record: HookRecord, data: bytes = b"") -> None:
-        again = rehearsal.produced_record()
+    def _compare_hook(self, sandbox: Sandbox, record: HookRecord, data: bytes = b"") -> None:
+        again = sandbox.produced_record()
         if again == data:
             return
         if again is None:
@@ -272,12 +270,12 @@ class Verifier(Replayer):
             made = decode_record(again)
             assert isinstance(made, HookRecord), "as lived"
             part = difference_of_hook(record, made)
-        self._compare(part, rehearsal, record)
+        self._compare(part, sandbox, record)
 
     def _compare(
         self,
         part: DivergentField | None,
-        rehearsal: Sandbox,
+        sandbox: Sandbox,
         record: BatchRecord | HookRecord,
         batch: CheckedBatch | None = None,
     ) -> None:
@@ -292,11 +290,11 @@ class Verifier(Replayer):
                 what=part.what,
                 recorded=part.recorded,
                 decided=part.decided,
-                rule=name_of_rule(part, record, rehearsal.registry, batch),
+                rule=name_of_rule(part, record, sandbox.registry, batch),
                 batch_id=None if batch is None else batch.batch_id,
                 agent_id=intent["agent_id"] if intent else getattr(record, "agent_id", None),
                 req_id=None if intent is None else intent["req_id"],
-                draws=tuple(rehearsal.draft.drawn),
+                draws=tuple(sandbox.draft.drawn),
             )
         )
 
@@ -313,9 +311,9 @@ class Verifier(Replayer):
         if self._registry is None:
             self._note_undecided(record, self._why_not)
             return None
-        if self._rehearsal is None:
+        if self._sandbox is None:
             host = self._validator if self._has_host else None
-            self._rehearsal = Sandbox(
+            self._sandbox = Sandbox(
                 self._registry,
                 self._structure_of(self._registry),
                 self.state,
@@ -323,7 +321,7 @@ class Verifier(Replayer):
                 header,
                 host,
             )
-        return self._rehearsal
+        return self._sandbox
 
     def _structure_of(self, registry: Registry) -> Structure:
         """Compile the first stage, or take the one that is compiled: it is what takes time here."""
@@ -335,7 +333,7 @@ class Verifier(Replayer):
     def _judge(self, header: Header) -> None:
         """Make what decided, or learn why there is nothing that could."""
         then = rules_in(header)
-        self._judged, self._registry, self._rehearsal = header, None, None
+        self._judged, self._registry, self._sandbox = header, None, None
         self._why_not = "no domain is given"
         try:
             domains = self._domains(then) if callable(self._domains) else self._domains
@@ -365,24 +363,24 @@ class Verifier(Replayer):
             self._validator is not None and validator_name(self._validator) == self.header.validator
         )
 
-    def _decided(self, rehearsal: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
-        context = rehearsal.context
-        rehearsal.start(self.journal.prev, record.now_ns)
+    def _decided(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
+        context = sandbox.context
+        sandbox.start(self.journal.prev, record.now_ns)
         group = (record.group_seq, record.now_ns)
         if group != self._group:
             self._group = group
             context.group_seq = record.group_seq
-            rehearsal.draft.open_group(record.now_ns)
+            sandbox.draft.open_group(record.now_ns)
         assert self.header is not None, "a log begins with its header"
         if record.due_of is None:  # one that was due passes the structure stage at the gate
             try:
-                upcast(batch, self.header.kinds, rehearsal.registry)
+                upcast(batch, self.header.kinds, sandbox.registry)
             except PluginError as fault:
                 raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
             unsound = context.structure.check_again(batch)
             if unsound is not None:
-                return rehearsal.applier.refuse(batch, unsound)
-        return decide_batch(batch, context, rehearsal.rules, rehearsal.applier)
+                return sandbox.applier.refuse(batch, unsound)
+        return decide_batch(batch, context, sandbox.rules, sandbox.applier)
 
     def _tell_validator(self, record: HookRecord) -> None:
         """Keep a host's own rule informed of permissions, as a kernel does."""

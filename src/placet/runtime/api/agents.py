@@ -48,8 +48,8 @@ class RunsAgents:
             AgentError: The agent was removed since its handle was given.
             ValueError: A policy runs for the agent already.
         """
-        self._open.roster.run(agent)
+        self._open.policy_supervisor.run(agent)
 
     def agent_status(self, agent_id: str) -> AgentStatus:
         """Tell how an agent and its policy fare; `gone` is also what never was."""
-        return self._open.roster.status(agent_id)
+        return self._open.policy_supervisor.status(agent_id)

@@ -82,7 +82,7 @@ class ExecutesEffects:
         limits, is_once = world.limits, delivery == "at_most_once"
         credits_max = limits.executor_concurrency_max if concurrency is None else concurrency
         attempts_default = 1 if is_once else EFFECT_ATTEMPTS_MAX
-        terms = RetryPolicy(
+        retry_policy = RetryPolicy(
             delivery=delivery,
             concurrency=credits_max,
             attempts_max=attempts_default if attempts_max is None else attempts_max,
@@ -92,7 +92,7 @@ class ExecutesEffects:
             on_in_doubt=None if on_in_doubt is None else awaitable(on_in_doubt, credits_max),
         )
         run = handler_in(world.branch, kind, handler, credits_max)
-        await world.executors.register(kind, run, terms)
+        await world.executors.register(kind, run, retry_policy)
 
     async def _register_brought(self, domains: Iterable[Domain]) -> None:
         """Register the executors that domains bring; what nobody can run here is refused.

@@ -96,7 +96,7 @@ class CounterfactualReplay:
         self._seqs_there, self._seqs_here = [past.ledger.seq], [past.ledger.seq]
         self._numbers = {number: number for number in past.ledger.scheduled}
         self._effect_keys = {key: key for key in past.ledger.outbox}
-        self._rehearsal = self._made(rules=None)
+        self._sandbox = self._made(rules=None)
 
     @property
     def seq(self) -> int:
@@ -135,11 +135,11 @@ class CounterfactualReplay:
                 self._let_happen(record)
             case Checkpoint():
                 self._start(record.now_ns)
-                self._rehearsal.control.checkpoint()
+                self._sandbox.control.checkpoint()
                 self._write(record.now_ns)
             case ExecutorChanged() if not self._is_refusing_effects:
                 self._start(record.now_ns)
-                self._rehearsal.outbox.change_executor(record.kind, record.depth_max)
+                self._sandbox.outbox.change_executor(record.kind, record.depth_max)
                 self._write(record.now_ns)
             case Configured():
                 self._configure(record)
@@ -179,12 +179,12 @@ class CounterfactualReplay:
                 self.report.changed_otherwise += 1
 
     def _decide(self, batch: CheckedBatch) -> Verdict:
-        rehearsal = self._rehearsal
+        sandbox = self._sandbox
         if batch.due_of is None:  # one that was due passes the structure stage at the gate
-            unsound = rehearsal.context.structure.check_again(batch)
+            unsound = sandbox.context.structure.check_again(batch)
             if unsound is not None:
-                return rehearsal.applier.refuse(batch, unsound)
-        return decide_batch(batch, rehearsal.context, rehearsal.rules, rehearsal.applier)
+                return sandbox.applier.refuse(batch, unsound)
+        return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.applier)
 
     def _open_group(self, record: Admitted | Refused | Scheduled) -> None:
         group = (record.group_seq, record.now_ns)
@@ -197,8 +197,8 @@ class CounterfactualReplay:
                 "moment; what those before it claimed is free in the fork"
             )
         self._group = group
-        self._rehearsal.context.group_seq = self._past.ledger.seq
-        self._rehearsal.draft.open_group(max(record.now_ns, self._past.ledger.now_ns))
+        self._sandbox.context.group_seq = self._past.ledger.seq
+        self._sandbox.draft.open_group(max(record.now_ns, self._past.ledger.now_ns))
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch | None:
         """Rebuild a batch as it came, at the moment in the fork that it was made at."""
@@ -215,7 +215,7 @@ class CounterfactualReplay:
             intent["context_seq"] = seq
         batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
         try:
-            upcast(batch, self._kinds, self._rehearsal.registry)
+            upcast(batch, self._kinds, self._sandbox.registry)
         except PluginError as fault:
             raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
         return batch
@@ -276,14 +276,14 @@ class CounterfactualReplay:
         if key is None:
             return
         self._start(record.now_ns)
-        effect = EffectKey(self._rehearsal.world, *key)
-        self._rehearsal.outbox.mark(effect, record.what, record.why)
+        effect = EffectKey(self._sandbox.world, *key)
+        self._sandbox.outbox.mark(effect, record.what, record.why)
         self._write(record.now_ns)
 
     def _let_happen(self, record: Registered | AgentChanged | Tick | Settled | Patched) -> None:
         self._start(record.now_ns)
         try:
-            self._rehearsal.execute(record)
+            self._sandbox.execute(record)
         except PlacetError as error:  # such as of an agent that never came
             self.report.notes.append(f"not done again, at seq {self._past.ledger.seq}: {error}")
             return
@@ -294,16 +294,16 @@ class CounterfactualReplay:
         scratch = Ledger(GateSettings.of(KernelConfig()))
         booking.apply_configured(scratch, record)
         self._start(record.now_ns)
-        self._rehearsal.control.configure(scratch.policy)
+        self._sandbox.control.configure(scratch.policy)
         self._write(record.now_ns)
-        self._rehearsal = self._made(rules=None)
+        self._sandbox = self._made(rules=None)
 
     def _change_rules(self, record: RulesChanged) -> None:
         self._kinds = record.kinds
-        self._rehearsal = self._made(rules=record)
+        self._sandbox = self._made(rules=record)
         self._start(record.now_ns)
-        rules = rules_of(self._rehearsal.registry)._replace(validator=record.validator)
-        self._rehearsal.control.change_rules(rules)
+        rules = rules_of(self._sandbox.registry)._replace(validator=record.validator)
+        self._sandbox.control.change_rules(rules)
         made = self._write(record.now_ns)
         assert isinstance(made, RulesChanged), "as it was told"
         self._past.header = header_after(self._past.header, made)
@@ -325,11 +325,11 @@ class CounterfactualReplay:
 
     def _start(self, now_ns: int) -> None:
         past = self._past
-        self._rehearsal.start(past.journal.prev, max(now_ns, past.ledger.now_ns))
+        self._sandbox.start(past.journal.prev, max(now_ns, past.ledger.now_ns))
 
     def _write(self, now_ns: int) -> Record | None:
         """Go on after the record that was made, and give it; None if none was."""
-        data = self._rehearsal.produced_record()
+        data = self._sandbox.produced_record()
         if data is None:
             return None
         past = self._past

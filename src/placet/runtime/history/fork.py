@@ -253,10 +253,10 @@ def _first_record(
     assert trial.header is not None, "a log begins with its header"
     registry = registry_of(domains, rules_in(trial.header))
     structure = Structure(registry, trial.ledger.policy.limits)
-    rehearsal = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
-    rehearsal.start(record.prev, record.now_ns)
-    rehearsal.execute(record)
-    made = rehearsal.produced_record()
+    sandbox = Sandbox(registry, structure, trial.state, trial.ledger, trial.header)
+    sandbox.start(record.prev, record.now_ns)
+    sandbox.execute(record)
+    made = sandbox.produced_record()
     assert made is not None, "a fork is a record"
     return made
 

@@ -107,8 +107,8 @@ class CountersCollector(Collector):
         family = CounterMetricFamily(
             "placet_intents", "Intents answered.", labels=["kind", "outcome"]
         )
-        for outcome, tally in self._counters.intents.items():
-            for kind, count in list(tally.items()):
+        for outcome, group_metrics in self._counters.intents.items():
+            for kind, count in list(group_metrics.items()):
                 family.add_metric([kind, outcome], count)
         return family
 
