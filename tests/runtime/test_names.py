@@ -38,7 +38,7 @@ ORCHESTRATOR: Shapes = {
     "step": (True, "dt"),
     "state": (True, "path=''"),
     "digest": (True, ""),
-    "settle": (True, ""),
+    "wait_effects": (True, ""),
     "events": (False, "since=0"),
     "statistics": (False, ""),
 }
