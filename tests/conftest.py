@@ -6,11 +6,14 @@ Laws are searched from a fixed seed, so that a run tells of the code and not of 
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.cli.command_line import TOWN, CommandLine, run_process
 
 WORKERS_MAX = 4
 SLOW_SECONDS_MAX = 600
@@ -99,3 +102,26 @@ def postgres():
         pytest.skip(reason)
     with Server(programs) as server:
         yield server
+
+
+@pytest.fixture
+def placet(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(capsys, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def lived_town(tmp_path_factory):
+    """A folder in which a town was lived through, once for all who read of it; and its report."""
+    folder = tmp_path_factory.mktemp("town")
+    outcome = run_process("run", *TOWN, "--json", folder=folder)
+    assert outcome.code == 0, outcome.err
+    return folder, outcome.json()
+
+
+@pytest.fixture
+def town(placet, lived_town):
+    """A copy of that town, in town.db."""
+    folder, placet.report = lived_town
+    shutil.copytree(folder, placet.folder, dirs_exist_ok=True)
+    return placet

@@ -13,10 +13,10 @@ from placet.runtime.snapshots.recovery import recover
 from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.snapshots.writer_process import SnapshotProcess
 from placet.runtime.stores.url import environment_of, open_event_log
+from tests.cli.command_line import CommandLine, Process
 from tests.kernel.builders import add
 from tests.kernel.domains import Lab
 from tests.postgres.server import Server
-from tests.runtime.command_line import CommandLine, Process
 
 SECRET = "tr0ub4dor"
 

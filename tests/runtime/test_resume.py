@@ -16,7 +16,7 @@ from placet.scenarios.loader import as_text, from_text
 from placet.scenarios.resume import begun_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
-from tests.runtime.command_line import run_process
+from tests.cli.command_line import run_process
 from tests.runtime.test_snapshots import InThisProcess
 
 if TYPE_CHECKING:

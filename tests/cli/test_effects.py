@@ -1,0 +1,171 @@
+"""`placet effects`: from the log alone, and an operator's word through the gate."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.runtime.executors import DoNotRetry, Effect, OutcomeUnknown
+from placet.runtime.history.effects import open_effects
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.effect import EffectKey
+from placet.schemas.log.record import Settled, decode_record
+from tests.cli.command_line import run_process
+from tests.kernel.builders import intent
+from tests.kernel.domains import MAIL, Lab
+
+LAB = ("--domain", "tests.kernel.domains:Lab")
+
+
+@pytest.fixture
+def store(placet):
+    """One effect in doubt, one given up, one done, one open."""
+    path = placet.folder / "mail.db"
+    outcomes = [OutcomeUnknown("connection lost"), DoNotRetry("no such address")]
+
+    async def post(effect: Effect) -> str:
+        if outcomes:
+            raise outcomes.pop(0)
+        return "sent"
+
+    async def live() -> None:
+        config = OrchestratorConfig(store=f"sqlite:///{path}", log_level="critical")
+        async with Orchestrator(Lab(), config) as world:
+            alice = await world.register_agent("alice")
+            await world.register_executor(MAIL, post, delivery="at_most_once")
+            for _ in range(3):
+                await alice.submit([alice.intent("Mail", count=1)])
+                await world.wait_effects()
+            world._open.executors.by_kind.clear()
+            await alice.submit([alice.intent("Mail", count=1)])
+
+    asyncio.run(live())
+    return "mail.db"
+
+
+def key_of(placet, store: str, state: str) -> str:
+    (one,) = placet("effects", store, "--state", state, "--json").json()
+    return str(one["key"])
+
+
+def test_effects_are_listed_by_state_and_kind(placet, store):
+    listed = placet("effects", store, "--json").json()
+    assert [one["state"] for one in listed] == ["in_doubt", "open", "dead"]
+    assert {(one["kind"], one["agent_id"]) for one in listed} == {(MAIL, "alice")}
+    assert listed[0]["why"] == "OutcomeUnknown: connection lost"
+    assert listed[2]["why"] == "DoNotRetry: no such address"
+    assert placet("effects", store, "--kind", "other", "--json").json() == []
+    for state in ("open", "in_doubt", "dead"):
+        (one,) = placet("effects", store, "--state", state, "--json").json()
+        assert one["state"] == state
+    assert placet("effects", store, "--state", "started", "--json").json() == []
+
+
+def test_people_read_a_table(placet, store):
+    out = placet("effects", store).out
+    assert "in_doubt" in out
+    assert "connection lost" in out
+    assert "3 effects" in out
+    assert placet("effects", store, "--state", "started").out == "no such effects\n"
+    assert "in_doubt: OutcomeUnknown: connection lost" in placet("log", store).out
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+def test_an_operator_settles_what_is_in_doubt_once(placet, store, outcome):
+    key = key_of(placet, store, "in_doubt")
+    resolve = ("effects", store, "--resolve", key, outcome, "--output", '{"seen": 1}', *LAB)
+    done = placet(*resolve)
+    assert (done.code, done.out) == (0, f"effect {key} is settled: {outcome}\n")
+    again = placet(*resolve)
+    assert again.code == 1
+    assert "settled already, or was never declared" in again.err
+    assert placet("effects", store, "--state", "in_doubt", "--json").json() == []
+    records = [decode_record(data) for _, data in open_event_log(store).read()]
+    *_, last = (record for record in records if isinstance(record, Settled))
+    assert (last.succeeded, last.output) == (outcome == "succeeded", {"seen": 1})
+    assert last.changes.entities  # the domain took it in
+    assert placet("verify", store, *LAB).code == 0
+
+
+def test_an_output_that_a_log_does_not_take_settles_nothing(placet, store):
+    key = key_of(placet, store, "in_doubt")
+    large = f'"{70_000 * "x"}"'
+    done = placet("effects", store, "--resolve", key, "succeeded", "--output", large, *LAB)
+    assert (done.code, done.out) == (1, "")
+    assert "nothing was written: output is larger than 65536 bytes" in done.err
+    assert key_of(placet, store, "in_doubt") == key
+
+
+def test_a_store_in_use_is_not_written_and_is_not_fenced(placet, store):
+    key = key_of(placet, store, "open")
+
+    async def serve() -> None:
+        config = OrchestratorConfig(store=f"sqlite:///{placet.folder / store}")
+        async with Orchestrator(Lab(), config) as world:
+            resolve = ("--resolve", key, "failed", "--json", *LAB)
+            outcome = run_process("effects", store, *resolve, folder=placet.folder)
+            assert outcome.code == 1
+            assert "another process has it open" in outcome.err
+            assert await world.resolve_effect(EffectKey.parse(key), succeeded=True)
+
+    asyncio.run(serve())
+    assert placet("effects", store, "--state", "open", "--json").json() == []
+
+
+def test_what_was_under_way_when_a_world_died_is_in_doubt(placet):
+    config = OrchestratorConfig(store="mail.db", log_level="critical")
+    begun = asyncio.Event()
+
+    async def post(effect: Effect) -> None:
+        begun.set()
+        await asyncio.sleep(3600)
+
+    async def live() -> None:
+        async with Orchestrator(Lab(), config) as world:
+            await world.register_agent("alice")
+            await world.register_executor(MAIL, post, delivery="at_most_once")
+            await world.submit([intent("Mail", {"count": 1}, "r")])
+            await begun.wait()
+            log = open_event_log(str(placet.folder / "mail.db"))
+            assert [one.state for one in open_effects(log, is_running=True)] == ["started"]
+            (listed,) = run_process("effects", "mail.db", "--json", folder=placet.folder).json()
+            assert listed["state"] == "started"
+            for suffix in ("", "-wal", "-shm"):
+                shutil.copy(f"mail.db{suffix}", f"killed.db{suffix}")
+            world._open.executors.by_kind.clear()  # so that closing waits for none
+
+    asyncio.run(live())
+    kept = ("mail.db", "killed.db", "killed.db-wal")  # the -shm is SQLite's scratch paper
+    before = [(placet.folder / name).read_bytes() for name in kept]
+    for store in ("mail.db", "killed.db"):
+        (listed,) = placet("effects", store, "--json").json()
+        assert (listed["state"], listed["why"]) == ("in_doubt", "the world ended while it ran")
+    assert [(placet.folder / name).read_bytes() for name in kept] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--state", "lost"), "--state must be one of"),
+        (("--resolve", "world/1", "failed"), "an effect's key is WORLD/SEQ/K"),
+        (("--resolve", "world/x/0", "failed"), "an effect's key is WORLD/SEQ/K"),
+        (("--resolve", "world/1/0", "done"), "has succeeded or failed"),
+        (("--resolve", "world/1/0", "failed", "--output", "{"), "JSON"),
+        (("--output", "1"), "go with --resolve"),
+    ],
+)
+def test_what_is_not_understood_is_a_usage_error(placet, store, arguments, says):
+    outcome = placet("effects", store, *arguments)
+    assert outcome.code == 2
+    assert says in outcome.err
+
+
+def test_another_worlds_key_settles_nothing(placet, store):
+    outcome = placet("effects", store, "--resolve", "other/3/0", "failed", *LAB)
+    assert outcome.code == 1
+
+
+def test_there_is_nothing_to_list_of_a_world_without_effects(placet):
+    assert placet("run", "town", "--agents", "2", "--ticks", "1", "--store", "town.db").code == 0
+    assert placet("effects", "town.db", "--json").json() == []

@@ -1,0 +1,358 @@
+"""`placet explain`, and `Orchestrator.explain`: what people and programs are told."""
+
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.cli.commands.explain import explanation_lines
+from placet.domains.world import World
+from placet.kernel import Kernel, KernelConfig
+from placet.runtime.history.bisect import bisect
+from placet.runtime.history.explain import explain, explain_seq
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.config import QuotaSpec
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogGroup, decode_record
+from tests.cli.command_line import move
+from tests.cli.test_verify import DOMAINS, a_life, forged, in_memory, stored
+from tests.kernel.builders import add, intent, kernel_of
+from tests.kernel.domains import Lab
+from tests.kernel.test_succession import poured_in_liters, tank_2
+from tests.runtime.logs import cut_at, snapshot_at, write_log
+
+QUOTAS: dict[str, QuotaSpec] = {"Move": {"rate": 1, "burst": 2}}
+
+
+@pytest.fixture
+def lived(placet):
+    """A log of a step, a step too far, a contest, a batch for later, and what leaves no trace."""
+    records: list[bytes] = []
+    kernel = Kernel(
+        World(objects={"cup": {"position": [1, 0]}}, max_step=4),
+        KernelConfig(quotas=QUOTAS),
+        sink=records.append,
+    )
+    for agent_id in ("ann", "bob"):
+        kernel.register_agent(agent_id, position=[0, 0])
+    take = {"target_id": "cup", "interaction_type": "pickup"}
+    fresh = {"context_seq": kernel.seq}
+    kernel.decide([move(number=0, to=(1.0, 0.0, 0.0), **fresh), move(number=1, **fresh)], 1.0)
+    kernel.decide([move(number=2, to=(9.0, 9.0, 0.0))], 4.0)
+    kernel.decide_group(
+        [[move(a, 7, kind="Interact", payload=take, context_seq=5)] for a in ("ann", "bob")], 5.0
+    )
+    kernel.decide([move(number=3), move(number=4), move(number=5)])  # beyond the burst
+    kernel.decide({"intents": [move("bob", 8, context_seq=6)], "sim_time": 9})
+    kernel.decide([], 9.0)
+    kernel.tick(10.0)
+    stored(placet.folder / "a.db", records)
+    return placet
+
+
+def words(outcome):
+    """The text without its layout."""
+    return " ".join(outcome.out.split())
+
+
+def test_an_admitted_batch_is_explained_stage_by_stage(lived):
+    outcome = lived("explain", "a.db", "ann", "ann:1")
+    assert outcome.code == 0
+    told = words(outcome)
+    assert told.startswith("ann ann:1: admitted at seq 5 batch b1, handed in by operator")
+    assert "> 1 ann ann:1 Move" in told
+    for stage in (
+        "structure passed 2 intents of at most 512",
+        "agent passed ann: registered, not suspended, may propose all kinds; asked for Move",
+        "dedup passed ann:0 … ann:1 are new; 0 answers of ann remembered",
+        "staleness passed intent 0 looked at seq 3, the world was at 3: 0 behind, any is allowed",
+        "depends on world.agents/ann: never changed by another",
+        "quota passed ann, Move: 1/s, burst 2, one each 1 s; had 2, charged 2, left 0",
+        "backpressure passed it asks for no effect, and is not for later",
+        "domain passed intent 0: rule Move of world 1+",
+    ):
+        assert stage in told
+    assert "What it changed: world.agents/ann position [0.0,0.0,0.0] -> [1.0,2.0,0.0]" in told
+
+
+def test_a_refusal_is_explained_by_the_rule_that_made_it(lived):
+    told = words(lived("explain", "a.db", "ann", "ann:2"))
+    assert told.startswith("ann ann:2: refused by domain: world.step_too_long batch b2")
+    assert "✗ world.step_too_long: from [1.0, 2.0, 0.0] to [9.0, 9.0, 0.0] is" in told
+
+
+def test_who_won_a_contest_is_told(lived):
+    losers = [a for a in ("ann", "bob") if "refused" in lived("explain", "a.db", a, f"{a}:7").out]
+    (loser,) = losers
+    winner = {"ann": "bob", "bob": "ann"}[loser]
+    report = lived("explain", "a.db", loser, f"{loser}:7", "--json").json()
+    assert report["conflict"]["winner"] == winner
+    assert report["conflict"]["req_ids"] == [f"{winner}:7"]
+    told = words(lived("explain", "a.db", loser, f"{loser}:7"))
+    assert f"{winner} took world.objects/cup first with b" in told
+    assert "the order is: due time, priority, then a draw from the seed" in told
+
+
+def test_a_batch_for_later_is_explained_with_what_was_said_on_arrival(lived):
+    told = words(lived("explain", "a.db", "bob", "bob:8"))
+    assert told.startswith("bob bob:8: admitted at seq 8")
+    assert "quota passed on arrival" in told
+    assert "Before that it was scheduled (record" in told
+    told = words(lived("explain", "a.db", "--seq", "7"))
+    assert "schedule: 0 wait, at most 10000" in told
+    assert "asked when it is due, at 9 s" in told
+
+
+def test_what_left_no_trace_is_unknown_and_it_is_said_where_to_look(lived):
+    outcome = lived("explain", "a.db", "ann", "ann:4")
+    assert outcome.code == 1
+    told = words(outcome)
+    assert told.startswith("ann ann:4: unknown The log holds no answer to it.")
+    assert "quota the agent proposed faster than it may" in told
+    assert "placet_refusals_total" in told
+    assert "The log knows: 'ann' is registered and not suspended; of its requests" in told
+    assert "no agent 'zoe' was ever registered" in words(lived("explain", "a.db", "zoe", "1"))
+    report = lived("explain", "a.db", "zoe", "1", "--json").json()
+    assert (report["answer"], report["stages"], report["record"]) == ("unknown", [], None)
+
+
+@pytest.mark.parametrize(
+    ("seq", "begins"),
+    [
+        (0, "header at seq 0, 0 s (record 0)"),
+        (1, "configured at seq 1"),
+        (2, "registered at seq 2, 0 s (record 2) agent_id"),
+        (4, "ann ann:0: admitted at seq 4"),
+        (9, "tick at seq 9, 10 s"),
+    ],
+)
+def test_any_seq_can_be_explained(lived, seq, begins):
+    assert words(lived("explain", "a.db", "--seq", str(seq))).startswith(begins)
+
+
+def test_what_cannot_be_asked_is_an_error(lived):
+    outcome = lived("explain", "a.db", "--seq", "99")
+    assert (outcome.code, "it ends before it" in outcome.err) == (1, True)
+    for arguments in (["a.db"], ["a.db", "ann"], ["a.db", "ann", "ann:1", "--seq", "1"]):
+        outcome = lived("explain", *arguments)
+        assert (outcome.code, "give AGENT and REQ_ID, or --seq N" in outcome.err) == (2, True)
+    assert lived("explain", "nowhere.db", "ann", "1").code == 1
+
+
+def test_without_its_domain_it_is_told_as_far_as_the_log_goes(placet):
+    (placet.folder / "domains_of_an_explanation.py").write_text(DOMAINS)
+    from placet.runtime.plugins import find_domain
+
+    domain = find_domain("domains_of_an_explanation:factory")()
+    stored(placet.folder / "own.db", a_life(domain))
+    told = words(placet("explain", "own.db", "ann", "ann:0"))
+    assert "what it depends on is not known without its domain" in told
+    assert "intent 0: rule Move of a domain that is not at hand" in told
+    assert "Note: not decided again: the log does not hold the settings" in told
+    spec = "domains_of_an_explanation:ready"
+    told = words(placet("explain", "own.db", "ann", "ann:0", "--domain", spec))
+    assert "depends on world.agents/ann: never changed by another" in told
+
+
+def test_a_log_that_is_not_what_its_rules_decide_is_told_as_it_is_written():
+    group: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=group)
+    kernel.decide_group([[intent("Grab", {"thing": "cup"}, agent_id=a)] for a in ("alice", "bob")])
+    log = in_memory(group)
+    loser = (kernel.tree.get("lab.things", "cup", "holder") == "alice" and "bob") or "alice"
+    assert explain(log, loser, "r", [Lab()]).conflict is not None
+
+    class Generous(Lab):
+        """The same by name, and not in what it does."""
+
+        kinds = tuple(
+            kind if kind.name != "Grab" else type(kind)("Grab", kind.payload, lambda d, i: None)
+            for kind in Lab.kinds
+        )
+
+    explained = explain(log, loser, "r", [Generous()])
+    assert explained.answer == "refused"
+    assert "see `placet verify`" in explained.notes[-1]
+    assert explained.conflict is None
+
+
+def test_a_request_whose_payload_cannot_be_made_todays_is_told_as_it_is_written():
+    log = in_memory(poured_in_liters())
+    broken = tank_2(lambda payload: {"milliliters": payload["gallons"]})
+    explained = explain(log, "alice", "p", [broken])
+    assert explained.answer == "admitted"
+    assert "upcaster of Pour from version 1 raised KeyError" in explained.notes[-1]
+
+
+def test_a_forged_record_itself_is_still_told():
+    explained = explain(in_memory(forged(a_life())), "ann", "ann:0")
+    assert explained.changes[0]["fields"]["position"]["after"] == [3.0, 0.0, 0.0]
+
+
+def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path):
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records)
+    kernel.decide(add("r:0"))
+    kernel.decide(intent("Take", {"amount": 99}, "r:1"))
+    for number in range(2, 9):
+        kernel.decide(add(f"r:{number}"))
+    log = write_log(tmp_path / "a.db", records)
+    assert explain(log, "alice", "r:0", [Lab()]).is_known
+    for at in (8, 10):
+        snapshot_at(log, records, at)
+    cut_at(log, 7)
+    admitted, refused, never = (explain(log, "alice", f"r:{n}", [Lab()]) for n in (0, 1, 99))
+    assert "this one among them: it was admitted, with its batch, at seq 5" in admitted.notes
+    assert "this one among them: it was refused by domain: lab.too_few" in refused.notes
+    assert never.notes[-1] == "its latest answered request is 'r:8'"
+    told = "\n".join(explanation_lines(admitted))
+    assert "its answer is older than what\nthe log still holds" in told
+    assert "The log knows: the log was compacted up to seq" in told
+
+
+def test_of_names_that_were_forgotten_nobody_claims_that_they_never_were():
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records, limits={"names_gone_max": 1})
+    for agent_id in ("alice", "bob"):
+        kernel.change_agent(agent_id, "removed")
+    notes = explain(in_memory(records), "alice", "r", [Lab()]).notes
+    assert notes == ("'alice' is not registered; who was removed long ago is forgotten",)
+
+
+def test_a_thousand_changes_are_cut():
+    objects = {f"cup_{number}": {"position": [number, 0]} for number in range(100)}
+    records: list[bytes] = []
+    Kernel(World(objects=objects), sink=records.append)
+    lines = list(explanation_lines(explain_seq(in_memory(records), 0)))
+    assert len(lines) < 130
+    assert lines[-1].endswith("more fields; --json has them all")
+
+
+def test_many_intents_and_wide_values_are_cut():
+    records: list[bytes] = []
+    kernel = Kernel(World(), sink=records.append)
+    kernel.register_agent("ann")
+    say = {"text": "é" * 500}
+    batch = [move(number=n, kind="Speak", payload=say, context_seq=2) for n in range(20)]
+    kernel.decide(batch)
+    lines = list(explanation_lines(explain(in_memory(records), "ann", "ann:19")))
+    assert any("and 8 more" in line for line in lines)
+    assert any(line.strip().startswith("> 19") for line in lines)
+    assert max(map(len, lines)) < 260
+
+
+def test_things_that_come_and_go_and_effects_are_rendered():
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(things=("a",)), sink=records)
+    kernel.decide([
+        intent("Drop", {"thing": "a"}, "p"),
+        intent("Mail", {"count": 1}, "q"),
+        intent("Put", {"thing": "b", "field": "x", "value": None}, "r"),
+    ])  # fmt: skip
+    kernel.decide([intent("Glance", {"thing": "b"}, "s", context_seq=7, agent_id="bob")])
+    log = in_memory(records)
+    text = "\n".join(explanation_lines(explain(log, "alice", "q", [Lab(things=("a",))])))
+    assert "lab.things/a        deleted" in text
+    assert "lab.things/b (new)" in text
+    assert "Effect world/5/1" not in text
+    assert 'Effect world/6/0: mail {"number":0,"to":"alice"}' in text
+    assert "executor mail: 0 effects wait, at most 1000 may" in text
+    text = "\n".join(explanation_lines(explain(log, "bob", "s", [Lab(things=("a",))])))
+    assert "It changed nothing." in text or "What it changed" in text
+
+
+def test_standing_and_staleness_are_rendered():
+    records: list[bytes] = []
+    kernel = kernel_of(
+        Lab(things=("a",)), sink=records, staleness_threshold=50, limits={"window_ids_max": 2}
+    )
+    kernel.decide([intent("Grab", {"thing": "a"}, "p", agent_id="bob", context_seq=4)])
+    look = intent("Look", {"thing": "a"}, "q", valid_until=9)
+    kernel.decide([{**look, "context_seq": 4}])
+    kernel.decide([{**look, "context_seq": 5}])
+    kernel.decide({"intents": [intent("Add", {"amount": 1}, "z", context_seq=6)], "sim_time": 1})
+    kernel.change_agent("alice", "removed")
+    kernel.decide([], 2.0)
+    log, lab = in_memory(records), [Lab(things=("a",))]
+    explained = explain(log, "alice", "q", lab)
+    assert [one["codes"] for one in explained.earlier] == [["stale_context"]]
+    text = "\n".join(explanation_lines(explained))
+    assert "q was answered before (stale_context); with a newer context it is a new try" in text
+    assert "at most 50 is allowed" in text
+    assert "valid until 9 s" in text
+    assert "Before that it was refused: stale_context" in text
+    text = "\n".join(explanation_lines(explain(log, "alice", "z", lab)))
+    assert "alice is not registered" in text
+    explained = explain(log, "alice", "gone", lab)
+    assert "'alice' was registered once, and was removed" in explained.notes
+
+
+def test_a_name_that_is_no_request_is_not_taken_for_one():
+    log = in_memory(a_life())
+    assert not explain(log, "ann", "bob").is_known
+    assert not explain(log, "ann", "ann").is_known  # her registration holds both
+
+
+def test_what_was_compacted_without_a_snapshot_cannot_be_explained():
+    log, records = MemoryEventLog(), a_life()
+    epoch = log.open()
+    for ordinal, data in enumerate(records):
+        seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
+        log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
+    assert explain_seq(log, 2).answer == "registered"
+    with pytest.raises(StoreError, match="it ends before it"):
+        explain_seq(log, 30)
+    log.compact(6, epoch, groups_max=100)
+    for request in ("ann:0", "ann:2"):
+        with pytest.raises(StoreError, match="was compacted up to seq"):
+            explain(log, "ann", request)
+    assert bisect(log, log).shared
+    with pytest.raises(StoreError, match="differ before record 6"):
+        bisect(log, in_memory(forged(records)))
+
+
+def test_rarer_facts_are_rendered_too():
+    records: list[bytes] = []
+    kernel = kernel_of(Lab(), sink=records, world_quota={"rate": 2, "burst": 3})
+    kernel.decide([intent("Grab", {"thing": "cup"}, "o", agent_id="bob", schema_version="1.9.0")])
+    kernel.decide([intent("Look", {"thing": None}, "p", context_seq=5)])
+    kernel.decide({"intents": [intent("Glance", {"thing": "cup"}, "q")], "sim_time": 1})
+    kernel.register_agent("carol", owner="bob")
+    kernel.decide([], 2.0)
+    log = in_memory(records)
+
+    def text(agent_id: str, req_id: str) -> str:
+        return "\n".join(explanation_lines(explain(log, agent_id, req_id, [Lab()])))
+
+    assert "warned version_unknown" in text("bob", "o")
+    assert "all agents together, anything: 2/s, burst 3" in text("alice", "p")
+    assert "its kind leaves staleness to the rule" in text("alice", "q")
+
+
+def test_who_suspended_is_told_and_who_never_asked():
+    records: list[bytes] = []
+    kernel = Kernel(World(), sink=records.append)
+    kernel.register_agent("ann")
+    kernel.change_agent("ann", "suspended")
+    (note,) = explain(in_memory(records), "ann", "1").notes
+    assert note == "'ann' is registered and suspended; of its requests 0 answers are remembered"
+
+
+# the face of an open world
+
+
+@pytest.mark.parametrize("store", ["memory://", "sqlite:///world.db"])
+async def test_an_open_world_explains_itself(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    domain = World(max_step=2, interactions={"wave": lambda draft, given: None})
+    async with Orchestrator(domain, OrchestratorConfig(store=store)) as world:
+        ann = await world.register_agent("ann", position=[0, 0])
+        refused = await ann.submit([ann.intent("Move", to=[9, 0])])
+        req_id = refused.refusals[0].req_id or ""
+        explained = await world.explain("ann", req_id)
+        assert explained.answer == "refused"
+        assert explained.stages[-1].refusals[0]["code"] == "world.step_too_long"
+        assert explained.notes == ()  # its own domain is at hand, though the log cannot remake it
+        assert not (await world.explain("ann", "never")).is_known
+    if store != "memory://":
+        log = open_event_log(store)
+        assert explain(log, "ann", req_id).notes

@@ -1,0 +1,543 @@
+"""`placet gate`: any bytes in, one answer for each line out, each durable before it is shown."""
+
+import io
+import json
+import os
+import signal
+import threading
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.cli.commands.gate import _converse
+from placet.cli.commands.gate_input import InputStream, LineSplitter
+from placet.cli.commands.gate_session import GateSession
+from placet.cli.signals import StopSignals
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel, Kind
+from placet.runtime.history.reader import fold, verify
+from placet.runtime.snapshots.files import SnapshotFiles, snapshots_of
+from placet.runtime.snapshots.writer import take_snapshot
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.sqlite.log import SqliteEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.runtime.verdict_json import verdict_line
+from placet.schemas.codec import to_json
+from placet.schemas.errors import StoreError
+from placet.schemas.refusal import Notice
+from tests.cli.command_line import Process, as_lines, move, run_process
+
+ANN = {"register": "ann", "position": [0, 0]}
+
+
+@pytest.fixture
+def session():
+    return GateSession(World())
+
+
+def ask(session, value):
+    """Answer one line, given as a value."""
+    return json.loads(session.answer(json.dumps(value).encode()))
+
+
+# lines
+
+
+@given(st.lists(st.binary(max_size=12)), st.lists(st.integers(0, 200)))
+def test_lines_are_the_same_however_the_stream_is_cut(lines, cuts):
+    stream = b"\n".join(lines)
+    bounds = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    splitter, split = LineSplitter(8), []
+    for start, end in pairwise(bounds):
+        split += splitter.feed(stream[start:end])
+    split += splitter.end()
+    expected = stream.split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    kept = [line if len(line) <= 8 else None for line in expected]
+    if kept and kept[0]:
+        kept[0] = kept[0].removeprefix(b"\xef\xbb\xbf")
+    assert split == kept
+
+
+def test_line_beyond_the_limit_is_never_held():
+    splitter = LineSplitter(10)
+    for _ in range(1000):
+        assert splitter.feed(b"x" * 10) == []
+        assert sum(map(len, splitter._parts)) <= 10
+    assert splitter.feed(b"\n1\n") == [None, b"1"]
+
+
+def test_byte_order_mark_is_dropped_once_at_the_beginning():
+    assert LineSplitter(9).feed(b"\xef\xbb\xbf1\n\xef\xbb\xbf2\n") == [b"1", b"\xef\xbb\xbf2"]
+    splitter = LineSplitter(9)
+    splitter.feed(b"\xef\xbb")
+    splitter.feed(b"\xbf1")
+    assert splitter.end() == [b"1"]
+
+
+# answers
+
+
+def test_intent_array_and_batch_object_are_batches(session):
+    ask(session, ANN)
+    for number, batch in enumerate(
+        [move(number=0), [move(number=1)], {"intents": [move(number=2)], "dry_run": False}]
+    ):
+        verdict = ask(session, batch)
+        assert (verdict["admitted"], verdict["results"][0]["req_id"]) == (True, f"ann:{number}")
+
+
+def test_lines_are_decided_one_after_the_other(session):
+    """A registration takes effect at its line, and not for the lines before it."""
+    lines = as_lines(move(), ANN, move(), move()).splitlines()
+    first, registered, second, again = (json.loads(session.answer(line)) for line in lines)
+    assert first["refusals"][0]["code"] == "agent_unknown"
+    assert registered == {"registered": "ann", "new": True, "seq": 2}
+    assert (second["admitted"], second["replayed"]) == (True, False)
+    assert (again["admitted"], again["replayed"]) == (True, True)
+
+
+def test_encoding_of_a_verdict_is_that_of_its_dict():
+    kernel = Kernel(World(bounds=[[0, 0], [9, 9]]))
+    kernel.register_agent("ann", position=[0, 0])
+    legacy = move(number=5, schema_version="1.9.0", unknown_field=1)
+    verdicts = [
+        kernel.decide([move(number=0), move(number=1)]),
+        kernel.decide([move(number=2, to=(99.0, 0.0, 0.0)), move("bob")]),
+        kernel.decide([move(number=3, to=(99.0, 0.0, 0.0))]),
+        kernel.decide({"intents": [move(number=4)], "sim_time": 5.0}),
+        kernel.decide([legacy]),
+        kernel.decide({"intents": [move(number=6)], "dry_run": True}),
+    ]
+    verdicts[0]._notices = {1: (Notice("a", "b", "/c"),)}
+    assert {verdict.admitted for verdict in verdicts} == {True, False}
+    for verdict in verdicts:
+        assert verdict_line(verdict) == to_json(verdict.as_dict())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"junk",
+        b"\xff\xfe",
+        b'{"a":',
+        b"[" * 100_000,
+        b"1 2",
+        b"NaN",
+        b'"\\ud800"',
+        b"1e999",
+        b"42",
+        b"null",
+        b"[]",
+        b"{}",
+        b'[{"kind":"Move"}]',
+        b'{"kind":123456789012345678901234567890}',
+        None,
+    ],
+)
+def test_line_that_is_no_batch_is_refused_by_structure(session, line):
+    verdict = json.loads(session.answer(line))
+    assert verdict["admitted"] is False
+    assert {refusal["stage"] for refusal in verdict["refusals"]} == {"structure"}
+    assert verdict.keys() == Kernel(World()).decide([]).as_dict().keys()
+
+
+def test_line_that_is_not_json_says_which_line_and_what_is_expected(session):
+    session.answer(b"1")
+    message = json.loads(session.answer(b"junk"))["refusals"][0]["message"]
+    assert message.startswith("line 2 must be an intent, an array of intents")
+
+
+@given(st.binary(max_size=200))
+def test_no_line_makes_the_gate_raise(line):
+    json.loads(SHARED.answer(line))
+
+
+SHARED = GateSession(World())
+
+
+def test_registering_again_changes_permissions_where_they_are_given(session):
+    ask(session, {**ANN, "permissions": ["Move"]})
+    assert ask(session, ANN) == {"registered": "ann", "new": False, "seq": 2}
+    speak = {**move(), "kind": "Speak", "payload": {"text": "hello"}}
+    assert ask(session, speak)["refusals"][0]["code"] == "permission_denied"
+    ask(session, {**ANN, "permissions": ["Speak"]})
+    assert ask(session, speak)["admitted"] is True
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"register": 5}, "must be the name of an agent"),
+        ({"register": ""}, "agent_id must be"),
+        ({"register": "system"}, "agent_id must be"),
+        ({"permissions": "Move"}, "'permissions' must be an array of kinds"),
+        ({"permissions": [1]}, "'permissions' must be an array of kinds"),
+        ({"position": "here"}, "position"),
+        ({"hat": 1}, "'hat'"),
+        ({"agent_id": "bob"}, "a registration has no 'agent_id'"),
+        ({"self": 1}, "a registration has no 'self'"),
+        ({"quotas": 3}, "'quotas' must be an object"),
+        ({"quotas": {"Move": 3}}, "'quotas' must be an object"),
+        ({"quotas": {"Move": {"rate": -1, "burst": 1}}}, "rate must be > 0"),
+        ({"owner": 3}, "owner"),
+        ({"priority_max": "high"}, "priority_max"),
+    ],
+)
+def test_registration_that_cannot_be_is_an_error_on_its_line(session, more, said):
+    answer = ask(session, {"register": "ann", **more})
+    assert answer.keys() == {"registered", "error"}
+    assert answer["registered"] is None
+    assert answer["error"].startswith("line 1: ")
+    assert said in answer["error"]
+    assert ask(session, ANN)["new"] is True
+
+
+def fail(draft, intent):
+    raise ZeroDivisionError
+
+
+class Raising(Domain):
+    """A domain of the user's, with a fault."""
+
+    name, version = "raising", "1"
+    kinds = (Kind("Move", dict[str, object], fail),)
+
+    def on_register(self, draft, agent_id, placing):
+        if placing:
+            raise RuntimeError("no place")
+
+
+def test_fault_of_a_domain_is_told_and_the_gate_lives(capsys):
+    session = GateSession(Raising())
+    assert "the domain raised RuntimeError('no place')" in ask(session, ANN)["error"]
+    ask(session, {"register": "ann"})
+    assert ask(session, move())["refusals"][0]["code"] == "rule_error"
+    err = capsys.readouterr().err
+    assert "no place" in err
+    assert "ZeroDivisionError" in err
+
+
+# durability
+
+
+class Watched(MemoryEventLog):
+    """Fails on demand, and knows what was appended."""
+
+    def __init__(self):
+        super().__init__()
+        self.appended, self.is_full = 0, False
+
+    def append(self, group, epoch):
+        if self.is_full:
+            raise StoreError("the disk is full")
+        super().append(group, epoch)
+        self.appended = self.count()
+
+
+class Peer(io.BytesIO):
+    """Reads what the gate writes, and compares it with what is durable by then."""
+
+    def __init__(self, log):
+        super().__init__()
+        self.log, self.answers, self.writes = log, [], 0
+
+    def write(self, data):
+        self.writes += 1
+        for line in data.splitlines():
+            answer = json.loads(line)
+            self.answers.append(answer)
+            if answer.get("admitted") or answer.get("new"):
+                assert answer["seq"] <= fold(self.log).ledger.seq
+                assert self.log.appended == self.log.count()
+        return len(data)
+
+
+def converse(session, data, peer):
+    """Hold a whole conversation, from a pipe."""
+    reading, writing = os.pipe()
+
+    def write():
+        os.write(writing, data)
+        os.close(writing)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        _converse(session, InputStream(reading, StopSignals()), peer)
+    finally:
+        writer.join()
+        os.close(reading)
+
+
+def test_nothing_is_shown_before_it_is_durable():
+    log = Watched()
+    peer = Peer(log)
+    converse(GateSession(World(), log), as_lines(ANN, *[move(number=n) for n in range(50)]), peer)
+    assert [answer.get("seq") for answer in peer.answers] == list(range(2, 53))
+    assert peer.answers[-1]["durability"] == "memory"
+    assert verify(log).seq == 52
+
+
+def test_an_answer_that_is_in_no_log_does_not_say_that_it_is_kept():
+    session = GateSession(World(), MemoryEventLog())
+    ask(session, ANN)
+    assert ask(session, move(number=1))["durability"] == "memory"
+    stranger = ask(session, {**move(number=2), "agent_id": "nobody"})
+    assert (stranger["refusals"][0]["code"], stranger["durability"]) == ("agent_unknown", "none")
+
+
+def test_flood_of_tiny_lines_is_answered_in_parts(monkeypatch):
+    monkeypatch.setattr("placet.cli.commands.gate._SHOWN_BYTES_MAX", 10)
+    log = Watched()
+    peer = Peer(log)
+    converse(GateSession(World(), log), as_lines(ANN, *[move(number=n) for n in range(9)]), peer)
+    assert (peer.writes, len(peer.answers)) == (10, 10)
+
+
+def test_failed_write_shows_nothing_and_stops():
+    log = Watched()
+    session, peer = GateSession(World(), log), Peer(log)
+    log.is_full = True
+    with pytest.raises(StoreError, match="disk is full"):
+        converse(session, as_lines(ANN), peer)
+    assert peer.answers == []
+
+
+def test_gate_without_a_store_says_that_nothing_is_kept(session):
+    ask(session, ANN)
+    assert ask(session, move())["durability"] == "none"
+
+
+def test_store_is_gone_on_with_by_its_own_configuration(tmp_path):
+    path = tmp_path / "town.db"
+    first = SqliteEventLog(path)
+    session = GateSession(World(), first)
+    ask(session, ANN)
+    before = ask(session, move())
+    session.commit()
+    first.close()
+    second = SqliteEventLog(path)
+    session = GateSession(World(), second)
+    assert ask(session, ANN) == {"registered": "ann", "new": False, "seq": 3}
+    again = ask(session, move())
+    assert (again["replayed"], again["seq"]) == (True, before["seq"])
+    assert ask(session, move(number=1))["batch_id"] != before["batch_id"]
+    session.commit()
+    second.close()
+    assert verify(open_event_log(str(path))).seq == 4
+
+
+def test_store_is_gone_on_with_by_its_own_domain_and_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    strict = SqliteEventLog("town.db")
+    session = GateSession(World(max_step=1.0), strict)
+    ask(session, ANN)
+    session.commit()
+    strict.close()
+    far = as_lines(move(to=(9.0, 9.0, 0.0)))
+    for more in ((), ("--domain", "world")):
+        outcome = run_process("gate", "--store", "town.db", *more, folder=tmp_path, stdin=far)
+        assert outcome.json()["refusals"][0]["code"] == "world.step_too_long"
+        assert outcome.err == ""
+
+
+def test_store_is_gone_on_with_from_its_snapshot(tmp_path, capsys):
+    first = SqliteEventLog(tmp_path / "g.db")
+    session = GateSession(World(), first)
+    ask(session, ANN)
+    session.commit()
+    first.close()
+    files = snapshots_of(first)
+    assert isinstance(files, SnapshotFiles)
+    take_snapshot(first, files)
+    take_snapshot(first, files)
+    (files.folder / "000000000001-000000000000.snapshot").write_bytes(b"damaged")
+    (files.folder / "000000000999-000000000999.snapshot").write_bytes(b"damaged")
+    again = SqliteEventLog(tmp_path / "g.db")
+    session = GateSession(World(), again)
+    assert ask(session, move())["admitted"]
+    session.commit()
+    again.close()
+    said = capsys.readouterr()
+    assert "000000000999-000000000999.snapshot in" in said.err + said.out
+    assert "is not used" in said.err + said.out
+
+
+# time
+
+
+class Machine:
+    """A clock that the test moves."""
+
+    now_ns = 0
+
+    def __call__(self):
+        return self.now_ns
+
+
+def test_scheduled_batch_is_decided_when_it_is_due():
+    machine, log = Machine(), MemoryEventLog()
+    session = GateSession(World(), log, monotonic_ns=machine)
+    assert session.seconds_until_due() is None
+    ask(session, ANN)
+    later = ask(session, {"intents": [move(to=(7.0, 0.0, 0.0))], "sim_time": 5.0})
+    assert (later["admitted"], later["scheduled"]) == (True, True)
+    assert session.seconds_until_due() == 5.0
+    machine.now_ns = 5_000_000_000
+    assert session.seconds_until_due() == 0
+    session.decide_due()
+    session.commit()
+    assert fold(log).state.get("world.agents", "ann", "position") == (7.0, 0.0, 0.0)
+    assert session.seconds_until_due() is None
+
+
+def test_what_comes_due_while_lines_come_does_not_take_their_answers():
+    machine = Machine()
+    session = GateSession(World(), monotonic_ns=machine)
+    ask(session, ANN)
+    ask(session, {"intents": [move(number=0)], "sim_time": 5.0})
+    machine.now_ns = 5_000_000_000
+    assert ask(session, move(number=1))["results"][0]["req_id"] == "ann:1"
+
+
+class Patient(InputStream):
+    """A stream that has nothing to read until a batch is due, and then ends."""
+
+    def __init__(self, session, first):
+        super().__init__(0, StopSignals())
+        self.session, self.chunks = session, [first, None, b""]
+
+    def read(self, seconds_max):
+        if self.chunks[0] is None:
+            self.session._clock = Later()
+        return self.chunks.pop(0)
+
+
+class Later:
+    def now_ns(self):
+        return 10**12
+
+
+def test_gate_that_waits_for_input_decides_what_is_due():
+    log = Watched()
+    session = GateSession(World(), log)
+    lines = as_lines(ANN, {"intents": [move(to=(7.0, 0.0, 0.0))], "sim_time": 900.0})
+    _converse(session, Patient(session, lines), Peer(log))
+    assert fold(log).state.get("world.agents", "ann", "position") == (7.0, 0.0, 0.0)
+
+
+def test_nothing_is_read_after_a_signal():
+    stop = StopSignals()
+    stop.number = signal.SIGTERM
+    stream = InputStream(0, stop)
+    assert stream.read(None) is None
+    assert (stream.is_stopped, stop.exit_code) == (True, 143)
+
+
+def test_person_at_a_terminal_is_told_what_to_type(placet, monkeypatch, tmp_path):
+    (tmp_path / "typed").write_bytes(as_lines(ANN))
+    with (tmp_path / "typed").open() as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
+        outcome = placet("gate")
+    assert outcome.code == 0
+    assert outcome.err == "placet gate: JSON lines, please; Ctrl-D ends\n"
+
+
+# the process
+
+
+@pytest.mark.slow
+def test_file_of_any_shape_is_answered_line_by_line(tmp_path):
+    good = json.dumps(move()).encode()
+    register = json.dumps(ANN).encode()
+    stdin = (
+        b"\xef\xbb\xbf"
+        + register
+        + b"\r\n\n   \r\njunk\n"
+        + b'"'
+        + b"x" * 5_000_000
+        + b'"\n'
+        + good
+    )
+    outcome = run_process("gate", "--store", "g.db", folder=tmp_path, stdin=stdin)
+    registered, junk, huge, moved = (json.loads(line) for line in outcome.out.splitlines())
+    assert (outcome.code, outcome.err) == (0, "")
+    assert registered["registered"] == "ann"
+    assert junk["refusals"][0]["code"] == "field_invalid"
+    assert huge["refusals"][0]["code"] == "batch_too_large"
+    assert (moved["admitted"], moved["durability"]) == (True, "full")
+    assert verify(open_event_log(str(tmp_path / "g.db"))).seq == moved["seq"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_peer_is_answered_after_each_line_and_a_signal_ends_cleanly(tmp_path, number, code):
+    answers = []
+    with Process("gate", "--store", "g.db", folder=tmp_path) as running:
+        for value in (ANN, move(number=0), move(number=1)):
+            running.tell(value)
+            answers.append(json.loads(running.out.readline()))  # or this test never ends
+        running.send_signal(number)
+        outcome = running.end()
+    assert (outcome.code, outcome.err) == (code, "")
+    assert verify(open_event_log(str(tmp_path / "g.db"))).seq == answers[-1]["seq"]
+    assert [path.name for path in tmp_path.iterdir()] == ["g.db"]
+
+
+@pytest.mark.slow
+def test_reader_that_goes_away_ends_the_gate_quietly(tmp_path):
+    with Process("gate", folder=tmp_path) as running:
+        running.out.close()
+        running.tell(ANN)
+        running.stdin.close()
+        assert running.err.read() == b""
+        assert running.wait() == 1
+
+
+@pytest.mark.slow
+def test_same_file_gives_the_same_world_on_any_hash_seed(tmp_path):
+    lines = [ANN, {"register": "bob", "position": [1, 1]}]
+    for number in range(50):
+        lines += [move(number=number), move("bob", number)]
+    for name, hash_seed in (("a.db", "0"), ("b.db", "1")):
+        arguments = ("gate", "--store", name)
+        run_process(*arguments, folder=tmp_path, stdin=as_lines(*lines), PYTHONHASHSEED=hash_seed)
+    digests = {verify(open_event_log(str(tmp_path / name))).digest for name in ("a.db", "b.db")}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--domain", "wrold"], "did you mean 'world'?"),
+        (["--store", "ftp://x"], "there is no store 'ftp'"),
+        (["--store", "nowhere/x.db"], "there is no directory"),
+    ],
+)
+def test_gate_that_cannot_open_says_so_in_one_line(placet, arguments, said):
+    outcome = placet("gate", *arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.count("\n") == 1
+    assert said in outcome.err
+
+
+def test_gate_without_stdin_says_so(placet, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    outcome = placet("gate")
+    assert outcome.code == 1
+    assert "no standard input" in outcome.err
+
+
+def test_log_of_other_domains_is_not_gone_on_with(placet):
+    (placet.folder / "faulty.py").write_text("from tests.cli.test_gate import Raising as Faulty\n")
+    outcome = run_process("gate", "--store", "g.db", folder=placet.folder, stdin=as_lines(ANN))
+    assert outcome.code == 0
+    outcome = placet("gate", "--domain", "faulty:Faulty", "--store", "g.db")
+    assert outcome.code == 1
+    assert "domains" in outcome.err
+    assert [p.name for p in placet.folder.iterdir() if p.suffix.startswith(".db")] == ["g.db"]

@@ -1,0 +1,132 @@
+"""`placet log --follow`: a log as it grows, until somebody has seen enough."""
+
+import json
+import signal
+
+import pytest
+
+from placet.domains.world import World
+from placet.kernel import Kernel
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.log.record import LogGroup
+from tests.cli.command_line import Process, move
+
+
+class Writer:
+    """A world that goes on while its log is followed."""
+
+    def __init__(self, url: str) -> None:
+        self.records: list[bytes] = []
+        self.kernel = Kernel(World(), sink=self.records.append)
+        self._log = open_event_log(url)
+        self._epoch = self._log.open()
+        self._written = (0, 0)
+        self.write()
+
+    def write(self) -> None:
+        """Append what was decided since."""
+        count, seq = self._written
+        group = LogGroup(count, seq, self.kernel.seq, tuple(self.records[count:]))
+        self._log.append(group, self._epoch)
+        self._written = (len(self.records), self.kernel.seq)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._log.close()
+
+    def step(self) -> None:
+        """Let a tick pass."""
+        self.kernel.tick(self.kernel.seq)
+        self.write()
+
+
+@pytest.fixture
+def writer(tmp_path):
+    writer = Writer(f"sqlite:///{tmp_path}/live.db")
+    yield writer
+    writer.close()
+
+
+def followed(writer, folder, *arguments):
+    return Process("log", "live.db", "--follow", *arguments, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
+def test_what_is_written_is_shown_until_a_signal_comes(writer, tmp_path, number, code):
+    with followed(writer, tmp_path, "--json") as command:
+        assert json.loads(command.out.readline())["type"] == "header"
+        assert json.loads(command.out.readline())["type"] == "configured"
+        for n in range(3):
+            writer.step()
+            event = json.loads(command.out.readline())
+            assert (event["type"], event["seq"]) == ("tick", n + 2)
+        command.send_signal(number)
+        outcome = command.end()
+    assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
+
+
+def test_since_begins_after_a_seq(writer, tmp_path):
+    writer.step()
+    with followed(writer, tmp_path, "--since", "2") as command:
+        head = command.out.readline()
+        writer.step()
+        assert head.split() == [b"record", b"seq", b"time", b"what"]
+        assert command.out.readline().split()[1] == b"3"
+        command.send_signal(signal.SIGINT)
+        assert command.wait() == 130
+
+
+def test_it_ends_when_nobody_reads_it_any_more(writer, tmp_path):
+    with followed(writer, tmp_path) as command:
+        command.out.readline()
+        command.out.close()
+        assert command.wait() in {0, 1}
+        assert command.err.read() == b""
+
+
+@pytest.mark.slow
+def test_it_takes_no_fence_and_looks_seldom(writer, tmp_path):
+    with followed(writer, tmp_path, "--since", "1") as command:
+        command.out.readline()
+        for _ in range(20):
+            writer.step()  # would raise if the writer were fenced
+        for n in range(20):
+            assert command.out.readline().split()[1] == str(n + 2).encode()
+        command.send_signal(signal.SIGTERM)
+        assert command.wait() == 143
+
+
+def test_what_has_no_end_and_two_beginnings_are_mistakes(placet, writer):
+    outcome = placet("log", "live.db", "--follow", "--to", "3")
+    assert (outcome.code, "--follow has no end" in outcome.err) == (2, True)
+    outcome = placet("log", "live.db", "--from", "1", "--since", "3")
+    assert (outcome.code, "give one of them" in outcome.err) == (2, True)
+    assert placet("log", "live.db", "--since", "0", "--json").json()[0]["type"] == "configured"
+    assert placet("log", "nowhere.db", "--follow").code == 1
+
+
+@pytest.fixture
+def abandoned(monkeypatch):
+    """Whoever reads us goes after one look."""
+    monkeypatch.setattr("placet.cli.commands.log._is_abandoned", lambda news: True)
+
+
+@pytest.mark.usefixtures("abandoned")
+def test_what_is_there_already_is_shown_at_once(placet, writer):
+    outcome = placet("log", "live.db", "--follow", "--since", "1")
+    assert (outcome.code, len(outcome.out.splitlines())) == (0, 1)
+    assert placet("log", "live.db", "--follow", "--json").out.count("\n") == 2
+
+
+@pytest.mark.usefixtures("abandoned")
+def test_a_batch_that_reaches_into_the_range_is_shown(placet, writer):
+    writer.kernel.register_agent("ann")
+    writer.kernel.decide([move(number=0, context_seq=2), move(number=1, context_seq=2)])
+    writer.write()
+    (event,) = map(
+        json.loads, placet("log", "live.db", "-f", "--since", "3", "--json").out.splitlines()
+    )
+    assert (event["type"], event["seq"]) == ("batch", 4)

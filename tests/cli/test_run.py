@@ -1,0 +1,309 @@
+"""`placet run`: what it prints, what it leaves on the disk, and how it is stopped."""
+
+import signal
+import sys
+
+import pytest
+
+from placet.cli.terminal import CommandError
+from tests.cli.command_line import TOWN, Process, run_process
+
+KEYS = {
+    "scenario",
+    "seed",
+    "agents",
+    "ticks",
+    "resumed_at",
+    "sim_time",
+    "intents",
+    "refusals",
+    "fairness",
+    "batches",
+    "seq",
+    "digest",
+    "seconds",
+    "intents_per_second",
+    "verdict_ms",
+    "store",
+    "time",
+    "verified",
+    "interrupted",
+}
+
+OWN_SCENARIO = """
+ticks = 50
+[agents.walker]
+count = 3
+policy = "people:Walker"
+"""
+
+OWN_POLICY = """
+import os, signal
+
+class Walker:
+    def __init__(self, member, scenario, intent):
+        self.intent, self.name = intent, member.agent_id
+
+    def propose(self, view):
+        if view.sim_time == 3 and self.name == "walker_2":
+            {at_three}
+        x, y, z = view.state["world.agents"][self.name]["position"]
+        return [self.intent("Move", to=[x + 1, y, z])]
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Write a scenario with a policy of its own, which does something at tick 3."""
+
+    def write(at_three):
+        (tmp_path / "own.toml").write_text(OWN_SCENARIO)
+        (tmp_path / "people.py").write_text(OWN_POLICY.format(at_three=at_three))
+        return tmp_path
+
+    return write
+
+
+def test_report_as_json_has_the_documented_keys_and_adds_up(placet):
+    outcome = placet("run", *TOWN, "--json")
+    report = outcome.json()
+    assert outcome.code == 0
+    assert report.keys() == KEYS
+    assert (report["scenario"], report["seed"], report["agents"]) == ("town", 1, 20)
+    assert (report["ticks"], report["sim_time"]) == (5, 5.0)
+    intents = report["intents"]
+    assert intents["submitted"] == intents["admitted"] + intents["refused"] > 0
+    assert report["seq"] == 1 + 20 + intents["admitted"] + report["ticks"]
+    assert report["verdict_ms"].keys() == {"p50", "p99"}
+    assert (report["store"], report["verified"]) == ("sqlite:///town.db", True)
+    assert report["interrupted"] is False
+
+
+def test_report_for_people_says_what_came_of_it_and_how_to_look_further(placet):
+    outcome = placet("run", *TOWN)
+    assert (outcome.code, outcome.err) == (0, "")
+    for said in (
+        "20 agents, 5 ticks",
+        "submitted in",
+        "log town.db is verified",
+        "placet log town",
+    ):
+        assert said in outcome.out
+    looked = placet("replay", "town.db", "--path", "world.agents/folk_1", "--json")
+    assert looked.json()["digest"] in outcome.out
+
+
+def test_commands_that_the_report_names_work(placet):
+    (placet.folder / "a town.toml").write_text(OWN_SCENARIO.replace("people:Walker", "child"))
+    outcome = placet("run", "a town.toml", "--ticks", "2")
+    commands = [line.split() for line in outcome.out.splitlines() if line.startswith("    placet ")]
+    assert [words[1] for words in commands] == ["log", "replay", "verify"]
+    for _, *words in commands:
+        assert placet(*words).code == 0
+
+
+def test_run_again_takes_a_fresh_file(placet):
+    stores = [placet("run", *TOWN, "--json").json()["store"] for _ in range(3)]
+    assert stores == ["sqlite:///town.db", "sqlite:///town-2.db", "sqlite:///town-3.db"]
+
+
+def test_store_that_holds_a_world_is_left_alone(placet):
+    placet("run", *TOWN)
+    before = (placet.folder / "town.db").read_bytes()
+    outcome = placet("run", *TOWN, "--store", "town.db", "--json")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "town.db holds a world already" in outcome.err
+    assert "leave out --store" in outcome.err
+    assert (placet.folder / "town.db").read_bytes() == before
+
+
+def test_empty_file_is_a_store_to_begin_in(placet):
+    (placet.folder / "mine.db").touch()
+    assert placet("run", *TOWN, "--store", "sqlite:///mine.db").code == 0
+    assert placet("verify", "mine.db").code == 0
+
+
+def test_log_in_memory_is_gone_and_says_so(placet):
+    report = placet("run", *TOWN, "--store", "memory://", "--json").json()
+    assert (report["store"], report["verified"]) == ("memory://", None)
+    assert "gone" in placet("run", *TOWN, "--store", "memory://").out
+    assert list(placet.folder.iterdir()) == []
+
+
+def test_log_of_another_world_is_not_reported_as_verified(placet, monkeypatch):
+    placet("run", *TOWN, "--seed", "2")
+    from placet.cli.commands import run_session as command
+    from placet.cli.stores import log_to_read
+
+    monkeypatch.setattr(command, "log_to_read", lambda _: log_to_read("town.db"))
+    outcome = placet("run", *TOWN)
+    assert outcome.code == 1
+    assert "is not of this run" in outcome.err
+    assert CommandError.__name__ not in outcome.err
+
+
+def test_damaged_log_is_reported_and_fails(placet, monkeypatch):
+    from placet.cli.commands import run_session as command
+    from placet.runtime.history.reader import Verification
+
+    broken = Verification(False, 3, 2, "00", {"record": 3, "seq": 2, "why": "it is torn"})
+    monkeypatch.setattr(command, "verify_log", lambda _: broken)
+    outcome = placet("run", *TOWN)
+    assert outcome.code == 1
+    assert "does NOT hold from record 3 on: it is torn" in outcome.out
+
+
+def test_options_change_the_scenario(placet):
+    report = placet("run", *TOWN, "--seed", "7", "--set", "settings.max_step=2", "--json").json()
+    assert report["seed"] == 7
+    other = placet("run", *TOWN, "--seed", "7", "--json").json()
+    assert report["digest"] != other["digest"]
+
+
+@pytest.mark.slow
+def test_same_seed_gives_the_same_digest_on_any_hash_seed_and_any_store(tmp_path):
+    digests = {
+        run_process(
+            *("run", "town", "--agents", "40", "--ticks", "20", "--json", "--store", store),
+            folder=tmp_path,
+            PYTHONHASHSEED=hash_seed,
+        ).json()["digest"]
+        for hash_seed, store in (("0", "memory://"), ("1", "one.db"), ("random", "two.db"))
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_ends_the_run_after_the_tick_in_flight_and_loses_nothing(own, number, code):
+    folder = own(f"os.kill(os.getpid(), signal.{number.name})")
+    outcome = run_process("run", "own.toml", "--json", folder=folder)
+    assert (outcome.code, outcome.err) == (code, "")
+    report = outcome.json()
+    assert (report["ticks"], report["interrupted"], report["verified"]) == (4, True, True)
+    verified = run_process("verify", "own.db", "--json", folder=folder).json()
+    assert (verified["ok"], verified["seq"], verified["digest"]) == (
+        True,
+        report["seq"],
+        report["digest"],
+    )
+
+
+def test_report_of_a_stopped_run_says_where_it_stopped(placet, own, monkeypatch):
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    own("os.kill(os.getpid(), signal.SIGTERM)")
+    outcome = placet("run", "own.toml")
+    assert outcome.code == 143
+    assert "stopped by SIGTERM after tick 4 of 50; all is kept" in outcome.out
+    assert "own.db is verified" in outcome.out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_stopped_run_in_memory_is_not_said_to_be_kept(placet, own, monkeypatch):
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    own("os.kill(os.getpid(), signal.SIGTERM)")
+    outcome = placet("run", "own.toml", "--store", "memory://")
+    assert "stopped by SIGTERM after tick 4 of 50\n" in outcome.out
+    assert "The log was in memory and is gone" in outcome.out
+
+
+def test_run_of_nobody_and_of_no_time_is_a_run(placet):
+    for nothing in ("--agents", "--ticks"):
+        outcome = placet("run", "town", "--agents", "3", "--ticks", "2", nothing, "0")
+        assert outcome.code == 0
+        assert "0 submitted in 0 batches" in outcome.out
+
+
+@pytest.mark.slow
+def test_signal_from_outside_ends_the_run_too(tmp_path):
+    arguments = ("run", "town", "--ticks", "1000000", "--store", "t.db", "--metrics-port", "0")
+    with Process(*arguments, folder=tmp_path) as running:
+        assert running.err.readline().startswith(b"metrics at http://127.0.0.1:")
+        running.send_signal(signal.SIGTERM)
+        outcome = running.end()
+    assert (outcome.code, outcome.err) == (143, "")
+    assert "stopped by SIGTERM after tick" in outcome.out
+    assert "t.db is verified" in outcome.out
+
+
+def test_policy_that_raises_is_named(placet, own, monkeypatch):
+    own("1 / 0")
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    outcome = placet("run", "own.toml")
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        "placet: own: agents.walker.policy: raised ZeroDivisionError('division by zero') for "
+        "walker_2 at 3.0 s"
+    )
+
+
+def test_policy_that_cannot_be_made_is_named(placet, own, monkeypatch):
+    (own("pass") / "people.py").write_text("def Walker(*_):\n    raise KeyError('speed')\n")
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    outcome = placet("run", "own.toml", "--store", "memory://")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "placet: own: agents.walker.policy: raised KeyError('speed') as it was made for walker_1\n",
+    )
+
+
+@pytest.mark.parametrize("proposed", ["[5]", "[{}]", "{'kind': 'Move'}", "[None]"])
+def test_what_a_policy_proposes_and_is_no_intent_is_refused(placet, own, monkeypatch, proposed):
+    own(f"return {proposed}")
+    monkeypatch.delitem(sys.modules, "people", raising=False)
+    report = placet("run", "own.toml", "--store", "memory://", "--json").json()
+    assert report["intents"] == {"submitted": 150, "admitted": 149, "refused": 1}
+    assert sum(n for code, n in report["refusals"].items() if code.startswith("structure/")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["twn"], "did you mean 'town'?"),
+        (["town", "--set", "agnts=3"], "did you mean 'agents'?"),
+        (["town", "--set", "settings.max_stp=2"], "max_stp"),
+        (["town", "--set", "domain=wrold"], "did you mean 'world'?"),
+        (["town", "--set", "domain=demanding:Demanding"], "missing 1 required"),
+        (["town", "--set", "agents.folk.placing.hat=1"], "folk_1 cannot be registered: "),
+        (["town", "--set", f"name={'x' * 200}"], "world must be 1 to 128 characters"),
+        (["town", "--store", "ftp://x"], "there is no store 'ftp'"),
+        (["town", "--store", "nowhere/x.db"], "there is no directory"),
+        (["."], "."),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(placet, arguments, said):
+    (placet.folder / "demanding.py").write_text(
+        "class Demanding:\n"
+        "    def __init__(self, hat, bounds, max_step, interaction_range, inventory_max,\n"
+        "                 cooldowns, objects): ...\n"
+    )
+    outcome = placet("run", *arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("placet: ")
+    assert outcome.err.count("\n") == 1
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["town", "--agents", "-1"],
+        ["town", "--ticks", "x"],
+        ["town", "--sed", "1"],
+        ["town", "--set", "ticks"],
+        ["town", "--set", ".x=1"],
+    ],
+)
+def test_usage_errors_exit_with_2(placet, arguments):
+    outcome = placet("run", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert "see `placet run --help`" in outcome.err
+
+
+def test_progress_is_shown_on_a_terminal_only(placet, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    outcome = placet("run", *TOWN, "--json")
+    assert outcome.json()["ticks"] == 5
+    assert "town, 20 agents" in outcome.err

@@ -1,0 +1,302 @@
+"""`placet verify` and `placet bisect`: deciding again from what is in a store."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from placet.domains.world import World
+from placet.kernel import Domain, Kernel, KernelConfig
+from placet.runtime.history.bisect import bisect
+from placet.runtime.history.verify import redecide
+from placet.runtime.stores.memory import MemoryEventLog
+from placet.runtime.stores.url import open_event_log
+from placet.schemas.log.record import (
+    Admitted,
+    Changes,
+    LogGroup,
+    Refused,
+    decode_record,
+    encode_record,
+    record_hash,
+)
+from tests.cli.command_line import move
+
+DOMAINS = """
+from placet.domains.world import World
+
+def wave(draft, intent):
+    draft.put("world.agents", intent["agent_id"], "waved", draft.seq)
+
+def factory():
+    return World(interactions={"wave": wave})
+
+def step(draft, intent):
+    draft.put("world.agents", intent["agent_id"], "waved", draft.draw("wave"))
+
+ready = factory()
+other = World(interactions={"wave": step})
+"""
+
+
+def stored(path: Path, records: Sequence[bytes]) -> str:
+    """Keep records in a file, however false they are."""
+    log = open_event_log(f"sqlite:///{path}")
+    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    log.close()
+    return path.name
+
+
+def a_life(
+    domain: Domain | None = None, *, far: float = 2.0, moves: int = 3, **config: Any
+) -> list[bytes]:
+    """A world of two who walk; the last step of all is `far`."""
+    records: list[bytes] = []
+    kernel = Kernel(domain or World(max_step=4), KernelConfig(**config), sink=records.append)
+    for agent_id in ("ann", "bob"):
+        kernel.register_agent(agent_id, position=[0, 0])
+    for number in range(moves):
+        kernel.decide([move(number=number, to=(1.0, number, 0.0), context_seq=kernel.seq)], number)
+    kernel.decide([move("bob", to=(far, 0.0, 0.0), context_seq=kernel.seq)])
+    kernel.tick(9.0)
+    return records
+
+
+def forged(records: list[bytes], batch_id: str = "b1") -> list[bytes]:
+    """Let a batch have gone elsewhere, and hash all after it anew."""
+    made = list(records)
+    for ordinal, data in enumerate(records):
+        record: Any = decode_record(data)
+        if isinstance(record, Admitted) and record.batch_id == batch_id:
+            change = record.changes.entities[0]
+            fields = {**(change.fields or {}), "position": [3.0, 0.0, 0.0]}
+            record = msgspec.structs.replace(
+                record, changes=Changes([msgspec.structs.replace(change, fields=fields)])
+            )
+        prev = record_hash(made[ordinal - 1]) if ordinal else record.prev
+        made[ordinal] = encode_record(msgspec.structs.replace(record, prev=prev))
+    return made
+
+
+# verify
+
+
+def test_verify_decides_a_town_again_by_the_settings_in_its_log(placet, town):
+    report = town.report
+    verified = placet("verify", "town.db", "--json").json()
+    decided = verified["decided_again"]
+    assert verified["digest"] == report["digest"]
+    assert decided["undecided"] == []
+    types = [event["type"] for event in placet("log", "town.db", "--json").json()]
+    assert decided["batches"] == types.count("batch") + types.count("refused")
+    assert decided["others"] == types.count("registered") + types.count("tick")
+    assert "Decided again: " in placet("verify", "town.db").out
+
+
+def test_verify_names_a_forged_record_and_its_rule(placet):
+    name = stored(placet.folder / "forged.db", forged(a_life()))
+    assert placet("verify", name, "--no-redecide").code == 0
+    outcome = placet("verify", name)
+    assert outcome.code == 1
+    assert "does NOT hold from record 4 on" in outcome.out
+    lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in outcome.out.splitlines()[1:-2]}
+    assert lines["batch"] == "b1 of ann, ann:0"
+    assert lines["what"] == "world.agents/ann position"
+    assert (lines["recorded"], lines["decided"]) == ("[3.0,0.0,0.0]", "[1.0,0.0,0.0]")
+    assert lines["rule"].startswith("Move of world 1+")
+    first = placet("verify", name, "--json").json()["first_divergence"]
+    assert (first["record"], first["agent_id"]) == (4, "ann")
+
+
+def test_verify_reads_what_there_is_while_a_writer_goes_on(tmp_path):
+    records = a_life()
+    log = open_event_log(f"sqlite:///{tmp_path}/live.db")
+    epoch = log.open()
+    for ordinal, data in enumerate(records):
+        seq = decode_record(records[ordinal - 1]).seq if ordinal else 0
+        log.append(LogGroup(ordinal, seq, decode_record(data).seq, (data,)), epoch)
+        report = redecide(open_event_log(f"sqlite:///{tmp_path}/live.db"))
+        assert report.verification.is_ok
+        assert report.verification.records == ordinal + 1
+    log.close()
+
+
+def test_settings_that_are_code_must_be_given(placet):
+    (placet.folder / "domains_of_a_test.py").write_text(DOMAINS)
+    from placet.runtime.plugins import find_domain
+
+    records = a_life(find_domain("domains_of_a_test:factory")())
+    name = stored(placet.folder / "own.db", records)
+    outcome = placet("verify", name)
+    assert outcome.code == 0
+    assert "Not decided again: records 2 to " in outcome.out
+    assert "give it with --domain module:attribute" in outcome.out
+    for spec in ("domains_of_a_test:ready", "domains_of_a_test:factory"):
+        decided = placet("verify", name, "--domain", spec, "--json").json()["decided_again"]
+        assert (decided["batches"], decided["undecided"]) == (4, [])
+    outcome = placet("verify", name, "--domain", "world")
+    assert outcome.code == 1
+    assert "cannot decide own.db again: it was decided by world 1+" in outcome.err
+
+
+def test_a_domain_that_is_not_the_logs_is_an_error_that_names_both(placet):
+    name = stored(placet.folder / "a.db", a_life())
+    outcome = placet("verify", name, "--domain", "tests.kernel.domains:Lab")
+    assert outcome.code == 1
+    assert "the log is of the domains world, and 'lab' is given" in outcome.err
+    outcome = placet("verify", name, "--domain", "nowhere:World")
+    assert "cannot import the module" in outcome.err
+    outcome = placet("verify", name, "--domain", "tests.cli.test_verify:a_life")
+    assert "makes no domain" in outcome.err
+
+
+def test_a_domain_that_does_not_take_what_the_log_has_of_it_is_an_error(placet, monkeypatch):
+    name = stored(placet.folder / "a.db", a_life())
+
+    def narrower(self, *, bounds=None):
+        raise AssertionError("it is never made")
+
+    monkeypatch.setattr(World, "__init__", narrower)
+    outcome = placet("verify", name)
+    assert "cannot be made again with the settings of the log" in outcome.out
+
+
+def test_refusals_of_the_hosts_own_rule_are_counted_apart(placet):
+    class Guard:
+        def validate_intent(self, given, state):
+            return given["agent_id"] != "bob"
+
+    records: list[bytes] = []
+    kernel = Kernel(World(), sink=records.append, effect_validator=Guard())
+    for agent_id in ("ann", "bob"):
+        kernel.register_agent(agent_id)
+        kernel.decide([move(agent_id, context_seq=kernel.seq)])
+    name = stored(placet.folder / "a.db", records)
+    outcome = placet("verify", name)
+    assert outcome.code == 0
+    assert "Not judged: 1 refusal of the host's own rule" in outcome.out
+    log = open_event_log(f"sqlite:///{placet.folder}/a.db")
+    assert redecide(log, validator=Guard()).refused_by_host == 0
+
+
+# bisect
+
+
+def in_memory(records: Sequence[bytes]) -> MemoryEventLog:
+    log = MemoryEventLog()
+    log.append(LogGroup(0, 0, decode_record(records[-1]).seq, tuple(records)), log.open())
+    return log
+
+
+def test_two_logs_part_at_the_first_record_that_differs_and_few_are_read():
+    one = a_life(moves=900)
+    other = a_life(moves=900, far=3.0)
+    parting = bisect(in_memory(one), in_memory(other))
+    at = next(n for n, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
+    assert (parting.record, parting.shared) == (at, False)
+    assert parting.what == "what was proposed"
+    assert parting.reads <= 2 * 12
+    assert parting.rule == ""
+    assert parting.decided_as == "both"
+
+
+def test_a_forged_log_is_told_from_the_true_one():
+    parting = bisect(in_memory(a_life()), in_memory(forged(a_life())))
+    assert (parting.record, parting.seq) == (4, 3)
+    assert parting.what == "world.agents/ann position"
+    assert parting.values == ([1.0, 0.0, 0.0], [3.0, 0.0, 0.0])
+    assert parting.rule.startswith("Move of world 1+")
+    assert parting.decided_as == "first"
+    assert bisect(in_memory(forged(a_life())), in_memory(a_life())).decided_as == "second"
+
+
+def test_logs_of_other_settings_are_compared_without_their_hashes():
+    near, far = a_life(), a_life(World(max_step=1.5))
+    parting = bisect(in_memory(near), in_memory(far))
+    assert set(parting.set_up) >= {"settings", "fingerprint", "domains"}
+    assert isinstance(decode_record(far[parting.record]), Refused)
+    assert parting.what == "the verdict"
+    assert parting.values == ("admitted", "refused at domain, world.step_too_long")
+    assert parting.decided_as == "both"
+    shared = bisect(in_memory(a_life(far=0.5)), in_memory(a_life(World(max_step=1.5), far=0.5)))
+    assert (shared.shared, shared.record) == (True, len(near))
+
+
+def renumbered(records: list[bytes], start: int) -> list[bytes]:
+    """Give batches from a record on the numbers that they have if one before left no trace."""
+    made = records[:start]
+    for data in records[start:]:
+        record: Any = decode_record(data)
+        if isinstance(record, Admitted | Refused):
+            record = msgspec.structs.replace(record, batch_id=f"b{int(record.batch_id[1:]) + 1}")
+        prev = record_hash(made[-1])
+        made.append(encode_record(msgspec.structs.replace(record, prev=prev)))
+    return made
+
+
+@pytest.mark.parametrize("start", [4, 7])
+def test_other_numbers_of_batches_are_told_and_are_no_parting(start):
+    records = a_life()
+    parting = bisect(in_memory(records), in_memory(renumbered(records, start)))
+    assert (parting.shared, parting.record, parting.seq) == (True, 9, 8)
+    assert (parting.renumbered, parting.set_up) == (start, ())
+
+
+def test_what_parts_after_other_numbers_is_found():
+    records = renumbered(forged(a_life(), batch_id="b3"), 4)
+    parting = bisect(in_memory(a_life()), in_memory(records))
+    assert (parting.shared, parting.renumbered, parting.record) == (False, 4, 6)
+    assert (parting.what, parting.decided_as) == ("world.agents/ann position", "first")
+
+
+def test_a_log_that_goes_on_where_another_ends_does_not_part_from_it():
+    records = a_life()
+    parting = bisect(in_memory(records), in_memory(records[:-1]))
+    assert (parting.shared, parting.record, parting.seq) == (True, len(records) - 1, 7)
+
+
+def test_logs_of_two_worlds_part_at_once():
+    parting = bisect(in_memory(a_life()), in_memory(a_life(seed=9)))
+    assert (parting.record, parting.what) == (0, "its seed")
+
+
+def test_a_tick_that_drew_otherwise_is_named_with_its_draws():
+    from tests.kernel.domains import COUNTS, Lab
+
+    class Later(Lab):
+        def on_tick(self, draft, sim_time):
+            super().on_tick(draft, sim_time)
+            draft.put(COUNTS, "clock", "draw", draft.randint_below(6, "toss"))
+
+    logs = []
+    for domain in (Lab(), Later()):
+        records: list[bytes] = []
+        Kernel(domain, sink=records.append).tick(1.0)
+        logs.append(in_memory(records))
+    parting = bisect(logs[0], logs[1], [Lab()])
+    assert parting.what == f"{COUNTS}/clock draw"
+    assert (parting.rule, parting.decided_as) == ("on_tick of lab 1", "first")
+    assert [draw["purpose"] for draw in parting.draws] == ["tick"]
+    assert bisect(logs[0], logs[1]).decided_as is None  # the lab is not installed
+
+
+def test_bisect_as_a_command(placet):
+    stored(placet.folder / "a.db", a_life())
+    stored(placet.folder / "b.db", forged(a_life()))
+    outcome = placet("bisect", "a.db", "b.db")
+    assert outcome.code == 1
+    assert outcome.out.startswith("a.db and b.db part at record 4, after seq 3; ")
+    assert "decided here  as in a.db" in outcome.out
+    assert placet("bisect", "a.db", "b.db", "--json").json()["what"] == "world.agents/ann position"
+    outcome = placet("bisect", "a.db", "a.db")
+    assert outcome.code == 0
+    assert "agree in all 9 records" in outcome.out
+    stored(placet.folder / "c.db", a_life(World(max_step=1.5)))
+    stored(placet.folder / "d.db", renumbered(a_life(), 5))
+    outcome = placet("bisect", "a.db", "d.db")
+    assert outcome.code == 0
+    assert outcome.out.startswith("From record 5 on their batches have other numbers, as after")
+    outcome = placet("bisect", "a.db", "c.db")
+    assert "They were set up otherwise: domains, fingerprint" in outcome.out

@@ -1,0 +1,321 @@
+"""`placet chat` through a pipe: every line is answered, what needs a word is held, all is kept."""
+
+import json
+
+import anyio
+import pytest
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.domains.session import Sessions
+from placet.domains.world import World
+from tests.cli.command_line import PLACET, Process, run_process
+
+DESIGN = ("chat", "--domain", "design", "--json")
+INTERACTIVE = (*DESIGN, "--mode", "interactive", "--as", "ann")
+
+
+def turns(outcome):
+    assert outcome.out, outcome.err
+    return [json.loads(line) for line in outcome.out.splitlines()]
+
+
+def test_a_sentence_is_proposed_and_applied(placet):
+    outcome = placet.told("set beam to 9 m, lock hull length", to=DESIGN)
+    (turn,) = turns(outcome)
+    assert (turn["outcome"], turn["route"]) == ("applied", "agent")
+    assert [one["kind"] for one in turn["results"]] == ["design.set", "design.lock"]
+    changed = {one["path"]: one["new"] for one in turn["diff"]}
+    assert changed["design.parameters/hull.beam/value"] == 9.0
+    assert outcome.code == 0
+
+
+def test_a_command_goes_past_the_agent(placet):
+    (turn,) = turns(placet.told("/design.set path=hull.beam value=9", to=DESIGN))
+    assert (turn["outcome"], turn["route"]) == ("applied", "command")
+
+
+def test_what_is_unclear_is_asked_back_with_sentences_to_say(placet):
+    outcome = placet.told("set the bea to 10 m", to=DESIGN)
+    (turn,) = turns(outcome)
+    assert (turn["outcome"], turn["stop"]) == ("clarify", "clarification_needed")
+    assert turn["choices"] == ["set the beam to 10 m"]
+    assert outcome.code == 1
+
+
+def test_half_a_sentence_is_not_done(placet):
+    (turn, state) = turns(
+        placet.told(
+            "set beam to 9 m, set the draf to 2 m", "/state design.parameters/hull.beam", to=DESIGN
+        )
+    )
+    assert (turn["outcome"], state) == ("clarify", {"state": {"value": None}})
+
+
+def test_a_change_by_a_share_is_of_the_present_value(placet):
+    *_, turn = turns(placet.told("set power to 1000 kW", "increase power by 15 %", to=DESIGN))
+    assert turn["outcome"] == "applied"
+    assert 1150.0 in [one["new"] for one in turn["diff"]]
+
+
+def test_more_than_the_mode_takes_is_said_once(placet):
+    (turn,) = turns(placet.told("set beam to 9 m, lock hull length", to=INTERACTIVE))
+    assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
+    assert turn["message"].endswith("got 2; say less at once")
+
+
+def test_a_sentence_that_the_gate_refuses_keeps_its_reason(placet):
+    *_, turn = turns(placet.told("set beam to 9 m, lock beam", "set beam to 8 m", to=DESIGN))
+    assert turn["results"][0]["issues"][0]["code"] == "design.locked"
+
+
+def test_a_question_is_answered_in_words(placet):
+    outcome = placet.told("what is the beam?", to=DESIGN)
+    assert turns(outcome)[0]["outcome"] == "said"
+    assert outcome.code == 0
+
+
+def test_phases_are_run_by_their_executor(placet):
+    *_, turn = turns(placet.told("60 m ferry, 12 m beam", "run all phases", to=DESIGN))
+    (result,) = turn["results"]
+    assert (result["outcome"], result["is_truncated"]) == ("applied", True)
+
+
+def test_the_phrases_of_a_program_are_commands(placet):
+    phrases = ("create hello world program", "compile program", "run program", "run programs")
+    outcome = placet.told(*phrases, to=("chat", "--domain", "program", "--json"))
+    *done, missed = turns(outcome)
+    assert [one["route"] for one in done] == ["command"] * 3
+    assert done[2]["results"][0]["output"]["value"] == "Hello, world!"
+    assert (missed["route"], missed["stop"]) == ("agent", "unsupported_goal")
+
+
+def test_a_refusal_has_its_code_and_what_to_say_instead(placet):
+    outcome = placet.told("/design.set path=hull.bea value=9", to=DESIGN)
+    (turn,) = turns(outcome)
+    (issue,) = turn["attempts"][0]["issues"]
+    assert issue["code"] == "design.not_refinable"
+    assert "hull.beam" in issue["suggestions"]
+    assert outcome.code == 1
+
+
+def test_a_domain_without_sentences_says_so(placet):
+    (turn,) = turns(placet.told("go north", to=("chat", "--domain", "world", "--json")))
+    assert (turn["outcome"], turn["stop"]) == ("refused", "unsupported_goal")
+
+
+def test_what_is_held_waits_and_is_approved_as_it_was_shown(placet):
+    outcome = placet.told("set beam to 9 m", "/holds", "/approve", to=INTERACTIVE)
+    held, holds, applied = turns(outcome)
+    assert held["outcome"] == "held"
+    (hold,) = holds["holds"]
+    assert hold["id"] == held["hold_id"]
+    assert (applied["outcome"], applied["route"]) == ("applied", "person")
+    assert applied["diff"] == held["diff"]
+    assert outcome.code == 0
+
+
+def test_what_is_left_held_is_not_done(placet):
+    assert placet.told("set beam to 9 m", to=INTERACTIVE).code == 1
+
+
+def test_a_denial_is_what_was_asked_for(placet):
+    outcome = placet.told("set beam to 9 m", "/deny", to=INTERACTIVE)
+    assert turns(outcome)[1]["message"] == "deny by ann"
+    assert outcome.code == 0
+
+
+def test_who_proposed_does_not_approve(placet):
+    own = (*DESIGN, "--mode", "interactive", "--as", "agent")
+    outcome = placet.told("set beam to 9 m", "/approve", to=own)
+    assert turns(outcome)[1]["outcome"] == "refused"
+    assert outcome.code == 1
+
+
+def test_an_approval_of_nothing_fails(placet):
+    outcome = placet.told("/approve", "/deny nothing", to=INTERACTIVE)
+    none, nothing = turns(outcome)
+    assert none == {"error": "nothing waits for a person"}
+    assert nothing["message"].startswith("there is no hold 'nothing'")
+    assert outcome.code == 1
+
+
+def test_a_conversation_goes_on_where_its_store_ends(placet):
+    kept = ("--store", "ferry.db")
+    placet.told("set beam to 9 m", to=(*INTERACTIVE, *kept))
+    outcome = placet.told(
+        "/approve",
+        "/turns",
+        "/state design.parameters/hull.beam",
+        to=("chat", "--json", "--as", "ann", *kept),
+    )
+    applied, said, state = turns(outcome)
+    assert applied["outcome"] == "applied"
+    assert [one["outcome"] for one in said["turns"]] == ["held", "applied"]
+    assert state == {"state": {"value": 9.0}}
+    assert placet("verify", "ferry.db").code == 0
+
+
+def test_a_conversation_goes_on_in_the_mode_of_its_latest_turn(placet):
+    kept = ("chat", "--domain", "design", "--json", "--as", "ann", "--store", "ferry.db")
+    (first,) = turns(placet.told("set beam to 9 m", to=(*kept, "--mode", "interactive")))
+    (again,) = turns(placet.told("set draft to 2 m", to=kept))
+    (other,) = turns(placet.told("set draft to 2 m", to=(*kept, "--mode", "assisted")))
+    assert [turn["outcome"] for turn in (first, again, other)] == ["held", "held", "applied"]
+
+
+def test_a_log_goes_on_by_its_own_settings(placet):
+    begin("town.db", World(max_step=2.0), Sessions())
+    (turn,) = turns(placet.told("/Move to=[500,500]", to=("chat", "--json", "--store", "town.db")))
+    assert turn["stop"] == "world.step_too_long"
+    assert placet("verify", "town.db").code == 0
+
+
+def test_a_log_without_conversations_is_not_talked_in(placet):
+    begin("town.db", World())
+    outcome = placet.told("/Move to=[5,5]", to=("chat", "--store", "town.db"))
+    assert outcome.code == 1
+    assert "was begun without the domain 'session'" in outcome.err
+
+
+def begin(store, *domains):
+    async def opened():
+        async with Orchestrator(domains, OrchestratorConfig(store=store)):
+            pass
+
+    anyio.run(opened)
+
+
+def test_its_own_words_are_answered_one_value_a_line(placet):
+    words = (
+        "/help",
+        "/kinds",
+        "/mode",
+        "/mode autonomous",
+        "/mode wild",
+        "/state nowhere",
+        "/quit",
+    )
+    outcome = placet.told(*words, "set beam to 9 m", to=DESIGN)
+    told = turns(outcome)
+    assert [next(iter(one)) for one in told] == ["help", "kinds", "mode", "mode", "error", "error"]
+    assert told[3] == {"mode": "autonomous"}
+    assert outcome.code == 1
+
+
+def test_a_tab_parts_its_own_words_as_a_space_does(placet):
+    words = ("/mode\tinteractive", "set beam to 9 m", "/deny\t")
+    mode, held, denied = turns(placet.told(*words, to=(*DESIGN, "--as", "ann")))
+    assert mode == {"mode": "interactive"}
+    told = placet.told("/mode", f"/approve\t{held['hold_id']}", to=DESIGN)
+    assert denied["message"] == "deny by ann"
+    assert turns(told)[1]["message"].startswith(f"there is no hold '{held['hold_id']}'")
+
+
+def test_kinds_of_the_session_are_not_offered(placet):
+    (told,) = turns(placet.told("/kinds", to=DESIGN))
+    assert not [kind for kind in told["kinds"] if kind.startswith("session.")]
+
+
+def test_what_was_held_is_told_from_what_waits(placet):
+    lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/holds")
+    shown = placet.told(*lines, to=("chat", "--domain", "design", "--mode", "interactive")).out
+    was, waits = [line for line in shown.partition("> /holds")[2].splitlines() if "agent" in line]
+    assert "(approved by " in was
+    assert was.endswith("; agent proposed:")
+    assert waits.endswith("(open) needs a person's word; agent proposes:")
+
+
+def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):
+    lines = ("set beam to 9 m", "/design.set path=hull.bea value=9", "/holds", "/turns", "/state")
+    outcome = placet.told(*lines, "set the bea to 1 m", to=("chat", "--domain", "design"))
+    shown = outcome.out.splitlines()
+    assert "> set beam to 9 m" in shown
+    assert "    ~ design.parameters/hull.beam/value  null -> 9.0" in shown
+    assert "    instead: hull.beam, hull.cb, hull.loa" in shown
+    assert "  nothing waits, and nothing did" in shown
+    assert "  set beam to 9 m  -> applied (completed)" in shown
+    assert "  - set the beam to 1 m" in shown
+
+
+def test_a_hold_is_shown_as_the_command_that_it_is(placet):
+    words = ("chat", "--domain", "world", "--mode", "interactive")
+    outcome = placet.told('/Speak text="hi all"', "/holds", to=words)
+    assert "    /Speak text='hi all' channel=public" in outcome.out or (
+        "    /Speak text='hi all'" in outcome.out
+    )
+
+
+def test_what_strangers_wrote_moves_no_cursor(placet):
+    human = ("chat", "--domain", "world", "--agent", "human")
+    outcome = placet.told("hi\x1b[1J", "hello\x1b[2J", to=human)
+    assert "\x1b" not in outcome.out
+    assert "> hi\\x1b[1J" in outcome.out
+    assert "said: hello\\x1b[2J" in outcome.out
+
+
+def test_a_person_may_be_the_proposer(placet):
+    lines = ("move me", "/Move to=[1,2]", "/Speak text=hi", "", "say something", "hello", "")
+    human = ("chat", "--domain", "world", "--agent", "human", "--json")
+    outcome = placet.told(*lines, "and now", "", to=human)
+    asked, applied, _, said, _, nothing = turns(outcome)
+    assert asked == {"asked": "move me"}
+    assert [one["kind"] for one in applied["results"]] == ["Move", "Speak"]
+    assert (said["outcome"], said["message"]) == ("said", "hello")
+    assert nothing["message"] == "(nothing proposed)"
+
+
+def test_a_line_that_is_no_action_is_told_and_left_out(placet):
+    lines = ("move me", "/Move to=[1,2]", "Speak text", "")
+    human = ("chat", "--domain", "world", "--agent", "human", "--json")
+    told = turns(placet.told(*lines, to=human))
+    assert [next(iter(one)) for one in told] == ["asked", "error", "id"]
+    assert told[1] == {"error": "expected key=value, got 'text'"}
+
+
+def test_a_person_who_proposes_is_told_what_was_wrong_and_asked_again(placet):
+    lines = ("say something", "/Speak", "", "/Speak text=hi", "")
+    human = ("chat", "--domain", "world", "--agent", "human", "--json")
+    _, error, asked, applied = turns(placet.told(*lines, to=human))
+    assert error == {"error": "payload of Speak/text: field required"}
+    assert asked == {"asked": "say something"}
+    assert [one["status"] for one in applied["attempts"]] == ["invalid", "applied"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        ((), 2, "name what to talk about"),
+        (("--domain", "nope"), 1, "there is no domain 'nope'"),
+        (("--domain", "design", "--mode", "wild"), 2, "there is no mode 'wild'"),
+        (("--domain", "design", "--agent", "robot"), 1, "'robot'"),
+    ],
+)
+def test_what_cannot_be_begun_is_said_in_one_line(placet, options, code, why):
+    outcome = placet.told("hi", to=("chat", *options))
+    assert (outcome.code, outcome.out) == (code, "")
+    assert why in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_bytes_that_are_no_text_are_answered(tmp_path):
+    outcome = run_process(*DESIGN, folder=tmp_path, stdin=b"set \xff\xfe\n")
+    assert turns(outcome)[0]["outcome"] == "clarify"
+    assert outcome.err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_in_a_pipe_ends_it_and_keeps_what_was_done(tmp_path, number):
+    with Process(*DESIGN, "--store", "ferry.db", folder=tmp_path) as chat:
+        chat.stdin.write(b"set beam to 9 m\n")
+        chat.stdin.flush()
+        assert json.loads(chat.out.readline())["outcome"] == "applied"
+        chat.send_signal(number)
+        assert chat.end() == (128 + number, "", "")
+    assert [file.name for file in tmp_path.iterdir()] == ["ferry.db"]
+    assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
+
+
+def test_placet_is_called_as_it_is_installed():
+    assert PLACET[1:] == ["-m", "placet"]

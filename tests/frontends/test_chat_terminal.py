@@ -1,0 +1,166 @@
+"""`placet chat` at a terminal: what needs a word is shown and asked about; Ctrl-C stops a turn."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.command_line import PLACET, run_process
+
+pytestmark = pytest.mark.slow
+
+LATEST_SECONDS = 60
+PROMPT = "\n> "
+HELD = "apply it? [y]es [n]o [e]dit [l]ater: "
+CTRL_D = "\x04"
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """A command that has a terminal, and the person before it."""
+
+    def __init__(self, *arguments: str, folder) -> None:
+        ours, theirs = pty.openpty()
+        self._fd, self.shown = ours, "\n"
+        self._popen = subprocess.Popen(
+            [*PLACET, *arguments],
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "dumb"},
+        )
+        os.close(theirs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._popen.kill()
+        self._popen.wait()
+        os.close(self._fd)
+
+    def until(self, text: str) -> str:
+        """Read on until a text is shown, and give what was shown up to there."""
+        latest = time.monotonic() + LATEST_SECONDS
+        while text not in self.shown:
+            assert self._read(latest - time.monotonic()), f"{text!r} is not in {self.shown!r}"
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def say(self, text: str, prompt: str = PROMPT) -> None:
+        """Wait for a prompt, and answer it."""
+        self.until(prompt)
+        self.type(f"{text}\n")
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, and a key: a signal just before the read is noticed with the next key."""
+        self._popen.send_signal(2)
+        self.type("\n")
+
+    def terminate(self) -> None:
+        """Send what a service manager sends, and a key, as with Ctrl-C."""
+        self._popen.send_signal(15)
+        self.type("\n")
+
+    def end(self) -> int:
+        latest = time.monotonic() + LATEST_SECONDS
+        while self._read(latest - time.monotonic()):
+            pass
+        return self._popen.wait(LATEST_SECONDS)
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._fd], [], [], max(0.0, seconds))
+        try:
+            data = os.read(self._fd, 65_536) if ready else b""
+        except OSError:  # the other side is closed
+            return False
+        self.shown += ESCAPES.sub("", data.decode()).replace("\r\n", "\n")
+        return bool(data)
+
+
+@pytest.fixture
+def chat(tmp_path):
+    words = ("chat", "--domain", "design", "--mode", "interactive", "--as", "ann")
+    with Terminal(*words, "--store", "ferry.db", folder=tmp_path) as terminal:
+        yield terminal
+
+
+def test_a_hold_is_shown_and_applied_on_a_yes(chat, tmp_path):
+    chat.say("set beam to 9 m")
+    shown = chat.until(HELD)
+    assert "~ design.parameters/hull.beam/value  null -> 9.0" in shown
+    assert "/design.set path=hull.beam unit=m value=9" in shown
+    chat.type("y\n")
+    assert "0 design.set applied" in chat.until("changed:")
+    chat.until(PROMPT)
+    chat.type(CTRL_D)
+    assert chat.end() == 0
+    state = run_process(
+        "replay", "ferry.db", "--path", "design.parameters/hull.beam/value", folder=tmp_path
+    )
+    assert "9.0" in state.out
+
+
+def test_a_hold_is_refused_on_a_no_and_left_on_a_later(chat):
+    chat.say("set beam to 9 m")
+    chat.say("n", HELD)
+    chat.until("refused (denied): deny by ann")
+    chat.say("set beam to 10 m")
+    chat.say("what?", HELD)
+    chat.say("l", HELD)
+    chat.say("/holds")
+    shown = chat.until(PROMPT)
+    assert "(denied by ann)" in shown
+    assert "(open)" in shown
+
+
+def test_a_hold_is_replaced_by_what_the_person_types(chat):
+    chat.say("set beam to 9 m")
+    chat.say("e", HELD)
+    chat.say("/design.set path=hull.beam value=10", "  / ")
+    chat.say("", "  / ")
+    assert "null -> 10.0" in chat.until(PROMPT)
+
+
+def test_ctrl_c_at_the_prompt_ends_it(chat):
+    chat.until(PROMPT)
+    chat.interrupt()
+    assert chat.end() == 130
+
+
+@pytest.mark.parametrize("is_in_turn", [False, True])
+def test_sigterm_ends_it_in_order_wherever_it_waits(tmp_path, is_in_turn):
+    words = ("chat", "--domain", "world", "--agent", "human", "--store", "world.db")
+    with Terminal(*words, folder=tmp_path) as chat:
+        chat.until(PROMPT)
+        if is_in_turn:
+            chat.type("move me\n")
+            chat.until("propose> ")
+        chat.terminate()
+        assert chat.end() == 143
+    assert [file.name for file in tmp_path.iterdir()] == ["world.db"]
+
+
+def test_ctrl_c_in_a_turn_stops_the_turn_alone(tmp_path):
+    words = ("chat", "--domain", "world", "--agent", "human", "--store", "world.db")
+    with Terminal(*words, folder=tmp_path) as chat:
+        chat.say("move me")
+        chat.until("propose> ")
+        chat.interrupt()
+        chat.until("refused (operator_stopped)")
+        chat.say("/turns")
+        # A prompt may come before it: the key's, where the signal was noticed without one.
+        chat.until("move me  -> refused (operator_stopped)")
+        chat.type("/Move to=[1,2]\n")
+        chat.until("applied")
+        chat.say("/quit")
+        assert chat.end() == 0
+    assert run_process("verify", "world.db", folder=tmp_path).code == 0

@@ -1,0 +1,391 @@
+"""MCP: the SDK's own client, in this process, over stdio and over HTTP, sees the gate's answers."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import httpx
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from placet.agents import Session
+from placet.domains.world import World
+from placet.frontends.mcp import stdin as mcp_stdin
+from placet.frontends.mcp.server import McpServer
+from tests.agents.till import Till
+from tests.cli.command_line import PLACET, Process, run_process
+
+pytestmark = pytest.mark.anyio
+
+MODES = ("auto", "legacy")
+"""Both protocols: that of 2026-07-28, which asks by an answer, and the older one, which asks."""
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    *answers: types.ElicitResult | None, person: str | None = "ann", protocol="auto", **more
+) -> AsyncIterator[tuple[Any, Session, list[str]]]:
+    """Connect a client, whose user gives these answers; no answers is a client that cannot ask."""
+    asked: list[str] = []
+    waiting = iter(answers)
+
+    async def elicit(_context, params):
+        asked.append(params.message)
+        return next(waiting)
+
+    async with Session.open(domain=Till(), agent="mcp", session="mcp", **more) as session:
+        server = McpServer(session, person).server()
+        async with Client(
+            server, mode=protocol, elicitation_callback=elicit if answers else None, cache=None
+        ) as client:
+            yield client, session, asked
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
+YES = types.ElicitResult(action="accept", content={"confirm": True})
+NO = types.ElicitResult(action="accept", content={"confirm": False})
+DECLINED = types.ElicitResult(action="decline")
+CANCELLED = types.ElicitResult(action="cancel")
+
+
+async def sum_in(session):
+    return await session.world.state("till.box/box/sum")
+
+
+async def test_kinds_are_tools_with_hints_of_their_risk():
+    async with connected() as (client, _, _):
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert {"till__empty", "till__look", "till__put", "propose_plan"} <= tools.keys()
+    assert not [name for name in tools if name.startswith("session")]
+    assert tools["till__put"].input_schema["properties"]["amount"]["type"] == "integer"
+    hints = {name: tool.annotations for name, tool in tools.items()}
+    assert hints["till__look"].read_only_hint
+    assert not hints["till__look"].destructive_hint
+    assert hints["till__empty"].destructive_hint
+    assert hints["till__put"].destructive_hint, "for large sums it is a medium risk"
+
+
+async def test_kinds_of_the_session_are_no_tools_whatever_is_permitted():
+    async with connected() as (client, session, _):
+        world: Any = session.world
+        await world.set_agent_permissions("mcp", None)
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert "till__put" in names
+        assert not [name for name in names if name.startswith("session")]
+
+
+@pytest.mark.parametrize("protocol", MODES)
+async def test_a_call_is_decided_and_its_turn_is_structured(protocol):
+    async with connected(protocol=protocol) as (client, session, _):
+        result = await client.call_tool("till__put", {"amount": 5})
+        assert not result.is_error
+        assert result.structured_content["outcome"] == "applied"
+        assert result.structured_content["diff"][0]["new"] == 5
+        assert await sum_in(session) == 5
+        looked = await client.call_tool("till__look", {})
+        assert looked.structured_content["results"][0]["output"] == 5
+        assert "till.look gave: 5" in looked.content[0].text
+
+
+async def test_refusals_are_errors_with_codes_and_suggestions():
+    async with connected() as (client, session, _):
+        unknown = await client.call_tool("till__putt", {"amount": 5})
+        assert unknown.is_error
+        (issue,) = unknown.structured_content["attempts"][0]["issues"]
+        assert issue["code"] == "kind_unknown"
+        assert issue["suggestions"][0] == "till.put"
+        missing = await client.call_tool("till__put", {})
+        assert missing.structured_content["stop"] == "payload_missing"
+        negative = await client.call_tool("till__put", {"amount": -1})
+        assert negative.structured_content["stop"] == "till.negative"
+        assert "till.negative" in negative.content[0].text
+        own = await client.call_tool("session__grant", {})
+        assert own.structured_content["stop"] == "kind_unknown", "what is not granted is not there"
+        assert await sum_in(session) == 0
+
+
+async def test_a_plan_is_done_as_a_whole_or_not_at_all():
+    def plan(*amounts):
+        actions = [{"kind": "till__put", "payload": {"amount": one}} for one in amounts]
+        return {"goal": "fill the till", "actions": actions}
+
+    async with connected() as (client, session, _):
+        refused = await client.call_tool("propose_plan", plan(5, -1))
+        assert refused.structured_content["stop"] == "till.negative"
+        assert await sum_in(session) == 0
+        done = await client.call_tool("propose_plan", plan(5, 6))
+        assert len(done.structured_content["results"]) == 2
+        assert await sum_in(session) == 11
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"goal": "x"},
+        {"goal": 1, "actions": []},
+        {"goal": "x", "actions": [1]},
+        {"goal": "x", "actions": [{"kind": "till__put", "payload": 1}]},
+        {"goal": "x", "actions": [{"kind": "till__put", "confirmed": True}]},
+    ],
+)
+async def test_a_plan_that_is_none_is_refused(arguments):
+    async with connected() as (client, _, _):
+        result = await client.call_tool("propose_plan", arguments)
+        assert result.is_error
+        assert result.structured_content["stop"] == "payload_invalid"
+
+
+@pytest.mark.parametrize("protocol", MODES)
+async def test_what_is_held_is_asked_and_applied_on_a_yes(protocol):
+    async with connected(YES, protocol=protocol) as (client, session, asked):
+        result = await client.call_tool("till__put", {"amount": 500})
+        assert result.structured_content["outcome"] == "applied"
+        assert result.structured_content["route"] == "person"
+        assert await sum_in(session) == 500
+        assert "/till.put amount=500" in asked[0]
+        assert "0 -> 500" in asked[0]
+        (hold,) = await session.holds()
+        assert (hold.state, hold.by) == ("approved", "ann")
+
+
+@pytest.mark.parametrize("protocol", MODES)
+@pytest.mark.parametrize(
+    ("answer", "state"), [(NO, "denied"), (DECLINED, "denied"), (CANCELLED, "open")]
+)
+async def test_what_is_held_stays_undone_on_anything_else(protocol, answer, state):
+    async with connected(answer, protocol=protocol) as (client, session, _):
+        await client.call_tool("till__put", {"amount": 500})
+        assert await sum_in(session) == 0
+        assert [hold.state for hold in await session.holds()] == [state]
+
+
+@pytest.mark.parametrize("protocol", MODES)
+async def test_nobody_is_asked_where_nobody_may_confirm(protocol):
+    async with connected(YES, person=None, protocol=protocol) as (client, session, asked):
+        result = await client.call_tool("till__put", {"amount": 500})
+        assert not result.is_error
+        assert result.structured_content["outcome"] == "held"
+        assert result.structured_content["hold_id"] in result.content[0].text
+        assert (asked, await sum_in(session)) == ([], 0)
+
+
+async def test_a_client_that_cannot_ask_gets_the_hold():
+    async with connected() as (client, _, _):
+        result = await client.call_tool("till__put", {"amount": 500})
+        assert result.structured_content["outcome"] == "held"
+
+
+async def test_an_approval_of_a_role_is_not_given_through_a_client():
+    from placet.agents.proposal.modes import PolicyDecision
+
+    def chief(_plan, _risks, _mode):
+        return PolicyDecision("hold", "chief", "the chief signs")
+
+    async with connected(YES, policy=chief) as (client, session, asked):
+        result = await client.call_tool("till__put", {"amount": 1})
+        assert result.structured_content["stop"] == "approval_required"
+        assert (asked, await sum_in(session)) == ([], 0)
+
+
+async def raw_call(client, amount, state=None, responses=None):
+    return await client.session.call_tool(
+        "till__put",
+        {"amount": amount},
+        request_state=state,
+        input_responses=responses,
+        allow_input_required=True,
+    )
+
+
+async def test_an_answer_counts_for_what_was_asked_and_nothing_else():
+    """A client that swaps the call under a confirmation has nothing applied."""
+    async with connected(YES) as (client, session, _):
+        asked = await raw_call(client, 500)
+        assert isinstance(asked, types.InputRequiredResult)
+        for state, amount in ((asked.request_state, 900), ("mcp-made-up-1", 500)):
+            swapped = await raw_call(client, amount, state, {"confirm": YES})
+            assert swapped.is_error
+            assert swapped.structured_content["stop"] == "session.hold_changed"
+        unanswered = await raw_call(client, 500, asked.request_state, {})
+        assert unanswered.structured_content["stop"] == "confirmation_required"
+        assert await sum_in(session) == 0
+        applied = await raw_call(client, 500, asked.request_state, {"confirm": YES})
+        assert applied.structured_content["outcome"] == "applied"
+        again = await raw_call(client, 500, asked.request_state, {"confirm": YES})
+        assert again.is_error, "a hold is resolved once"
+        assert await sum_in(session) == 500
+
+
+async def test_the_view_the_kinds_and_the_events_are_resources():
+    async with connected() as (client, session, _):
+        await client.call_tool("till__put", {"amount": 5})
+        uris = [one.uri for one in (await client.list_resources()).resources]
+        assert uris == ["placet://view", "placet://kinds", "placet://events"]
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "placet://events/{since}"
+        view = await read(client, "placet://view")
+        assert view["view"]["till.box"]["box"]["sum"] == 5
+        kinds = await read(client, "placet://kinds")
+        tools = (await client.list_tools()).tools
+        assert [one["tool"] for one in kinds["kinds"]] == [one.name for one in tools][:-1]
+        events = await read(client, "placet://events")
+        assert "till.put" in json.dumps(events)
+        later = await read(client, f"placet://events/{session.world.seq}")
+        assert later == {"events": [], "seq": session.world.seq}
+        with pytest.raises(MCPError, match="there is no resource"):
+            await client.read_resource("placet://secrets")
+
+
+async def test_events_are_not_told_for_an_agent_that_was_removed():
+    async with connected() as (client, session, _):
+        await client.call_tool("till__put", {"amount": 5})
+        world: Any = session.world
+        await world.remove_agent(session.agent_id)
+        with pytest.raises(MCPError, match="there is no agent"):
+            await client.read_resource("placet://events")
+
+
+async def read(client, uri):
+    (content,) = (await client.read_resource(uri)).contents
+    return json.loads(content.text)
+
+
+async def test_what_an_agent_may_not_see_is_in_no_resource():
+    async with Session.open(domain=World(observation={"distance": 10}), agent="mcp") as session:
+        world: Any = session.world
+        far = await world.register_agent("far", position=[900, 900])
+        await world.submit([far.intent("Speak", text="psst")])
+        async with Client(McpServer(session).server(), cache=None) as client:
+            assert "psst" not in json.dumps(await read(client, "placet://events"))
+            assert "far" not in (await read(client, "placet://view"))["view"]["world.agents"]
+
+
+@pytest.mark.slow
+async def test_over_stdio_a_world_is_a_subprocess_and_its_log_is_kept(tmp_path):
+    command = [*PLACET[1:], "mcp", "--domain", "design", "--store", "ferry.db"]
+    server = StdioServerParameters(command=sys.executable, args=command, cwd=tmp_path)
+    async with Client(server) as client:
+        result = await client.call_tool("design__set", {"path": "hull.beam", "value": 9})
+        assert result.structured_content["outcome"] == "applied"
+        phases = await client.call_tool("design__run_phases", {})
+        assert phases.structured_content["outcome"] == "applied"
+    assert run_process("verify", "ferry.db", folder=tmp_path).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 15])
+def test_over_stdio_a_signal_ends_it_though_the_client_says_nothing(tmp_path, number):
+    with Process("mcp", "--domain", "design", "--store", "ferry.db", folder=tmp_path) as process:
+        process.tell(HELLO)
+        assert json.loads(process.out.readline())["id"] == 1
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
+
+
+@pytest.mark.slow
+def test_over_stdio_what_is_said_may_come_from_a_file(tmp_path):
+    (tmp_path / "said").write_bytes(b"\xff\n" + json.dumps(HELLO).encode())
+    with (tmp_path / "said").open("rb") as said:
+        command = [*PLACET, "mcp", "--domain", "design"]
+        done = subprocess.run(command, stdin=said, capture_output=True, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout.splitlines()[-1])["id"] == 1
+
+
+async def test_lines_of_stdin_come_in_any_pieces(monkeypatch):
+    reading, writing = os.pipe()
+    monkeypatch.setattr(mcp_stdin, "_STDIN", reading)
+    heard = []
+    with mcp_stdin.lines_of_stdin() as lines:
+        assert os.read(reading, 1) == b""  # others find nothing there
+
+        async def listen():
+            heard.extend([line async for line in lines])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(listen)
+            for piece in (b"on", b"e\ntw", b"o\n\nthr\xc3", b"\xa9e"):
+                os.write(writing, piece)
+                await anyio.wait_all_tasks_blocked()
+            os.close(writing)
+    assert heard == ["one", "two", "", "thr\u00e9e"]
+    assert os.read(reading, 1) == b""  # it is given back, at its end
+    os.close(reading)
+
+
+@pytest.mark.slow
+async def test_over_http_who_shows_the_token_is_served(tmp_path):
+    command = ("mcp", "--domain", "design", "--http", "127.0.0.1:0")
+    with Process(*command, folder=tmp_path) as process:
+        url = process.err.readline().decode().split()[-1]
+        token = process.err.readline().decode().split()[-1]
+        async with httpx.AsyncClient() as stranger:
+            for wrong in ({}, {"authorization": "Bearer placet_x"}):
+                assert (await stranger.post(url, json={}, headers=wrong)).status_code == 401
+        known: Any = httpx.AsyncClient(headers={"authorization": f"Bearer {token}"})
+        async with known, Client(streamable_http_client(url, http_client=known)) as client:
+            result = await client.call_tool("design__set", {"path": "hull.beam", "value": 9})
+            assert result.structured_content["outcome"] == "applied"
+        process.send_signal(2)
+        assert process.wait() == 130
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 15])
+async def test_over_http_a_signal_ends_it_with_the_log_closed(tmp_path, number):
+    command = ("mcp", "--domain", "design", "--store", "ferry.db", "--http", "127.0.0.1:0")
+    with Process(*command, folder=tmp_path) as process:
+        process.err.readline()
+        process.err.readline()
+        process.send_signal(number)
+        assert process.wait() == 128 + number
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ferry.db"]
+
+
+@pytest.mark.slow
+def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
+    with Process("mcp", "--domain", "design", "--http", "127.0.0.1:0", folder=tmp_path) as process:
+        url = httpx.URL(process.err.readline().decode().split()[-1])
+        with socket.create_connection((url.host, url.port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nx-more: " + b"a" * 70_000)
+            assert client.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "why"),
+    [
+        (("--http", "8001"), 2, "--http takes HOST:PORT"),
+        (("--http", "0.0.0.0:1"), 1, "can be reached from other machines"),
+        (("--mode", "wild"), 2, "there is no mode"),
+        (("--person", "mcp"), 2, "who proposes does not confirm"),
+        (("--agent", "session.clerk"), 2, "'session.clerk' records what is said"),
+    ],
+)
+def test_what_cannot_be_served_is_said(placet, options, code, why):
+    outcome = placet("mcp", "--domain", "design", *options)
+    assert outcome.code == code
+    assert why in outcome.err

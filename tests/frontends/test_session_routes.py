@@ -1,0 +1,438 @@
+"""Sessions over HTTP: who may talk, who may decide, and what comes back."""
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it has no stubs
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from placet.agents import PlannerOutput, Session
+from placet.domains.design import Design
+from placet.domains.session import Sessions
+from placet.extensions.design.plan_handler import plan_schemas
+from placet.frontends.sessions import routes as http_sessions
+from placet.frontends.sessions.wire_schemas import SCHEMAS
+from placet.server import create_app, wire_schemas
+from placet.server.credentials import hash_of
+from tests.agents.till import Till
+from tests.frontends.test_plugin_commands import install
+from tests.server.process import running
+from tests.server.served import Served, serving
+
+pytestmark = pytest.mark.anyio
+MAIN = "sessions/main"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+class Talking:
+    """A served world with an open session: ann's word counts in it, alice proposes."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    async def say(self, message: str, token: str = "bob"):
+        return await self.served.post(f"{MAIN}/messages", {"message": message}, token=token)
+
+    async def held(self, token: str = "bob") -> str:
+        """Have something held, and name the hold."""
+        answer = await self.say("/till.put amount=500", token)
+        assert answer.status_code == 202, answer.text
+        return answer.json()["hold_id"]  # type: ignore[no-any-return]
+
+    async def decide(self, hold: str, body: object, token: str = "bob"):
+        return await self.served.post(f"{MAIN}/holds/{hold}", body, token=token)
+
+    async def total(self) -> object:
+        return await self.served.world.state("till.box/box/sum")
+
+
+@asynccontextmanager
+async def talking(**opening):
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        body = {"agent": "alice", "people": {"bob": ""}, **opening}
+        answer = await served.post("sessions", body)
+        assert answer.status_code == 201, answer.text
+        yield Talking(served)
+
+
+async def test_a_message_is_answered_by_its_turn():
+    async with talking() as talk:
+        answer = await talk.say("/till.put amount=5")
+        turn = answer.json()
+        assert answer.status_code == 200
+        assert (turn["outcome"], turn["agent"], turn["route"]) == ("applied", "alice", "command")
+        assert await talk.total() == 5
+        looked = (await talk.served.get(MAIN, token="bob")).json()
+        assert (looked["agent"], looked["mode"], looked["people"]) == (
+            "alice",
+            "assisted",
+            {"bob": ""},
+        )
+        assert [one["outcome"] for one in looked["turns"]] == ["applied"]
+
+
+async def test_a_session_that_is_opened_again_goes_on_in_its_mode():
+    async with talking(mode="interactive") as talk:
+        await talk.say("/till.put amount=5")
+        for mode, expected in [(None, "interactive"), ("autonomous", "autonomous")]:
+            assert (await talk.served.ask("DELETE", MAIN)).status_code == 204
+            body = {"people": {"bob": ""}, "mode": mode}
+            again = await talk.served.post("sessions", body)
+            assert (again.status_code, again.json()["mode"]) == (201, expected)
+        for wrong in (None, "wild", 1):
+            answer = await talk.served.ask("PUT", f"{MAIN}/mode", {"mode": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "stop"),
+    [
+        ("/till.put amount=-1", 422, "till.negative"),
+        ("/till.putt amount=1", 404, "kind_unknown"),
+        ("/till.put", 422, "payload_missing"),
+        ("fill it", 422, "unsupported_goal"),
+    ],
+)
+async def test_the_status_is_that_of_what_ended_the_turn(message, status, stop):
+    async with talking() as talk:
+        answer = await talk.say(message)
+        assert (answer.status_code, answer.json()["stop"]) == (status, stop)
+
+
+async def test_without_a_proposer_only_commands_are_taken():
+    async with talking(proposer=None) as talk:
+        assert (await talk.say("fill it")).json()["stop"] == "planner_unconfigured"
+        assert (await talk.say("/till.put amount=1")).status_code == 200
+
+
+async def test_what_is_held_is_approved_by_the_token_that_asks():
+    async with talking() as talk:
+        hold = await talk.held()
+        listed = (await talk.served.get(f"{MAIN}/holds", token="bob")).json()["holds"]
+        assert [(one["id"], one["state"]) for one in listed] == [(hold, "open")]
+        answer = await talk.decide(hold, {"decision": "approve"})
+        assert answer.json()["outcome"] == "applied"
+        assert await talk.total() == 500
+        listed = (await talk.served.get(f"{MAIN}/holds", token="bob")).json()["holds"]
+        assert [(one["state"], one["by"]) for one in listed] == [("approved", "bob")]
+        again = await talk.decide(hold, {"decision": "approve"})
+        assert (again.status_code, again.json()["outcome"]) == (403, "refused")
+
+
+async def test_who_decides_is_no_field_of_the_body():
+    async with talking() as talk:
+        hold = await talk.held()
+        for more in ({"by": "bob"}, {"role": "operator"}, {"confirmed": True}):
+            answer = await talk.decide(hold, {"decision": "approve", **more})
+            assert answer.status_code == 422
+        assert await talk.total() == 0
+
+
+@pytest.mark.parametrize("token", ["alice", "carol"])
+async def test_neither_the_proposer_nor_anybody_else_decides(token):
+    async with talking() as talk:
+        hold = await talk.held()
+        assert (await talk.decide(hold, {"decision": "approve"}, token)).status_code == 403
+        assert await talk.total() == 0
+
+
+async def test_the_owner_of_the_proposer_does_not_decide():
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        await served.register("dave", owner="carol")
+        await served.post("sessions", {"agent": "dave", "people": {"carol": ""}})
+        talk = Talking(served)
+        held = await talk.say("/till.put amount=500", "carol")
+        hold = held.json()["hold_id"]
+        assert (await talk.decide(hold, {"decision": "approve"}, "carol")).status_code == 403
+        assert (await talk.decide(hold, {"decision": "approve"}, "operator")).status_code == 200
+
+
+async def test_an_owner_whose_agent_goes_as_it_decides_is_nobody(monkeypatch):
+    speaks_for, asked = http_sessions._speaks_for, []
+
+    async def goes(world, who, agent_id):
+        asked.append(agent_id)
+        if len(asked) == 2:
+            await world.remove_agent(agent_id)
+        return await speaks_for(world, who, agent_id)
+
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        await served.register("dave", owner="carol")
+        await served.post("sessions", {"agent": "dave"})
+        hold = await Talking(served).held("operator")
+        monkeypatch.setattr(http_sessions, "_speaks_for", goes)
+        answer = await Talking(served).decide(hold, {"decision": "approve"}, "carol")
+        assert (answer.status_code, len(asked)) == (403, 2)
+
+
+async def test_the_next_of_a_removed_agent_s_name_and_its_owner_are_told_nothing():
+    async with talking() as talk:
+        await talk.say("/till.put amount=1")
+        await talk.served.world.remove_agent("alice")
+        assert (await talk.served.get(MAIN, token="alice")).status_code == 403
+        await talk.served.register("alice", owner="carol")
+        for token in ("alice", "carol"):
+            assert (await talk.served.get(MAIN, token=token)).status_code == 403
+            assert (await talk.say("/till.put amount=1", token)).status_code == 403
+        assert (await talk.served.get(MAIN, token="bob")).status_code == 200
+        assert (await talk.say("/till.put amount=1")).json()["stop"] == "agent_unknown"
+        assert await talk.total() == 1
+        await talk.served.ask("DELETE", MAIN)
+        await talk.served.post("sessions", {"agent": "alice"})
+        assert (await talk.served.get(MAIN, token="carol")).status_code == 200
+
+
+async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions():
+    async with talking() as talk:
+        await talk.decide(await talk.held(), {"decision": "deny"})
+        await talk.held()
+        told = ("state", "state?path=session.turns", "state?path=session.holds", "events")
+        before = [(await talk.served.get(path, token="alice")).text for path in told]
+        assert all("sum" in text or "main" in text for text in before)
+        await talk.served.world.remove_agent("alice")
+        await talk.served.register("alice")
+        for path in told:
+            assert "main" not in (await talk.served.get(path, token="alice")).text
+        await talk.served.ask("DELETE", MAIN)
+        opened = await talk.served.post("sessions", {"agent": "alice", "people": {"bob": ""}})
+        assert (opened.json()["turns"], opened.status_code) == ([], 201)
+        assert (await talk.served.get(f"{MAIN}/holds")).json() == {"holds": []}
+        assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
+        shown = (await talk.served.get("state?path=session.turns", token="alice")).json()["value"]
+        assert [one["message"] for one in shown.values()] == ["/till.put amount=1"]
+
+
+async def test_a_hold_is_denied_or_replaced():
+    async with talking() as talk:
+        denied = await talk.decide(await talk.held(), {"decision": "deny"})
+        assert (denied.status_code, denied.json()["message"]) == (403, "deny by bob")
+        actions = [{"kind": "till.put", "payload": {"amount": 7}}]
+        edit = {"decision": "edit", "actions": actions}
+        assert (await talk.decide(await talk.held(), edit)).json()["outcome"] == "applied"
+        assert await talk.total() == 7
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"decision": "maybe"},
+        {},
+        {"decision": "edit"},
+        {"decision": "approve", "actions": []},
+        {"decision": "edit", "actions": [{"payload": {}}]},
+        {"decision": "edit", "actions": [{"kind": "till.put", "why": "x"}]},
+        {"decision": "edit", "actions": []},
+    ],
+)
+async def test_a_decision_that_is_none_is_a_problem(body):
+    async with talking() as talk:
+        answer = await talk.decide(await talk.held(), body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+async def test_only_who_is_of_a_session_is_let_in():
+    async with talking() as talk:
+        for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/holds", 403)):
+            assert (await talk.served.get(path, token="carol")).status_code == status
+        assert (await talk.say("hi", "carol")).status_code == 403
+        assert (await talk.served.get(MAIN, token=None)).status_code == 401
+        assert (await talk.served.get(MAIN, token="alice")).status_code == 200
+        assert (await talk.served.get("sessions/other")).status_code == 404
+        assert (await talk.decide("none", {"decision": "deny"})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"mode": "wild"}, 422),
+        ({"session": "a/b"}, 422),
+        ({"session": ".."}, 422),
+        ({"people": {"agent": ""}}, 422),
+        ({"people": ["bob"]}, 422),
+        ({"proposer": "human"}, 422),
+        ({"proposer": 5}, 422),
+        ({"agent": "system"}, 422),
+        ({"role": "x"}, 422),
+        ({"session": "main"}, 409),
+    ],
+)
+async def test_a_session_that_cannot_be_opened_is_a_problem(body, status):
+    async with talking() as talk:
+        answer = await talk.served.post("sessions", {"session": "two", **body})
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_wrong_method_is_told_both_of_a_session():
+    async with talking() as talk:
+        answer = await talk.served.ask("PUT", MAIN, {})
+        assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD")
+
+
+async def test_sessions_and_modes_are_the_operators():
+    async with talking() as talk:
+        served = talk.served
+        opened = await served.post("sessions", {"session": "two"}, token="bob")
+        assert opened.status_code == 403
+        mode = {"mode": "autonomous"}
+        assert (await served.ask("PUT", f"{MAIN}/mode", mode, token="bob")).status_code == 403
+        assert (await served.ask("PUT", f"{MAIN}/mode", {})).status_code == 422
+        assert (await served.ask("PUT", f"{MAIN}/mode", mode)).json()["mode"] == "autonomous"
+        assert (await talk.say("/till.put amount=500")).json()["outcome"] == "applied"
+
+
+@pytest.mark.parametrize("body", [{}, {"message": ""}, {"message": 1}, {"message": "x", "by": "y"}])
+async def test_a_message_that_is_none_is_a_problem(body):
+    async with talking() as talk:
+        answer = await talk.served.post(f"{MAIN}/messages", body, token="bob")
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+async def test_answers_are_what_the_document_says():
+    async with talking() as talk:
+        document = (await talk.served.get("/openapi.json")).json()
+        resource = Resource.from_contents(document, default_specification=DRAFT202012)
+        registry: Registry = Registry().with_resource("document", resource)
+
+        def check(name, value):
+            schema = {"$ref": f"document#/components/schemas/{name}"}
+            Draft202012Validator(schema, registry=registry).validate(value)
+
+        hold = await talk.held()
+        check("Turn", (await talk.say("/till.put amount=5")).json())
+        check("Turn", (await talk.say("/till.put amount=-5")).json())
+        check("Holds", (await talk.served.get(f"{MAIN}/holds")).json())
+        check("Session", (await talk.served.get(MAIN)).json())
+        check("Turn", (await talk.decide(hold, {"decision": "deny"})).json())
+        paths = document["paths"]
+        prefix = "/api/v1/worlds/{world}/sessions"
+        denied = await talk.decide(hold, {"decision": "deny"})  # it is denied already
+        declared = paths[f"{prefix}/{{session}}/holds/{{hold}}"]["post"]["responses"]["403"]
+        assert (denied.status_code, "application/json" in declared["content"]) == (403, True)
+        check("Turn", denied.json())
+        for path, name in (
+            (prefix, "SessionOpening"),
+            (f"{prefix}/{{session}}/messages", "SessionMessage"),
+        ):
+            body = paths[path]["post"]["requestBody"]["content"]["application/json"]
+            check(name, body["examples"]["default"]["value"])
+
+
+def test_no_schema_takes_the_place_of_another():
+    assert not SCHEMAS.keys() & (wire_schemas.SCHEMAS.keys() | plan_schemas().keys())
+
+
+async def test_a_world_without_conversations_serves_none():
+    async with serving(Till()) as served:
+        assert (await served.post("sessions", {})).status_code == 404
+        document = (await served.get("/openapi.json")).json()
+        assert not [path for path in document["paths"] if "sessions" in path]
+
+
+async def test_designs_are_served_beside_their_conversations():
+    async with serving([Design(), Sessions()]) as served:  # type: ignore[arg-type]
+        await served.post("/api/v1/designs", {"design_id": "ferry"})
+        path = "/api/v1/worlds/ferry/sessions"
+        assert (await served.post(path, {})).status_code == 201
+        said = await served.post(f"{path}/main/messages", {"message": "set beam to 9 m"})
+        assert said.json()["outcome"] == "applied"
+        ran = await served.post(f"{path}/main/messages", {"message": "run all phases"})
+        assert ran.json()["results"][0]["outcome"] == "applied"
+        design = (await served.get("/api/v1/designs/ferry")).json()
+        assert "9.0" in json.dumps(design), design
+        for part in ("phases", "events", "audit"):
+            assert (await served.get(f"/api/v1/designs/ferry/{part}")).status_code == 200
+        plan = {
+            "plan_id": "p",
+            "intent_id": "i",
+            "design_version_before": design["design_version"],
+            "actions": [{"action_type": "noop"}],
+        }
+        assert (await served.post("/api/v1/designs/ferry/actions", plan)).json()["success"]
+
+
+def test_a_broken_guest_is_told_of_and_the_rest_is_served(tmp_path, monkeypatch, capsys):
+    install(tmp_path, "[placet.routes]\nfault = broken:routes\nnumber = empty:number\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    app = create_app([Till(), Sessions()])
+    told = capsys.readouterr()
+    assert "'fault' of guest (broken:routes) cannot be loaded" in told.out + told.err
+    assert "'number' of guest (empty:number) is no function" in told.out + told.err
+    assert "/api/v1/worlds/{world}/sessions" in app.openapi()["paths"]
+    for module in ("broken", "empty"):
+        sys.modules.pop(module, None)
+
+
+@pytest.mark.slow
+def test_placet_serve_keeps_conversations_and_goes_on_with_them(tmp_path):
+    options = ("--domain", "design", "--sessions", "--store", "ferry.db")
+    for expected in (1, 2):
+        with running(tmp_path, *options) as server:
+            assert server.post("sessions", {"people": {"ann": ""}}).status_code == 201
+            turn = server.post("sessions/main/messages", {"message": "set beam to 9 m"}).json()
+            assert turn["id"] == f"main/{expected}"
+            server.process.send_signal(15)
+            server.process.wait()
+
+
+@pytest.mark.slow
+def test_what_is_held_outlives_the_server_and_who_decides_is_named_again(tmp_path):
+    known = f'[[tokens]]\nagent = "bob"\nsha256 = "{hash_of("bob")}"\n'
+    known += f'[[tokens]]\noperator = true\nsha256 = "{hash_of("op")}"\n'
+    (tmp_path / "tokens.toml").write_text(known)
+    bob = {"authorization": "Bearer bob"}
+    options = ("--domain", "design", "--sessions", "--tokens", "tokens.toml")
+    opening = {"mode": "interactive", "people": {"bob": ""}}
+    with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
+        assert server.post("sessions", opening).status_code == 201
+        say = server.post("sessions/main/messages", {"message": "set beam to 9 m"}, headers=bob)
+        hold = f"sessions/main/holds/{say.json()['hold_id']}"
+        server.process.send_signal(9)
+        server.process.wait()
+    with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
+        closed = server.post(hold, {"decision": "approve"}, headers=bob)
+        assert closed.status_code == 403
+        assert "again after each start of the server" in closed.json()["detail"]
+        assert server.post(hold, {"decision": "approve"}).status_code == 404
+        opened = server.post("sessions", opening).json()
+        assert [one["outcome"] for one in opened["turns"]] == ["held"]
+        done = server.post(hold, {"decision": "approve"}, headers=bob)
+        assert (done.status_code, done.json()["outcome"]) == (200, "applied")
+
+
+@pytest.mark.slow
+def test_a_body_of_a_stranger_is_not_read(tmp_path):
+    with running(tmp_path, "--domain", "design", "--sessions") as server:
+        answer = server.client.post(
+            "/api/v1/worlds/world/sessions", content=b"{", headers={"authorization": "Bearer x"}
+        )
+        assert (answer.status_code, json.loads(answer.text)["code"]) == (401, "unauthenticated")
+
+
+async def test_a_phase_is_not_kept_waiting_by_a_model_that_thinks():
+    is_asked, is_over = asyncio.Event(), asyncio.Event()
+
+    async def thinks(_context):
+        is_asked.set()
+        await is_over.wait()
+        return PlannerOutput(text="hm")
+
+    async with serving([Design(), Sessions()], agents=()) as served:  # type: ignore[arg-type]
+        session = await Session.open(world=served.world, adapter=thinks)
+        turn = asyncio.create_task(session.send("think"))
+        await is_asked.wait()
+        answer = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})
+        again = await served.post("/api/v1/designs/world/phases/mission/run", {"req_id": "r"})
+        assert (answer.status_code, again.status_code) == (200, 200), answer.text
+        assert answer.json()["phase"]["status"] == again.json()["phase"]["status"] != "running"
+        assert not turn.done()
+        is_over.set()
+        assert (await turn).outcome == "said"

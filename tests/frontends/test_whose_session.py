@@ -1,0 +1,242 @@
+"""Whose a session is, and what it may be called, is the same at every door; it can be closed."""
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+
+from placet import Orchestrator, OrchestratorConfig
+from placet.agents import HumanAdapter, Session
+from placet.domains.session import Sessions
+from placet.domains.world import World
+from placet.frontends.mcp.server import McpServer
+from placet.frontends.sessions import bodies as http_bodies
+from placet.frontends.sessions import routes as http_sessions
+from tests.agents.till import Till
+from tests.frontends.test_chat import turns
+from tests.frontends.test_session_routes import MAIN, Talking, talking
+from tests.server.served import serving
+
+LONG = "x" * 65
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+# the command line
+
+
+def held_by_mcp(store):
+    """Have something held in the session of an MCP client."""
+
+    async def hold():
+        async with Orchestrator([World(), Sessions()], OrchestratorConfig(store=store)) as world:
+            session = await Session.open(
+                world=world, session="mcp", agent="mcp", mode="interactive"
+            )
+            assert (await session.send("/Speak text=hi")).outcome == "held"
+
+    anyio.run(hold)
+
+
+def test_what_an_mcp_client_left_held_is_approved_in_a_chat(placet):
+    held_by_mcp("town.db")
+    chat = ("chat", "--store", "town.db", "--session", "mcp", "--as", "ann", "--json")
+    outcome = placet.told("/approve", "/Speak text=again", to=chat)
+    what_became = [(one["outcome"], one["agent"]) for one in turns(outcome)]
+    assert what_became == [("applied", "mcp"), ("held", "mcp")]  # in the client's mode
+    outcome = placet.told("/approve", "/Speak text=more", to=(*chat, "--mode", "assisted"))
+    assert [(one["outcome"], one["agent"]) for one in turns(outcome)] == [("applied", "mcp")] * 2
+    assert outcome.code == 0
+
+
+def test_an_mcp_client_does_not_go_on_with_what_was_said_to_another(placet):
+    placet.told("/Speak text=hi", to=("chat", "--domain", "world", "--store", "town.db"))
+    outcome = placet("mcp", "--store", "town.db", "--session", "main")
+    assert outcome.code == 1
+    assert "the session 'main' is of the agent 'agent', not of 'mcp'" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["chat", "mcp"])
+def test_a_name_that_is_too_long_is_an_error_of_usage(placet, command):
+    outcome = placet(command, "--domain", "world", "--session", LONG)
+    assert outcome.code == 2
+    assert "at most 64 characters, got 65" in outcome.err
+
+
+# over MCP
+
+
+@pytest.mark.anyio
+async def test_a_call_that_cannot_be_recorded_is_an_error_that_says_why():
+    config = OrchestratorConfig(quotas={"session.turn": {"rate": 0.001, "burst": 1}})
+    async with Orchestrator([Till(), Sessions()], config) as world:
+        session = await Session.open(world=world, session="mcp", agent="mcp")
+        async with Client(McpServer(session).server(), cache=None) as client:
+            assert not (await client.call_tool("till__put", {"amount": 1})).is_error
+            refused = await client.call_tool("till__put", {"amount": 1})
+            assert isinstance(refused, types.CallToolResult)
+            assert refused.is_error
+            assert refused.structured_content["stop"] == "quota_exceeded"
+            assert "the turn could not begin" in repr(refused.content)
+
+
+# over HTTP
+
+
+@pytest.mark.anyio
+async def test_over_http_a_session_is_one_agents():
+    async with talking() as talk:
+        await talk.say("/till.put amount=1")
+        assert (await talk.served.ask("DELETE", MAIN)).status_code == 204
+        other = await talk.served.post("sessions", {"agent": "mallory"})
+        assert other.status_code == 409
+        assert other.json()["refusal"] == "session.agent_other"
+        assert "is of the agent 'alice'" in other.json()["detail"]
+        again = await talk.served.post("sessions", {})
+        assert (again.status_code, again.json()["agent"]) == (201, "alice")
+        assert [one["outcome"] for one in again.json()["turns"]] == ["applied"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"session": LONG}, "at most 64 characters, got 65"),
+        ({"session": ""}, "1 to 64 characters"),
+        ({"session": 5}, "must be a string, got 5"),
+        ({"agent": "session.clerk"}, "own voice"),
+        ({"proposer": "robot"}, "'robot'"),
+        ({"people": {"bob": LONG}}, "a role has at most 64 characters"),
+    ],
+)
+async def test_over_http_names_are_bounded_as_they_come_in(body, why):
+    async with talking() as talk:
+        answer = await talk.served.post("sessions", {"session": "two", **body})
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert why in answer.json()["detail"]
+
+
+@pytest.mark.anyio
+async def test_of_two_who_open_a_new_session_the_gate_judges():
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        world = served.world
+        mine = await Session.open(world=world, session="main", agent="alice")
+        assert (await served.post("sessions", {"agent": "mallory"})).status_code == 201
+        await mine.send("/till.put amount=1")
+        answer = await served.post(f"{MAIN}/messages", {"message": "what was said?"})
+        assert (answer.status_code, answer.json()["stop"]) == (409, "session.agent_other")
+        assert (await served.get(MAIN)).json()["turns"] == []
+
+
+@pytest.mark.anyio
+async def test_a_turn_beyond_the_quota_says_when_to_come_back():
+    quotas = {"session.turn": {"rate": 0.001, "burst": 1}}
+    config = {"quotas": quotas, "clock": "next_event"}  # time stands where nobody sleeps
+    async with serving([Till(), Sessions()], **config) as served:  # type: ignore[arg-type]
+        await served.post("sessions", {"people": {"bob": ""}})
+        talk = Talking(served)
+        assert (await talk.say("/till.put amount=1")).status_code == 200
+        answer = await talk.say("/till.put amount=1")
+        assert (answer.status_code, answer.json()["stop"]) == (429, "quota_exceeded")
+        assert answer.json()["route"] == "command"
+        assert answer.headers["retry-after"] == "1000"
+
+
+@pytest.mark.anyio
+async def test_an_end_that_is_not_recorded_is_not_told_as_nothing_done():
+    quotas = {"session.end": {"rate": 0.001, "burst": 1}}
+    async with serving([Till(), Sessions()], quotas=quotas) as served:  # type: ignore[arg-type]
+        await served.post("sessions", {"people": {"bob": ""}})
+        talk = Talking(served)
+        assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
+        turn = (await talk.say("/till.put amount=1")).json()
+        assert (turn["outcome"], turn["stop"]) == ("failed", "quota_exceeded")
+        assert turn["route"] == "command"
+        assert "look what was done" in turn["message"]
+        assert await talk.total() == 2
+
+
+@pytest.mark.anyio
+async def test_of_two_requests_at_once_one_opens():
+    async with serving([Till(), Sessions()]) as served:  # type: ignore[arg-type]
+        answers = []
+
+        async def post():
+            answers.append((await served.post("sessions", {})).status_code)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(post)
+            group.start_soon(post)
+        assert sorted(answers) == [201, 409]
+
+
+@pytest.mark.anyio
+async def test_so_many_sessions_are_open_and_closing_one_frees_its_place(monkeypatch):
+    monkeypatch.setattr(http_sessions, "_SESSIONS_MAX", 1)
+    async with talking() as talk:
+        answer = await talk.served.post("sessions", {"session": "two"})
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        await talk.served.ask("DELETE", MAIN)
+        assert (await talk.served.post("sessions", {"session": "two"})).status_code == 201
+
+
+# closing
+
+
+@pytest.mark.anyio
+async def test_a_session_is_closed_and_closed_again_and_opened_again():
+    async with talking() as talk:
+        hold = await talk.held()
+        for _ in range(2):
+            answer = await talk.served.ask("DELETE", MAIN)
+            assert (answer.status_code, answer.content) == (204, b"")
+        assert (await talk.served.get(MAIN)).status_code == 404
+        assert (await talk.say("hi")).status_code == 403, "who is of none is told of none"
+        assert (await talk.served.post("sessions", {"people": {"bob": ""}})).status_code == 201
+        assert (await talk.decide(hold, {"decision": "approve"})).json()["outcome"] == "applied"
+
+
+@pytest.mark.anyio
+async def test_who_may_close_a_session_is_who_may_open_one():
+    async with talking() as talk:
+        for token, status in ((None, 401), ("alice", 403), ("bob", 403), ("carol", 403)):
+            assert (await talk.served.ask("DELETE", MAIN, token=token)).status_code == status
+        elsewhere = "/api/v1/worlds/nowhere/sessions/main"
+        assert (await talk.served.ask("DELETE", elsewhere)).status_code == 404
+        assert (await talk.served.get(MAIN)).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_closing_ends_what_waits_in_it(monkeypatch):
+    human = HumanAdapter()
+    monkeypatch.setattr(http_bodies, "proposer", lambda _name: human)
+    async with talking() as talk:
+        said = []
+
+        async def say():
+            said.append(await talk.say("what now?"))
+
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as group:
+                group.start_soon(say)
+                await human.asked()
+                group.start_soon(say)
+                await anyio.wait_all_tasks_blocked()
+                await talk.served.ask("DELETE", MAIN)
+        told = [(one.status_code, one.json().get("stop") or one.json()["code"]) for one in said]
+        assert sorted(told) == [(409, "conflict"), (409, "operator_stopped")]
+        assert talk.served.app.state.sessions == {}
+
+
+@pytest.mark.anyio
+async def test_the_document_tells_of_closing():
+    async with talking() as talk:
+        document = (await talk.served.get("/openapi.json")).json()
+        route = document["paths"]["/api/v1/worlds/{world}/sessions/{session}"]["delete"]
+        assert {"204", "401", "403", "404"} <= route["responses"].keys()
+        schema = document["components"]["schemas"]["SessionOpening"]["properties"]["session"]
+        assert schema["maxLength"] == 64

@@ -1,0 +1,135 @@
+"""Agents come, are looked at, suspended, permitted and removed: by the operator."""
+
+import pytest
+
+from tests.kernel.builders import add
+from tests.server.served import codes, serving
+
+
+async def test_an_agent_is_registered_with_what_is_said_of_it():
+    async with serving(agents=()) as served:
+        answer = await served.post(
+            "agents",
+            {
+                "agent_id": "alice",
+                "owner": "carol",
+                "permissions": ["Add"],
+                "priority_max": 7,
+                "quotas": {"Add": {"rate": 0.1, "burst": 1}},
+                "placing": {"count": 3},
+            },
+        )
+        assert answer.status_code == 201
+        agent = answer.json()
+        assert agent.pop("seq") == served.world.seq
+        assert agent == {
+            "agent_id": "alice",
+            "owner": "carol",
+            "permissions": ["Add"],
+            "priority_max": 7,
+            "suspended": False,
+        }
+        assert (await served.get("state?path=lab.counts/alice/count")).json()["value"] == 3
+        assert (await served.submit(add("r1"))).status_code == 200
+        assert (await served.submit(add("r2"))).status_code == 429
+
+
+async def test_registering_again_changes_permissions_and_nothing_else():
+    async with serving(agents=()) as served:
+        await served.register("alice", owner="carol")
+        again = await served.post("agents", {"agent_id": "alice", "permissions": ["Put"]})
+        assert again.status_code == 200
+        assert (again.json()["owner"], again.json()["permissions"]) == ("carol", ["Put"])
+
+
+async def test_another_owner_of_a_registered_agent_is_a_problem():
+    async with serving(agents=()) as served:
+        await served.register("alice", owner="carol")
+        other = await served.post("agents", {"agent_id": "alice", "owner": "bob"})
+        assert (other.status_code, "its owner is 'carol'" in other.text) == (422, True)
+
+
+async def test_an_agent_is_suspended_and_resumed():
+    async with serving() as served:
+        assert (await served.post("agents/alice/suspend")).json()["suspended"]
+        refused = await served.submit(add("r"))
+        assert (refused.status_code, codes(refused)) == (403, ["agent_suspended"])
+        assert not (await served.post("agents/alice/resume")).json()["suspended"]
+        assert (await served.submit(add("r"))).status_code == 200
+
+
+async def test_permissions_are_set_and_taken_back():
+    async with serving() as served:
+        for permissions, status in ((["Put"], 403), ([], 403), (None, 200)):
+            answer = await served.ask(
+                "PUT", "agents/alice/permissions", {"permissions": permissions}
+            )
+            assert answer.json()["permissions"] == permissions
+            assert (await served.submit(add("r"))).status_code == status
+
+
+async def test_names_with_slashes_are_names():
+    async with serving(agents=("a/b", "a/b/suspend")) as served:
+        assert (await served.get("agents/a/b")).json()["agent_id"] == "a/b"
+        assert (await served.post("agents/a/b/suspend/suspend")).json()["agent_id"] == "a/b/suspend"
+        assert not (await served.get("agents/a/b")).json()["suspended"]
+
+
+async def test_agents_are_listed_by_name_a_page_at_a_time():
+    async with serving(agents=("d", "b", "a", "c"), limits={"page_items_max": 3}) as served:
+        first = (await served.get("agents?limit=9")).json()
+        assert [agent["agent_id"] for agent in first["agents"]] == ["a", "b", "c"]
+        second = (await served.get(f"agents?after={first['next']}")).json()
+        assert [agent["agent_id"] for agent in second["agents"]] == ["d"]
+        assert second["next"] is None
+
+
+@pytest.mark.parametrize(
+    "path", ["agents/no", "agents/no/suspend", "agents/no/resume", "agents/no/permissions"]
+)
+async def test_who_is_not_there_is_not_found(path):
+    method = {"agents/no": "GET", "agents/no/permissions": "PUT"}.get(path, "POST")
+    async with serving() as served:
+        answer = await served.ask(method, path, {"permissions": None})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert (await served.ask("DELETE", "agents/no")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {},
+        {"agent_id": ""},
+        {"agent_id": "a\n"},
+        {"agent_id": "x" * 129},
+        {"agent_id": 7},
+        {"agent_id": "operator"},
+        {"agent_id": "system"},
+        {"agent_id": "e", "role": "operator"},
+        {"agent_id": "e", "owner": ""},
+        {"agent_id": "e", "permissions": "Add"},
+        {"agent_id": "e", "permissions": [1]},
+        {"agent_id": "e", "priority_max": 101},
+        {"agent_id": "e", "priority_max": True},
+        {"agent_id": "e", "quotas": []},
+        {"agent_id": "e", "quotas": {"Add": 1}},
+        {"agent_id": "e", "quotas": {"Add": {"rate": 0, "burst": 1}}},
+        {"agent_id": "e", "placing": []},
+        {"agent_id": "e", "placing": {"self": 1}},
+        {"agent_id": "e", "placing": {"permissions": ["Add"]}},
+        {"agent_id": "e", "placing": {"count": -1}},
+    ],
+)
+async def test_an_unsound_registration_is_a_problem_and_registers_nobody(body):
+    async with serving() as served:
+        answer = await served.post("agents", body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+        assert len((await served.get("agents")).json()["agents"]) == 2
+
+
+@pytest.mark.parametrize("body", [[], {}, {"permissions": 1}, {"permissions": None, "x": 1}])
+async def test_unsound_permissions_are_a_problem(body):
+    async with serving() as served:
+        answer = await served.ask("PUT", "agents/alice/permissions", body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

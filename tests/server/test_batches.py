@@ -1,0 +1,249 @@
+"""A batch over HTTP: the verdict of the gate, its status, and an answer that is not lost."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from placet.cli.commands.gate_session import GateSession
+from placet.errors import TimeStalledError
+from placet.server import create_app
+from tests.actors.virtual_time import turns
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import MAIL, Lab
+from tests.server.served import TOKENS, WORLD, codes, serving
+
+
+async def test_a_batch_is_answered_by_its_verdict():
+    async with serving() as served:
+        answer = await served.submit(add("r1", 2), add("r2", 3))
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        verdict = answer.json()
+        assert [result["req_id"] for result in verdict["results"]] == ["r1", "r2"]
+        assert verdict["seq"] == verdict["current_seq"] == served.world.seq
+        assert verdict["durability"] == "memory"
+
+
+async def test_the_verdict_is_the_one_of_the_command_line():
+    async with serving(agents=()) as served:
+        await served.register("alice")
+        over_http = (await served.submit(intent("Kick", {}))).json()
+    session = GateSession(Lab())
+    session.answer(b'{"register": "alice"}')
+    over_pipe = json.loads(session.answer(json.dumps([intent("Kick", {})]).encode()))
+    assert over_http.keys() == over_pipe.keys()
+    assert over_http["refusals"] == over_pipe["refusals"]
+
+
+async def test_a_batch_object_and_a_single_intent_are_taken_too():
+    async with serving() as served:
+        one = await served.post("batches", add("r1"))
+        some = await served.post("batches", {"intents": [add("r2")], "valid_for_s": 5})
+        later = await served.post("batches", {"intents": [add("r3")], "sim_time": 9e4})
+        assert (one.status_code, some.status_code, later.status_code) == (200, 200, 202)
+        assert later.json()["scheduled"]
+
+
+async def test_the_same_batch_again_has_the_same_answer():
+    async with serving() as served:
+        first = await served.submit(add("r", 5))
+        again = await served.submit(add("r", 5))
+        other = await served.submit(add("r", 6))
+        assert again.json()["replayed"]
+        assert again.json()["seq"] == first.json()["seq"]
+        assert (other.status_code, codes(other)) == (409, ["req_id_reused"])
+        counts = await served.get("state?path=lab.counts/alice/count")
+        assert counts.json()["value"] == 5
+
+
+async def test_a_dry_run_answers_the_same_and_changes_nothing():
+    async with serving() as served:
+        before = await served.world.digest()
+        passes = await served.post("dry-run", [add("r", 5)])
+        fails = await served.post("dry-run", [intent("Take", {"amount": 5})])
+        assert (passes.status_code, fails.status_code) == (200, 422)
+        assert passes.json()["dry_run"]
+        assert codes(fails) == ["lab.too_few"]
+        assert await served.world.digest() == before
+        assert not (await served.submit(add("r", 5))).json()["replayed"]
+
+
+CASES = [
+    (intent("Take", {"amount": 5}), 422, "lab.too_few"),
+    (intent("Fail", {"how": "raise"}), 500, "rule_error"),
+    (intent("Kick", {}), 422, "kind_unknown"),
+    (add("r", agent_id="nobody"), 404, "agent_unknown"),
+    (add("r", context_seq=10**6), 409, "context_from_future"),
+    (add("r", valid_until=0.0), 409, "expired"),
+]
+
+
+@pytest.mark.parametrize(("one", "status", "code"), CASES)
+async def test_a_refusal_has_the_status_of_its_code(one, status, code):
+    async with serving() as served:
+        answer = await served.submit(one)
+        assert (answer.status_code, codes(answer)) == (status, [code])
+        assert answer.headers["content-type"] == "application/json"
+        assert "retry-after" not in answer.headers
+
+
+async def test_a_quota_says_when_to_come_back():
+    async with serving(quotas={"Add": {"rate": 0.1, "burst": 2}}) as served:
+        assert (await served.submit(add("r1"), add("r2"))).status_code == 200
+        refused = await served.submit(add("r3"))
+        assert (refused.status_code, codes(refused)) == (429, ["quota_exceeded"])
+        exact = refused.json()["refusals"][0]["retry_after"]
+        assert exact <= int(refused.headers["retry-after"]) < exact + 1
+        never = await served.submit(add("r4"), add("r5"), add("r6"))
+        assert (never.status_code, codes(never)[0]) == (422, "batch_exceeds_burst")
+        assert "retry-after" not in never.headers
+
+
+async def test_load_says_when_to_come_back():
+    async with serving(clock="stepped", mailbox_batches_max=1) as served:
+        first = asyncio.create_task(served.submit(add("r1")))
+        await turns()
+        refused = await served.submit(add("r2", agent_id="bob"))
+        assert (refused.status_code, codes(refused)) == (503, ["queue_full"])
+        assert refused.headers["retry-after"] == "1"
+        stepped = await served.post("step", {"dt": 1})
+        assert stepped.json()["sim_time"] == 1
+        assert (await first).status_code == 200
+
+
+async def test_a_full_outbox_says_when_to_come_back():
+    async with serving() as served:
+        await served.world.register_executor(MAIL, never, outbox_max=1, concurrency=1)
+        assert (await served.submit(intent("Mail", {"count": 1}, "r1"))).status_code == 200
+        refused = await served.submit(intent("Mail", {"count": 1}, "r2"))
+        assert (refused.status_code, codes(refused)) == (503, ["executor_busy"])
+        assert refused.headers["retry-after"]
+        release.set()
+
+
+release = asyncio.Event()
+
+
+async def never(_effect: object) -> None:
+    await release.wait()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[NaN]", b'[{"kind": 1e999}]', b'{"a": 1, "a": 2}', b"\xff", b"[" * 100_000],
+)
+async def test_what_is_no_json_is_refused_as_the_command_line_refuses_it(content):
+    async with serving() as served:
+        answer = await served.post("batches", content=content)
+        assert (answer.status_code, codes(answer)) == (422, ["field_invalid"])
+        assert answer.json()["refusals"][0]["stage"] == "structure"
+
+
+@pytest.mark.parametrize("field", ["confirmed", "role", "submitter", "permissions", "operator"])
+async def test_nothing_in_a_batch_says_who_it_is(field):
+    async with serving() as served:
+        inside = await served.submit(add("r", **{field: "operator"}), token="alice")
+        around = await served.post(
+            "batches", {"intents": [add("r")], field: "operator"}, token="alice"
+        )
+        for answer in (inside, around):
+            assert (answer.status_code, codes(answer)) == (422, ["field_unknown"])
+
+
+async def test_no_header_and_no_parameter_says_who_it_is():
+    async with serving() as served:
+        claims = {"x-role": "operator", "x-submitter": "operator", "x-agent": "bob"}
+        answer = await served.post(
+            "batches?submitter=operator&role=operator",
+            [add("r", agent_id="bob")],
+            token="alice",
+            headers=claims,
+        )
+        assert (answer.status_code, codes(answer)) == (403, ["agent_not_yours"])
+
+
+async def test_the_answer_is_had_again_by_who_may_ask():
+    async with serving() as served:
+        await served.submit(add("a/b:1", 4))
+        found = await served.get("verdicts?agent_id=alice&req_id=a/b:1", token="alice")
+        assert found.status_code == 200
+        assert found.json()["admitted"]
+        refused = await served.submit(intent("Take", {"amount": 99}, "r2"))
+        again = await served.get("verdicts?agent_id=alice&req_id=r2")
+        assert (refused.status_code, again.status_code) == (422, 200)
+        assert codes(again) == ["lab.too_few"]
+        assert (await served.get("verdicts?agent_id=alice&req_id=no")).status_code == 404
+        stranger = await served.get("verdicts?agent_id=alice&req_id=r2", token="bob")
+        assert stranger.status_code == 403
+
+
+async def test_a_client_that_goes_away_does_not_take_its_batch_with_it():
+    async with serving(clock="stepped") as served:
+        asking = asyncio.create_task(served.submit(add("r", 7)))
+        await turns()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await served.world.step(1)
+        assert (await served.get("verdicts?agent_id=alice&req_id=r")).json()["admitted"]
+
+
+async def test_a_client_that_goes_in_the_middle_of_its_body_submits_nothing():
+    async with serving() as served:
+        before = served.world.records
+        sent = []
+
+        async def receive():
+            return next(messages)
+
+        async def send(message):
+            sent.append(message)
+
+        messages = iter(
+            [
+                {"type": "http.request", "body": b"[{", "more_body": True},
+                {"type": "http.disconnect"},
+            ]
+        )
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": f"{WORLD}/batches",
+            "query_string": b"",
+            "headers": [(b"authorization", f"Bearer {TOKENS['alice']}".encode())],
+        }
+        await served.app(scope, receive, send)
+        assert served.world.records == before
+
+
+async def test_a_failed_store_is_unavailable_and_says_so():
+    async with serving() as served:
+        failure = RuntimeError("the disk is gone")
+        served.world._open._on_escalation("committer", failure)
+        for answer in (await served.submit(add("r")), await served.get("/readyz")):
+            assert answer.status_code == 503
+            assert answer.json()["code"] == "unavailable"
+            assert answer.headers["retry-after"]
+        assert (await served.get("/healthz")).status_code == 200
+
+
+async def test_a_world_whose_time_has_stalled_is_unavailable_and_says_so():
+    async with serving(clock="next_event") as served:
+        served.world._open.actor.stall(TimeStalledError("'bob' holds up time"))
+        answer = await served.submit(add("r"))
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert answer.json()["detail"] == "'bob' holds up time"
+
+
+async def test_an_application_makes_its_own_operator_where_it_knows_no_tokens():
+    app = create_app(Lab())
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://placet") as client,
+    ):
+        refused = await client.get("/api/v1/worlds")
+        assert refused.status_code == 401
+        headers = {"authorization": f"Bearer {app.state.operator_token}"}
+        assert (await client.get("/api/v1/worlds", headers=headers)).status_code == 200

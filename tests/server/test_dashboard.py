@@ -1,0 +1,194 @@
+"""The dashboard: a page that holds nothing, and shows what its reader's token may see."""
+
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+
+from placet.domains.world import World
+from placet.server import create_app, dashboard
+from placet.server.config import ServeConfig
+from placet.server.dashboard import HEADERS, PAGE, PARTS, POLICY
+from tests.cli.command_line import move
+from tests.kernel.builders import add
+from tests.server.served import TOKENS, serving
+
+SCRIPTS = sorted(name for name in PARTS if name.endswith(".js"))
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+# What makes markup or a program of a text, or brings in what is not ours.
+FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+    r"|setHTML|srcdoc|\beval\b|new Function|setTimeout\(\s*[\"'`]|setAttribute\(\s*[\"'`]on"
+    r"|localStorage|document\.cookie|https?://(?!www\.w3\.org/2000/svg)"
+)
+
+
+def text_of(name):
+    return files(dashboard).joinpath(name).read_text("utf-8")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+async def test_the_page_and_its_parts_need_no_token_and_have_their_headers():
+    async with serving() as served:
+        for path, media_type in {
+            "/": "text/html; charset=utf-8",
+            **{f"/dashboard/{name}": media_type for name, media_type in PARTS.items()},
+        }.items():
+            answer = await served.get(path, token=None)
+            assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
+            assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+            assert (await served.ask("HEAD", path, token=None)).status_code == 200
+
+
+def test_the_policy_lets_in_nothing_from_elsewhere_and_no_frame():
+    assert POLICY.startswith("default-src 'none';")
+    for part in ("frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"):
+        assert part in POLICY
+    assert "unsafe" not in POLICY
+    assert "*" not in POLICY
+    assert HEADERS["referrer-policy"] == "no-referrer"
+    assert HEADERS["x-content-type-options"] == "nosniff"
+
+
+async def test_the_page_is_the_same_for_all_and_holds_nothing_of_the_world():
+    async with serving() as served:
+        before = (await served.get("/", token=None)).text
+        await served.register(HOSTILE)
+        await served.submit(add("r", agent_id=HOSTILE))
+        for token in (None, "operator", "alice"):
+            assert (await served.get("/", token=token)).text == before
+        assert not any(token in before for token in TOKENS.values())
+
+
+@pytest.mark.parametrize(
+    "name", ["__init__.py", "page.html", "..%2fapp.py", "%2e%2e%2fapp.py", "nothing.js", ""]
+)
+async def test_nothing_else_of_the_folder_is_served(name):
+    async with serving() as served:
+        answer = await served.get(f"/dashboard/{name}", token=None)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_it_can_be_left_out():
+    async with serving(serve=ServeConfig(dashboard=False)) as served:
+        for path in ("/", "/dashboard/main.js"):
+            assert (await served.get(path)).status_code == 404
+
+
+async def test_the_document_for_programs_does_not_have_the_page():
+    async with serving() as served:
+        paths = (await served.get("/openapi.json")).json()["paths"]
+    assert not [path for path in paths if path == "/" or "dashboard" in path]
+
+
+def test_every_file_of_the_folder_is_served_and_every_part_is_there():
+    there = {one.name for one in files(dashboard).iterdir() if one.is_file()}
+    assert there - {"__init__.py"} == {PAGE, *PARTS}
+
+
+def test_the_page_has_nothing_inline_and_asks_this_server_alone():
+    page = text_of(PAGE)
+    loaded = set()
+    for tag, attributes in Elements(page).found:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
+        assert tag not in {"style", "iframe", "object", "embed", "base", "a"}
+        if tag in {"script", "link"}:
+            loaded.add(attributes.get("src") or attributes.get("href"))
+    assert loaded == {f"dashboard/{name}" for name in ("main.js", "style.css", "icon.svg")}
+    assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL) == [""]
+    assert "url(" not in text_of("style.css")
+    assert "@import" not in text_of("style.css")
+
+
+def test_every_field_of_the_page_has_a_label_and_every_id_is_there_once():
+    elements = Elements(text_of(PAGE)).found
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    named = {attributes.get("for") for tag, attributes in elements if tag == "label"}
+    for tag, attributes in elements:
+        if tag in {"input", "select"} and attributes.get("type") != "checkbox":
+            assert attributes["id"] in named
+        for reference in attributes.get("aria-labelledby", "").split():
+            assert reference in ids
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_makes_no_markup_of_a_text(name):
+    assert FORBIDDEN.findall(text_of(name)) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "row.innerHTML = name",
+        'node.setAttribute("onclick", name)',
+        "fetch('https://example.org/x')",
+        'setTimeout("go()", 1)',
+    ],
+)
+def test_markup_of_a_text_would_be_found(planted):
+    assert FORBIDDEN.search(planted)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_names_elements_and_modules_that_there_are(name):
+    script = text_of(name)
+    page = text_of(PAGE)
+    known = set(re.findall(r'\bid="([^"]+)"', page))
+    ids = re.findall(r'\b(?:byId|write|show)\("([^"]+)"', script)
+    assert set(ids) <= known
+    for outcome in ("admitted", "refused"):
+        assert {f"rate-{outcome}", f"line-{outcome}", f"count-{outcome}"} <= known
+    assert set(re.findall(r'from "\./([^"]+)"', script)) <= set(SCRIPTS)
+
+
+def asked_paths():
+    """Give each path that a script asks for, as the application's routes name it."""
+    for name in SCRIPTS:
+        script = text_of(name)
+        for _, path in re.findall(r"\b(ask|askText)\(\s*[\"`]([^\"`?]+)", script):
+            yield "/" + path
+        for path in re.findall(r"\bworldPath\(\s*(?:[\"`]([^\"`?]*)[^)]*)?\)", script):
+            if "rest" not in path:
+                yield "/api/v1/worlds/{world}" + path
+
+
+def test_every_path_that_the_script_asks_for_is_one_of_the_document():
+    paths = create_app(World()).openapi()["paths"]
+    asked = set(asked_paths())
+    assert asked <= set(paths)
+    assert {"/readyz", "/metrics", "/api/v1/worlds", "/api/v1/worlds/{world}/events"} <= asked
+    assert all("get" in paths[path] for path in asked)
+
+
+async def test_every_metric_that_the_script_reads_is_there():
+    names = {name for one in SCRIPTS for name in re.findall(r'"(placet_\w+)"', text_of(one))}
+    async with serving() as served:
+        told = (await served.get("/metrics")).text
+    assert "placet_intents_total" in names
+    assert [name for name in sorted(names) if f"# HELP {name} " not in told] == []
+
+
+async def test_a_refusal_in_the_log_has_the_parts_that_the_page_shows():
+    """`format.js` reads them by their places."""
+    async with serving(World(max_step=5.0), agents=()) as served:
+        await served.register("ann", placing={"position": [0, 0]})
+        assert (await served.submit(move("ann", 1, to=[90, 0]))).status_code == 422
+        events = (await served.get("events")).json()["events"]
+    [refused] = [event for event in events if event["type"] == "refused"]
+    [(index, stage, code, message)] = refused["refusals"]
+    assert (index, stage, code) == (0, "domain", "world.step_too_long")
+    assert "90" in message

@@ -1,0 +1,127 @@
+"""The OpenAPI document: true to its own schema, to the domain, and to every answer.
+
+schemathesis makes requests out of the document, sound and unsound, and checks each answer against
+it. It is in the development group, not in a suite of its own: it is the one test that reads the
+document as a client's generator of code would.
+"""
+
+import copy
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from placet.domains.design import Design
+from placet.domains.program import Program
+from placet.domains.session import Sessions
+from placet.domains.world import World
+from placet.server import create_app
+from tests.server.process import running
+from tests.server.served import serving
+
+SETTINGS = settings(
+    max_examples=40,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+def references(value):
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references(inner)
+    if isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
+
+
+@pytest.mark.parametrize(
+    "domain", [World(), Design(), [World(), Design()]], ids=["world", "design", "both"]
+)
+def test_the_document_refers_to_nothing_that_is_not_in_it(domain):
+    document = create_app(domain).openapi()
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert set(references(document)) <= known
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [[World()], [Design(), Sessions()], [Program(), Sessions()]],
+    ids=["world", "design", "program"],
+)
+def test_who_sends_a_body_is_told_all_that_may_be_wrong_with_it(domains):
+    paths = create_app(domains).openapi()["paths"]
+    for operation in (one for item in paths.values() for one in item.values()):
+        if "requestBody" in operation:
+            told = set(operation["responses"])
+            assert {"401", "408", "413", "415", "422"} <= told, operation["summary"]
+
+
+async def test_the_document_is_whole_and_names_the_kinds_of_the_domain():
+    async with serving(World()) as served:
+        document = (await served.get("/openapi.json", token=None)).json()
+    kinds = document["components"]["schemas"]["Intent"]["discriminator"]["mapping"]
+    assert set(kinds) == {"Move", "Speak", "Interact", "Custom"}
+    submit = document["paths"]["/api/v1/worlds/{world}/batches"]["post"]
+    assert submit["requestBody"]["content"]["application/json"]["examples"]
+    assert {"200", "202", "401", "403", "404", "409", "413", "415", "422", "429", "503"} <= set(
+        submit["responses"]
+    )
+    assert submit["security"]
+
+
+async def test_the_examples_of_the_document_pass():
+    async with serving(World(), agents=()) as served:
+        document = (await served.get("/openapi.json")).json()
+
+        def examples(path):
+            body = document["paths"][f"/api/v1/worlds/{{world}}/{path}"]["post"]["requestBody"]
+            named = body["content"]["application/json"]["examples"]
+            return [copy.deepcopy(one["value"]) for one in named.values()]
+
+        for example in examples("agents"):
+            assert (await served.post("agents", example)).status_code == 201
+        for example in examples("batches"):
+            assert (await served.post("batches", example)).status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("domain", ["world", "design"])
+def test_every_answer_is_as_the_document_says(tmp_path, domain):
+    seen: set[int] = set()
+    with running(tmp_path, "--domain", domain) as server:
+        url, headers = server.told["url"], server.headers
+        schema = schemathesis.openapi.from_dict(server.client.get("/openapi.json").json())
+        for found in schema.get_all_operations():
+            assert isinstance(found, Ok)
+            operation = found.ok()
+
+            @SETTINGS
+            @given(case=operation.as_strategy())
+            def check(case):
+                for name in {"world", "design_id"} & case.path_parameters.keys():
+                    case.path_parameters[name] = "world"
+                answer = case.call(base_url=url, headers=headers)
+                case.validate_response(answer, checks=CHECKS)
+                seen.add(answer.status_code)
+
+            check()
+    assert {200, 201, 404, 422} <= seen

@@ -1,0 +1,251 @@
+"""`placet serve` and `placet token` as commands: a real process, a real socket, a real end."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from placet.schemas.errors import PlacetError
+from placet.server import ExtraMissing, create_app
+from placet.server.config import ServeConfig
+from placet.server.credentials import hash_of
+from placet.server.listener import listen, url_of
+from tests.cli.command_line import Process, move, run_process
+from tests.server.process import LATEST_SECONDS, running
+
+
+def test_a_world_is_served_until_a_signal_and_what_it_took_is_in_the_log(tmp_path):
+    with running(tmp_path, "--store", "sqlite:///town.db") as server:
+        assert server.client.get("/readyz").status_code == 200
+        assert server.post("agents", {"agent_id": "ann"}).status_code == 201
+        verdict = server.post("batches", [move("ann", 1)]).json()
+        assert (verdict["admitted"], verdict["durability"]) == (True, "full")
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+    assert (outcome.code, outcome.err) == (143, "")
+    with running(tmp_path, "--store", "sqlite:///town.db") as server:
+        again = server.post("batches", [move("ann", 1)]).json()
+        assert (again["replayed"], again["seq"]) == (True, verdict["seq"])
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait() == 130
+    assert run_process("verify", "town.db", folder=tmp_path).code == 0
+
+
+def test_it_is_served_by_the_event_loop_of_python_where_there_is_no_other(tmp_path, monkeypatch):
+    (tmp_path / "uvloop.py").write_text("raise ModuleNotFoundError", "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with running(tmp_path) as server:
+        assert server.client.get("/readyz").status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+    assert (outcome.code, outcome.err) == (143, "")
+
+
+@pytest.mark.slow
+def test_what_is_in_flight_is_answered_before_the_end(tmp_path):
+    arguments = ("--set", "clock=stepped", "--set", "serve.drain_seconds=8")
+    with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
+        server.post("agents", {"agent_id": "ann"})
+        asking = threads.submit(server.post, "batches", [move("ann", 1)])
+        depth = 'placet_mailbox_depth{actor="orchestrator"} 1.0'
+        with httpx.Client(base_url=server.told["url"], headers=server.headers) as second:
+            until(lambda: depth in second.get("/metrics").text)
+            server.process.send_signal(signal.SIGTERM)
+            until(lambda: second.get("/readyz").status_code == 503)
+            stepped = second.post("/api/v1/worlds/world/step", json={"dt": 1})
+        assert (stepped.status_code, asking.result().status_code) == (200, 200)
+        assert server.process.wait() == 143
+
+
+@pytest.mark.slow
+def test_what_is_given_up_at_the_end_is_told_that_it_is_unavailable(tmp_path):
+    arguments = ("--set", "clock=stepped", "--set", "limits.shutdown_seconds_max=1")
+    with running(tmp_path, *arguments) as server, ThreadPoolExecutor() as threads:
+        server.post("agents", {"agent_id": "ann"})
+        named = {"x-request-id": "mine"}
+        asking = threads.submit(server.post, "batches", [move("ann", 1)], headers=named)
+        depth = 'placet_mailbox_depth{actor="orchestrator"} 1.0'
+        with httpx.Client(base_url=server.told["url"], headers=server.headers) as second:
+            until(lambda: depth in second.get("/metrics").text)
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+        answer = asking.result()
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert (answer.headers["retry-after"], answer.headers["x-request-id"]) == ("1", "mine")
+    assert outcome.code == 143
+    assert "Traceback" not in outcome.err
+
+
+def until(is_true: Callable[[], bool]) -> None:
+    """Ask until it is so."""
+    latest = time.monotonic() + LATEST_SECONDS
+    while not is_true():
+        assert time.monotonic() < latest
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_the_stream_is_served_resumed_and_ended(tmp_path):
+    with running(tmp_path) as server:
+        server.post("agents", {"agent_id": "ann"})
+        url = server.told["url"].replace("http", "ws") + "/api/v1/worlds/world/stream"
+
+        async def scenario() -> None:
+            async with connect(url, additional_headers=server.headers) as stream:
+                assert json.loads(await stream.recv())["type"] == "snapshot"
+                await asyncio.to_thread(server.post, "batches", [move("ann", 1)])
+                seq = json.loads(await stream.recv())["seq"]
+            await asyncio.to_thread(server.post, "batches", [move("ann", 2)])
+            async with connect(f"{url}?since={seq}", additional_headers=server.headers) as stream:
+                assert json.loads(await stream.recv())["intents"][0]["req_id"] == "ann:2"
+                pong = await stream.ping()
+                await pong
+                server.process.send_signal(signal.SIGTERM)
+                with pytest.raises(ConnectionClosed):
+                    await stream.recv()
+
+        async def denied() -> None:
+            with pytest.raises(InvalidStatus) as refused:
+                await connect(url)
+            assert refused.value.response.status_code == 401
+
+        asyncio.run(denied())
+        asyncio.run(scenario())
+        outcome = server.process.end()
+        assert outcome.code == 143
+        assert "handshake" not in outcome.err
+
+
+@pytest.mark.slow
+def test_a_client_that_breaks_off_does_not_hurt_the_server(tmp_path):
+    with running(tmp_path) as server:
+        host, port = server.told["url"].removeprefix("http://").split(":")
+        for part in (
+            b"",
+            b"GET",
+            b"POST /api/v1/worlds/world/batches HTTP/1.1\r\n",
+            b"\x00\xff\r\n",
+        ):
+            with socket.create_connection((host, int(port))) as half_open:
+                half_open.sendall(part)
+        head = (
+            "POST /api/v1/worlds/world/batches HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n"
+            f"authorization: {server.headers['authorization']}\r\n\r\n["
+        )
+        with socket.create_connection((host, int(port))) as in_the_middle:
+            in_the_middle.sendall(head.encode())
+        assert server.client.get("/readyz").status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        outcome = server.process.end()
+        assert outcome.code == 143
+        assert "Traceback" not in outcome.err
+
+
+@pytest.mark.slow
+def test_without_tokens_one_is_printed_and_with_tokens_none(tmp_path):
+    made = run_process("token", "new", "--agent", "ann", folder=tmp_path)
+    token = made.err.split()[-1]
+    assert token not in made.out
+    (tmp_path / "tokens.toml").write_text(made.out, encoding="utf-8")
+    assert tomllib.loads(made.out)["tokens"] == [{"agent": "ann", "sha256": hash_of(token)}]
+    with running(tmp_path, "--tokens", "tokens.toml") as server:
+        assert server.told["operator_token"] is None
+        headers = {"authorization": f"Bearer {token}"}
+        assert server.client.get("/api/v1/worlds", headers=headers).status_code == 200
+        assert server.post("agents", {"agent_id": "ann"}).status_code == 401
+    with Process("serve", "--port", "0", folder=tmp_path) as plain:
+        lines = [plain.err.readline().decode() for _ in range(3)]
+    assert "world 'world' of world at http://127.0.0.1:" in lines[0]
+    assert "the operator's token" in lines[1]
+    token = lines[1].split()[-1]
+    assert (
+        lines[2]
+        == f"placet serve: dashboard at {lines[0].split()[-3].rstrip(',')}/#token={token}\n"
+    )
+
+
+def test_the_page_is_told_with_the_token_that_was_made_and_not_with_one_that_was_given(tmp_path):
+    with running(tmp_path) as server:
+        url, token = server.told["url"], server.told["operator_token"]
+        assert server.told["dashboard"] == f"{url}/#token={token}"
+        assert httpx.get(f"{url}/").status_code == 200
+    given = f"serve.operator_sha256={hash_of('t')}"
+    with running(tmp_path, "--set", given, token="t") as server:
+        assert server.told["dashboard"] == f"{server.told['url']}/"
+    with running(tmp_path, "--set", "serve.dashboard=false") as server:
+        assert server.told["dashboard"] is None
+
+
+def test_an_open_address_without_tokens_does_not_start(placet):
+    outcome = placet("serve", "--host", "0.0.0.0", "--port", "0")  # refused
+    assert outcome.code == 1
+    assert "no token is configured" in outcome.err
+    named = placet("serve", "--set", "serve.host=example.org")
+    assert "no token is configured" in named.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--store", "nowhere/town.db"], "nowhere"),
+        (["--store", "ftp://x"], "there is no store"),
+        (["--domain", "wordl"], "did you mean 'world'"),
+        (["--tokens", "no.toml"], "cannot read the tokens"),
+        (["--host", "203.0.113.1", "--set", f"serve.operator_sha256={'0' * 64}"], "cannot listen"),
+        (["--config", "no.toml"], "cannot read no.toml"),
+        (["--set", "serve.drain_seconds=x"], "drain"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(tmp_path, arguments, said):
+    outcome = run_process("serve", "--port", "0", *arguments, folder=tmp_path)
+    assert outcome.code == 1
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_tokens_are_made_for_agents_and_operators(placet):
+    made = placet("token", "new", "--operator", "--json").json()
+    assert (made["submitter"], made["sha256"]) == ("operator", hash_of(made["token"]))
+    assert "operator = true" in placet("token", "new", "--operator").out
+    assert placet("token", "new").code == 2
+    assert placet("token", "new", "--operator", "--agent", "a").code == 2
+    assert placet("token", "new", "--agent", "operator").code == 1
+    assert placet("token", "new", "--agent", "a\n").code == 1
+    nameless = placet("token", "new", "--agent", "")  # as a script with an empty variable says it
+    assert (nameless.code, nameless.out) == (1, "")
+
+
+def test_the_socket_says_its_protocol_so_that_small_answers_are_not_held_back():
+    with listen(ServeConfig(port=0)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+        assert url_of(listening).startswith("http://127.0.0.1:")
+        port = listening.getsockname()[1]
+        with pytest.raises(PlacetError, match="cannot listen"):
+            listen(ServeConfig(port=port))
+
+
+def test_where_the_extra_is_missing_it_is_said_how_to_have_it(monkeypatch):
+    for name in [one for one in sys.modules if one.startswith("placet.server.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    with pytest.raises(ExtraMissing, match=r"pip install 'placet\[serve\]'"):
+        create_app()
+
+
+def test_where_the_server_alone_is_missing_the_command_says_how_to_have_it(placet, monkeypatch):
+    monkeypatch.delitem(sys.modules, "placet.server.listener", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    outcome = placet("serve", "--port", "0")
+    assert outcome.code == 1
+    assert "needs uvicorn, which is not installed: pip install 'placet[serve]'" in outcome.err

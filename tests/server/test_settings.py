@@ -1,0 +1,224 @@
+"""Configuration: each later source wins, nothing unknown is taken, and all of it can be printed."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from placet.domains.world import World
+from placet.server.config import ServeConfig
+from placet.server.settings import (
+    KEYS,
+    VARIABLE_OF,
+    Given,
+    SettingsError,
+    load_settings,
+    parse_assignment,
+)
+from tests.cli.command_line import run_process
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "c.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nothing_said_is_the_defaults(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(environ={})
+    assert (settings.domain, settings.world.store) == ("world", "memory://")
+    assert settings.serve == ServeConfig()
+    assert settings.sources == {}
+
+
+def test_the_later_source_wins(tmp_path):
+    path = write(tmp_path, 'store = "a.db"\nseed = 1\n[serve]\nport = 1\nhost = "localhost"\n')
+    environ = {"PLACET_SEED": "2", "PLACET_SERVE_PORT": "2", "OTHER": "x"}
+    arguments = {"serve.port": Given(3, "--port")}
+    settings = load_settings(path, environ=environ, arguments=arguments)
+    assert settings.world.store == "a.db"
+    assert settings.world.seed == 2
+    assert (settings.serve.host, settings.serve.port) == ("localhost", 3)
+    assert settings.sources == {
+        "store": str(path),
+        "seed": "PLACET_SEED",
+        "serve.host": str(path),
+        "serve.port": "--port",
+    }
+
+
+def test_every_kind_of_value_is_read_from_a_file_and_from_the_environment(tmp_path):
+    path = write(
+        tmp_path,
+        """
+        domain = "world"
+        staleness_threshold = 5
+        default_permissions = ["Move"]
+        quotas = { Move = { rate = 2, burst = 4 } }
+        [limits]
+        batch_intents_max = 9
+        [serve]
+        drain_seconds = 2
+        cors_origins = ["https://a.example"]
+        [serve.limits]
+        streams_max = 3
+        [settings]
+        max_step = 5.0
+        """,
+    )
+    environ = {
+        "PLACET_DOMAIN": "world",
+        "PLACET_STALENESS_THRESHOLD": "5",
+        "PLACET_DEFAULT_PERMISSIONS": '["Move"]',
+        "PLACET_QUOTAS": "{ Move = { rate = 2, burst = 4 } }",
+        "PLACET_LIMITS_BATCH_INTENTS_MAX": "9",
+        "PLACET_SERVE_DRAIN_SECONDS": "2",
+        "PLACET_SERVE_CORS_ORIGINS": '["https://a.example"]',
+        "PLACET_SERVE_LIMITS_STREAMS_MAX": "3",
+        "PLACET_SETTINGS": "{ max_step = 5.0 }",
+    }
+    from_file, from_environment = load_settings(path, environ={}), load_settings(environ=environ)
+    assert from_file.world == from_environment.world
+    assert from_file.serve == from_environment.serve
+    assert from_file.world.default_permissions == frozenset({"Move"})
+    assert from_file.world.limits.batch_intents_max == 9
+    assert from_file.serve.limits.streams_max == 3
+    domain = from_file.make_domain()
+    assert isinstance(domain, World)
+    assert domain.version != World().version
+
+
+def test_the_file_of_the_current_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("placet.toml").write_text("seed = 9", encoding="utf-8")
+    settings = load_settings(environ={})
+    assert (settings.world.seed, settings.sources) == (9, {"seed": "placet.toml"})
+
+
+def test_none_is_a_value_where_nothing_is_one(tmp_path):
+    settings = load_settings(write(tmp_path, 'snapshot_every_seqs = "none"'), environ={})
+    assert settings.world.snapshot_every_seqs is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sede = 1", "no key 'sede'; did you mean 'seed'"),
+        ("[limits]\nagents = 1", "no key 'limits.agents'"),
+        ("[serve]\nprot = 1", "no key 'serve.prot'; did you mean 'serve.port'"),
+        ('seed = "x"', "seed: .*got 'x'"),
+        ("seed = true", "seed: .*got True"),
+        ("seed = -1", "seed must be"),
+        ("limits = 3", "no key 'limits'"),
+        ('clock = "slow"', "clock: "),
+        ("domain = 3", "domain must be a string"),
+        ("settings = 3", "settings must be a table"),
+        ("store = ", "is not TOML"),
+        ("[limits]\nagents_max = 0", "agents_max"),
+        ("[serve]\nport = 70000", "port must be"),
+        ("[serve]\ndrain_seconds = -1", "drain_seconds must be"),
+        ('[serve]\ncors_origins = ["a.example"]', "an origin is"),
+        ("quotas = { Move = { rate = 2 } }", "burst"),
+        ("default_permissions = [['Move']]", r"default_permissions: .*got \[\['Move'\]\]"),
+        ("default_permissions = [{ kind = 'Move' }]", "default_permissions: .*got"),
+        ("default_permissions = ['Move', 3]", "default_permissions: .*got"),
+    ],
+)
+def test_an_unsound_value_is_named_with_its_source(tmp_path, text, said):
+    path = write(tmp_path, text)
+    with pytest.raises(SettingsError, match=said) as told:
+        load_settings(path, environ={})
+    assert str(path) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        ("PLACET_STOER", "x", "did you mean 'PLACET_STORE'"),
+        ("PLACET_SEED", "x", "PLACET_SEED: seed: .*got 'x'"),
+        ("PLACET_SERVE_PORT", "x", "PLACET_SERVE_PORT"),
+    ],
+)
+def test_an_unsound_variable_is_named(variable, text, said):
+    with pytest.raises(SettingsError, match=said):
+        load_settings(environ={variable: text})
+
+
+@pytest.mark.parametrize("text", ["x", "x=1", "serve.prot=1"])
+def test_an_unsound_assignment_is_named(text):
+    with pytest.raises(SettingsError, match="--set"):
+        parse_assignment(text)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(SettingsError, match="cannot read"):
+        load_settings(tmp_path / "no.toml", environ={})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[settings]\nmax_stpe = 1", "no setting 'max_stpe'; did you mean 'max_step'"),
+        ("[settings]\nmax_step = -1", "settings of domain 'world'"),
+        ('domain = "tests.kernel.domains:add"', "settings of domain"),
+        ('domain = "collections:OrderedDict"', "makes no domain"),
+    ],
+)
+def test_a_domain_that_cannot_be_made_is_said(tmp_path, text, said):
+    settings = load_settings(write(tmp_path, text), environ={})
+    with pytest.raises(SettingsError, match=said):
+        settings.make_domain()
+
+
+def test_every_key_has_a_variable_of_its_own():
+    assert len(set(VARIABLE_OF.values())) == len(KEYS)
+    assert VARIABLE_OF["serve.limits.streams_max"] == "PLACET_SERVE_LIMITS_STREAMS_MAX"
+
+
+def test_what_config_prints_is_a_file_that_means_the_same(placet, tmp_path):
+    given = [
+        "--set", "seed=7", "--set", "store=sqlite:///a b.db", "--set", "settings={max_step=2.5}",
+        "--set", "quotas={Move={rate=2,burst=4}}", "--set", 'default_permissions=["Move"]',
+    ]  # fmt: skip
+    printed = placet("config", *given)
+    assert printed.code == 0
+    assert "seed = 7  # --set seed" in printed.out
+    tomllib.loads(printed.out)
+    path = tmp_path / "printed.toml"
+    path.write_text(printed.out, encoding="utf-8")
+    first = placet("config", *given, "--json").json()
+    second = placet("config", "--config", str(path), "--json").json()
+    assert first["settings"] == second["settings"]
+    assert first["sources"]["seed"] == "--set seed"
+    assert list(first["settings"]) == ["domain", *[k for k in first["settings"] if k != "domain"]]
+    assert set(first["settings"]) == set(KEYS)
+
+
+def test_config_refuses_what_serve_would_refuse(placet):
+    assert placet("config", "--set", "seed=x").code == 1
+    outcome = placet("config", "--set", "settings={max_stpe=1}")
+    assert (outcome.code, "max_step" in outcome.err) == (1, True)
+
+
+def test_the_environment_of_the_process_is_read(tmp_path):
+    outcome = run_process("config", "--json", folder=tmp_path, PLACET_SEED="5")
+    assert json.loads(outcome.out)["settings"]["seed"] == 5
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # told from the others here
+        ("::", False),
+        ("192.168.0.1", False),
+        ("example.org", False),
+    ],
+)
+def test_only_loopback_is_loopback(host, is_loopback):
+    assert ServeConfig(host=host).is_loopback == is_loopback

@@ -1,0 +1,261 @@
+"""State, events and kinds: what may be seen, at which seq, and where to go on."""
+
+import asyncio
+
+import pytest
+
+from placet.domains.world import World
+from placet.schemas.log.record import LogStart
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import Lab
+from tests.server.served import serving
+
+
+def speak(number, agent_id, text, **more):
+    return intent("Speak", {"text": text, **more}, f"s{number}", agent_id=agent_id)
+
+
+async def test_the_state_is_read_at_a_seq():
+    async with serving() as served:
+        seq = (await served.submit(add("r", 3))).json()["seq"]
+        whole = (await served.get("state")).json()
+        assert whole["seq"] == seq
+        assert whole["value"]["lab.counts"]["alice"] == {"count": 3}
+        field = (await served.get("state?path=lab.counts/alice/count")).json()
+        assert (field["path"], field["value"]) == ("lab.counts/alice/count", 3)
+
+
+@pytest.mark.parametrize("path", ["lab.things/secret", "lab.things/secret/value", "lab.other"])
+async def test_an_agent_is_not_shown_what_it_may_not_see(path):
+    async with serving(Lab(things=["open", "secret"])) as served:
+        assert (await served.get(f"state?path={path}", token="alice")).status_code == 404
+        assert (await served.get(f"state?path={path}&agent=alice")).status_code == 404
+        for hidden in ("state", "state?path=lab.things"):
+            shown = await served.get(hidden, token="alice")
+            assert "secret" not in shown.text
+            assert "open" in shown.text
+        if "secret" in path:
+            assert (await served.get(f"state?path={path}")).status_code == 200
+
+
+async def test_a_collection_of_which_all_is_hidden_is_not_named():
+    async with serving(Lab(things=["secret"])) as served:
+        for query, token in (("", "alice"), ("?agent=alice", "operator")):
+            shown = (await served.get(f"state{query}", token=token)).json()["value"]
+            assert list(shown) == ["lab.counts"]
+        assert "lab.things" in (await served.get("state")).json()["value"]
+
+
+async def test_an_owner_looks_with_the_eyes_of_its_agent():
+    world = World()
+    async with serving(world) as served:
+        await served.register("dave", owner="carol", placing={"team": "red"})
+        await served.submit(speak(1, "dave", "to red alone", channel="team"))
+        assert "to red alone" not in (await served.get("state", token="carol")).text
+        assert "to red alone" in (await served.get("state?agent=dave", token="carol")).text
+
+
+async def test_events_are_read_in_pages_and_none_is_missed():
+    async with serving() as served:
+        for number in range(6):
+            await served.submit(add(f"r{number}"))
+            await served.submit(intent("Take", {"amount": 99}, f"t{number}"))
+        all_of_it = (await served.get("events?limit=1000")).json()
+        assert all_of_it["is_end"]
+        assert all_of_it["next_record"] == served.world.records
+        assert sum(event["type"] == "refused" for event in all_of_it["events"]) == 6
+        place, paged = 0, []
+        while True:
+            page = (await served.get(f"events?from_record={place}&limit=2")).json()
+            assert len(page["events"]) <= 2
+            paged += page["events"]
+            place = page["next_record"]
+            if page["is_end"]:
+                break
+        header, *rest = paged
+        assert header["type"] == "header"
+        assert rest == all_of_it["events"]
+
+
+async def test_since_gives_what_came_after():
+    async with serving() as served:
+        seq = (await served.submit(add("r1"))).json()["seq"]
+        nothing = (await served.get(f"events?since={seq}")).json()
+        assert (nothing["events"], nothing["is_end"]) == ([], True)
+        await served.submit(add("r2"))
+        some = (await served.get(f"events?since={seq}")).json()["events"]
+        assert [event["intents"][0]["req_id"] for event in some] == ["r2"]
+        assert (await served.get("events?since=99999")).json()["events"] == []
+        assert (await served.get("events?from_record=99999")).json()["is_end"]
+
+
+async def test_what_was_compacted_is_said_to_be_gone(monkeypatch):
+    async with serving() as served:
+        await served.submit(add("r1"))
+        start = LogStart(3, 2)
+        monkeypatch.setattr(served.world._open.log, "start", lambda: start)
+        for path in ("events", "events?since=1", "events?from_record=2"):
+            answer = await served.get(path)
+            assert (answer.status_code, answer.json()["next_record"]) == (410, 3)
+        for path in ("events?since=2", "events?from_record=3"):
+            assert (await served.get(path)).status_code == 200
+
+
+async def test_reading_events_does_not_wait_and_leaves_nobody_behind():
+    async with serving() as served:
+        for path in ("events", "events?since=1&limit=1", "events?from_record=2"):
+            async with asyncio.timeout(5):
+                await served.get(path)
+        assert served.world.statistics()["observers"] == 0
+
+
+async def test_an_agent_is_told_of_its_own_batches_and_of_what_it_may_see():
+    async with serving(Lab(things=["secret"])) as served:
+        await served.submit(add("mine", 1))
+        await served.submit(add("theirs", 2, agent_id="bob"))
+        await served.submit(intent("Take", {"amount": 99}, "theirs2", agent_id="bob"))
+        await served.submit(intent("Take", {"amount": 99}, "mine2"))
+        put = {"thing": "secret", "field": "value", "value": "hidden"}
+        await served.submit(intent("Put", put, "theirs3", agent_id="bob"))
+        answer = await served.get("events", token="alice")
+        events = answer.json()["events"]
+        told = [one["req_id"] for event in events for one in event.get("intents", [])]
+        assert told == ["mine", "mine2"]
+        assert "hidden" not in answer.text
+        assert "theirs" not in answer.text
+        seen = [change["entity"] for event in events for change in event["changes"]]
+        assert "lab.counts/bob" in seen  # it may see that
+        assert "lab.things/secret" not in seen
+        refused = next(event for event in events if event["type"] == "refused")
+        assert refused["refusals"]
+
+
+async def test_of_a_batch_of_several_an_agent_is_told_its_own_part():
+    async with serving() as served:
+        await served.submit(add("a"), add("b", agent_id="bob"))
+        too_much = intent("Take", {"amount": 99}, "d", agent_id="bob")
+        await served.submit(add("c"), too_much)
+        events = (await served.get("events", token="alice")).json()["events"]
+        batch = next(event for event in events if event["type"] == "batch")
+        assert [one["agent_id"] for one in batch["intents"]] == ["alice"]
+        refused = next(event for event in events if event["type"] == "refused")
+        assert [one["agent_id"] for one in refused["intents"]] == ["alice"]
+        assert "refusals" not in refused
+
+
+async def test_what_was_whispered_stays_hidden_after_it_was_overwritten():
+    async with serving(World(), agents=("alice", "bob", "eve")) as served:
+        await served.submit(speak(1, "bob", "hush", channel="private", target_id="alice"))
+        await served.submit(speak(2, "bob", "hello all"))
+        heard = ""
+        for record in range(served.world.records):  # by itself, not beside what came later
+            answer = await served.get(f"events?agent=eve&from_record={record}&limit=1")
+            heard += answer.text
+        assert "hello all" in heard
+        assert "hush" not in heard
+
+
+async def test_changes_that_lie_close_together_are_told_once():
+    async with serving() as served:
+        for number in range(5):
+            await served.submit(add(f"r{number}", 1, agent_id="bob"))
+        events = (await served.get("events", token="alice")).json()["events"]
+        of_bob = [
+            change["fields"]
+            for event in events
+            for change in event["changes"]
+            if change["entity"] == "lab.counts/bob"
+        ]
+        assert of_bob == [{"count": 5}]
+
+
+async def test_what_is_gone_is_told_as_gone():
+    async with serving(Lab(things=["lamp"])) as served:
+        await served.submit(intent("Drop", {"thing": "lamp"}, agent_id="bob"))
+        events = (await served.get("events", token="alice")).json()["events"]
+        gone = [
+            change
+            for event in events
+            for change in event["changes"]
+            if change["entity"] == "lab.things/lamp"
+        ]
+        assert [change["fields"] for change in gone] == [None]
+
+
+async def test_records_of_the_operators_own_are_not_told():
+    async with serving() as served:
+        types = {e["type"] for e in (await served.get("events", token="alice")).json()["events"]}
+        whole = {e["type"] for e in (await served.get("events")).json()["events"]}
+        assert "configured" in whole
+        assert types == {"registered"}
+
+
+async def test_kinds_are_told_with_schemas_and_limits():
+    async with serving() as served:
+        told = (await served.get("/api/v1/kinds", token="alice")).json()
+        assert told["domains"][0]["kinds"]["Add"]["payload"]["required"] == ["amount"]
+        assert told["domains"][0]["kinds"]["Tend"]["has_footprint"]
+        assert told["limits"]["batch_intents_max"] == 512
+
+
+async def test_a_world_tells_its_seq_and_time():
+    async with serving(clock="stepped") as served:
+        before = (await served.get("/api/v1/worlds/world")).json()
+        after = (await served.post("step", {"dt": 1.5})).json()
+        assert after["sim_time"] == before["sim_time"] + 1.5
+        assert (await served.get("/api/v1/worlds")).json()["worlds"] == [after]
+
+
+async def test_a_world_says_its_domains_its_store_and_whether_it_is_paused():
+    async with serving(World()) as served:
+        told = (await served.get("/api/v1/worlds", token="alice")).json()
+        assert told["submitter"] == "alice"
+        [world] = told["worlds"]
+        assert (world["domains"], world["store"], world["durability"], world["paused"]) == (
+            ["world"],
+            "memory",
+            "memory",
+            False,
+        )
+        await served.world.pause()
+        assert (await served.get("/api/v1/worlds/world")).json()["paused"]
+        await served.world.resume()
+        assert not (await served.get("/api/v1/worlds/world")).json()["paused"]
+
+
+async def test_a_store_is_named_and_where_it_is_is_not(tmp_path):
+    async with serving(store=f"sqlite:///{tmp_path}/town.db") as served:
+        told = (await served.get("/api/v1/worlds/world", token="alice")).text
+    assert '"store":"sqlite"' in told
+    assert str(tmp_path) not in told
+
+
+@pytest.mark.parametrize("dt", [-1, "1", None, True, 1e300])
+async def test_an_unsound_step_is_a_problem(dt):
+    async with serving(clock="stepped") as served:
+        answer = await served.post("step", {"dt": dt})
+        assert answer.status_code == 422
+
+
+async def test_the_metrics_are_made_once_for_all_who_ask_at_a_time():
+    async with serving() as served:
+        first = await served.get("/metrics")
+        await served.submit(add("r"))
+        again = await served.get("/metrics")
+        assert first.text == again.text
+        served.door.metrics._monotonic = lambda: float("inf")
+        later = await served.get("/metrics")
+        assert 'placet_intents_total{kind="Add",outcome="admitted"} 1.0' in later.text
+        assert (await served.get("/metrics?world=no")).status_code == 404
+
+
+async def test_who_drains_says_that_it_is_not_ready():
+    async with serving() as served:
+        assert (await served.get("/readyz")).status_code == 200
+        served.door.is_draining = True
+        answer = await served.get("/readyz")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert (await served.submit(add("r"))).status_code == 200
+        await served.door.worlds.close()
+        served.door.is_draining = False
+        assert (await served.get("/readyz")).status_code == 503

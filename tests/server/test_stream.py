@@ -1,0 +1,343 @@
+"""The stream: events as they happen, at the client's pace, and nothing held for it here."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from placet.schemas.errors import StoreError
+from placet.schemas.log.record import LogStart
+from tests.actors.virtual_time import in_virtual_time, turns, until
+from tests.kernel.builders import add, intent
+from tests.kernel.domains import Lab
+from tests.server.served import WORLD, Socket, serving
+
+STREAM = f"{WORLD}/stream"
+
+
+async def test_a_client_is_told_what_is_and_what_comes():
+    async with serving() as served, Socket(served.app, STREAM, "operator") as socket:
+        snapshot = await socket.message()
+        assert snapshot["type"] == "snapshot"
+        assert snapshot["seq"] == served.world.seq
+        assert snapshot["state"]["lab.counts"]["alice"] == {"count": 0}
+        await served.submit(add("r1"))
+        event = await socket.message()
+        assert (event["type"], event["seq"]) == ("batch", snapshot["seq"] + 1)
+        await served.submit(intent("Take", {"amount": 99}, "r2"))
+        assert (await socket.message())["type"] == "refused"
+
+
+async def test_a_client_resumes_by_seq_and_misses_nothing():
+    async with serving() as served:
+        for number in range(4):
+            await served.submit(add(f"r{number}"))
+        async with Socket(served.app, f"{STREAM}?since=0", "operator") as first:
+            told = await first.messages(3)
+        since = told[-1]["seq"]
+        await served.submit(add("r4"))
+        async with Socket(served.app, f"{STREAM}?since={since}", "operator") as second:
+            rest = await second.messages(served.world.seq - since)
+        assert [event["seq"] for event in told + rest] == list(range(1, served.world.seq + 1))
+
+
+async def test_a_client_that_resumes_by_record_misses_no_refusal():
+    async with serving() as served:
+        await served.submit(add("r"))
+        record = served.world.records
+        for number in range(3):
+            await served.submit(intent("Take", {"amount": 99}, f"t{number}"))
+        async with Socket(served.app, f"{STREAM}?from_record={record}", "operator") as socket:
+            told = await socket.messages(3)
+        assert [event["type"] for event in told] == ["refused"] * 3
+        assert [event["record"] for event in told] == [record, record + 1, record + 2]
+
+
+@pytest.mark.parametrize("query", ["since=x", "since=-1", "from_record=1.5", "agent="])
+@pytest.mark.parametrize("can_deny", [True, False])
+async def test_bad_parameters_of_a_stream_are_a_problem(query, can_deny):
+    extensions: dict[str, Any] = {"websocket.http.response": {}} if can_deny else {}
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?{query}", "operator", extensions=extensions) as socket,
+    ):
+        answer = await socket.answer()
+        if not can_deny:
+            expected = {"type": "websocket.close", "code": 1008, "reason": "request_invalid"}
+            assert answer == expected
+            return
+        assert answer["status"] == 422
+        body = json.loads((await socket.answer())["body"])
+        assert body["code"] == "request_invalid"
+        assert body["detail"].startswith(f"query.{query.partition('=')[0]}: ")
+
+
+async def test_an_agent_is_told_what_it_may_see():
+    async with (
+        serving(Lab(things=["secret"])) as served,
+        Socket(served.app, STREAM, "alice") as socket,
+    ):
+        assert (await socket.message())["state"].keys() == {"lab.counts"}
+        put = {"thing": "secret", "field": "value", "value": 1}
+        await served.submit(intent("Put", put, "r1", agent_id="bob"))
+        await served.submit(add("r2"))
+        assert [one["req_id"] for one in (await socket.message())["intents"]] == ["r2"]
+
+
+async def test_a_stream_ends_where_its_agent_does():
+    async with (
+        serving(Lab()) as served,
+        Socket(served.app, STREAM, "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.remove_agent("alice")
+        closed = await socket.answer()
+        assert (closed["type"], closed["reason"]) == ("websocket.close", "the agent is gone")
+        for query in ("", "?since=0", "?observe=true"):
+            async with Socket(served.app, f"{STREAM}{query}", "alice") as again:
+                denied = await again.answer()
+            assert (denied["type"], denied["reason"]) == ("websocket.close", "not_found")
+
+
+async def test_an_agent_observes():
+    async with (
+        serving(Lab(things=["secret"])) as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        first = await socket.message()
+        assert (first["kind"], first["agent_id"]) == ("snapshot", "alice")
+        assert "lab.things/secret" not in [change["entity"] for change in first["changes"]]
+        await served.submit(add("r", 2))
+        delta = await socket.message()
+        assert (delta["type"], delta["kind"]) == ("observation", "delta")
+        assert delta["view_seq"] == served.world.seq
+        assert [change["fields"] for change in delta["changes"]] == [{"count": 2}]
+
+
+@pytest.mark.parametrize(
+    "late", ["latency=0.5", "latency=0.5&latency_most=0.5", "latency=0.5&latency_per_unit=1"]
+)
+async def test_an_agent_is_shown_the_world_as_late_as_it_asks(late):
+    async with (
+        serving(Lab(), clock="stepped") as served,
+        Socket(served.app, f"{STREAM}?observe=true&{late}", "alice") as socket,
+    ):
+        assert (await socket.answer())["type"] == "websocket.accept"
+        await until(lambda: bool(served.world.statistics()["observers"]))
+        begun = served.world.seq
+        for _ in range(2):
+            await turns()
+            assert not socket.has_more()
+            await served.post("step", {"dt": 0.25})
+        first = await socket.message()
+        assert (first["kind"], first["view_seq"]) == ("snapshot", begun)
+
+
+async def test_observing_ends_where_the_agent_does():
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.remove_agent("alice")
+        closed = await socket.answer()
+    assert (closed["type"], closed["reason"]) == ("websocket.close", "the agent is gone")
+
+
+async def test_observing_ends_where_the_world_does():
+    async with (
+        serving() as served,
+        Socket(served.app, f"{STREAM}?observe=true", "alice") as socket,
+    ):
+        await socket.message()
+        await served.world.close()
+        closed = await socket.answer()
+    assert (closed["type"], closed["reason"]) == ("websocket.close", "the world is closed")
+
+
+@pytest.mark.parametrize("place", ["since", "from_record"])
+async def test_who_was_in_another_log_is_not_left_waiting(place):
+    async with serving() as served:
+        end = served.world.seq if place == "since" else served.world.records
+        async with Socket(served.app, f"{STREAM}?{place}={end + 1}", "operator") as socket:
+            assert (await socket.message())["type"] == "snapshot"
+        async with Socket(served.app, f"{STREAM}?{place}={end}", "operator") as socket:
+            await served.submit(add("r"))
+            assert (await socket.message())["type"] == "batch"
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "code"),
+    [
+        (f"{STREAM}?observe=true", "operator", "request_invalid"),
+        (f"{STREAM}?observe=true&agent=bob", "alice", "forbidden"),
+        (f"{STREAM}?latency=1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=2&latency_most=1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=-1", "alice", "request_invalid"),
+        (f"{STREAM}?observe=true&latency=inf", "alice", "request_invalid"),
+        (
+            f"{STREAM}?observe=true&latency_most=1&latency_per_unit=1",
+            "alice",
+            "request_invalid",
+        ),
+        (STREAM, None, "unauthenticated"),
+        (STREAM, "nobody", "unauthenticated"),
+        (f"{STREAM}?agent=alice", "bob", "forbidden"),
+        (f"{STREAM}?agent=nobody", "operator", "not_found"),
+        ("/api/v1/worlds/other/stream", "operator", "not_found"),
+    ],
+)
+async def test_a_handshake_is_refused_with_the_reason(path, token, code):
+    async with serving() as served:
+        async with Socket(served.app, path, token) as socket:
+            closed = await socket.answer()
+        assert (closed["type"], closed["reason"]) == ("websocket.close", code)
+        extensions: dict[str, object] = {"websocket.http.response": {}}
+        async with Socket(served.app, path, token, extensions=extensions) as socket:
+            denied = await socket.answer()
+        assert denied["type"] == "websocket.http.response.start"
+        assert denied["status"] in {401, 403, 404, 422}
+        assert [name for name, _ in denied["headers"]].count(b"x-request-id") == 1
+
+
+async def test_a_refused_handshake_names_its_request_by_the_client_s_own_id():
+    async with serving() as served:
+        socket = Socket(
+            served.app,
+            STREAM,
+            None,
+            headers=[(b"x-request-id", b"mine")],
+            extensions={"websocket.http.response": {}},
+        )
+        async with socket:
+            assert (b"x-request-id", b"mine") in (await socket.answer())["headers"]
+
+
+async def test_a_browser_shows_its_token_as_a_subprotocol():
+    async with serving() as served:
+        offered = ["placet", "bearer.token-of-alice"]
+        async with Socket(served.app, STREAM, None, subprotocols=offered) as socket:
+            accepted = await socket.answer()
+            assert accepted["type"] == "websocket.accept"
+            assert accepted["subprotocol"] == "placet"
+
+
+async def test_a_slow_client_gets_one_snapshot_and_goes_on_from_there():
+    async with (
+        serving(limits={"stream_lag_seqs_max": 5}) as served,
+        Socket(served.app, STREAM, "operator") as socket,
+    ):
+        await socket.message()
+        await served.submit(add("r0"))
+        await socket.message()
+        socket.is_taking.clear()
+        for number in range(1, 40):
+            await served.submit(add(f"r{number}"))
+        socket.is_taking.set()
+        told: list[Any] = []
+        while not told or told[-1]["seq"] < served.world.seq:
+            told.append(await socket.message())
+        snapshots = [one for one in told if one["type"] == "snapshot"]
+        assert len(snapshots) == 1
+        assert snapshots[0]["state"]["lab.counts"]["alice"] == {"count": 40}
+        assert len(told) < 40
+        await served.submit(add("after"))
+        assert (await socket.message())["intents"][0]["req_id"] == "after"
+
+
+async def test_who_comes_back_after_too_long_gets_a_snapshot_too():
+    async with serving(limits={"stream_lag_seqs_max": 5}) as served:
+        for number in range(10):
+            await served.submit(add(f"r{number}"))
+        async with Socket(served.app, f"{STREAM}?since=1", "operator") as socket:
+            assert (await socket.message())["type"] == "snapshot"
+            await turns()
+            assert not socket.has_more()
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("since=1", "snapshot"),
+        ("from_record=2", "snapshot"),
+        ("since=2", "registered"),
+        ("from_record=3", "registered"),
+    ],
+)
+async def test_who_comes_back_for_what_was_compacted_gets_a_snapshot(query, first, monkeypatch):
+    async with serving() as served:
+        monkeypatch.setattr(served.world._open.log, "start", lambda: LogStart(3, 2))
+        async with Socket(served.app, f"{STREAM}?{query}", "operator") as socket:
+            assert (await socket.message())["type"] == first
+
+
+async def test_a_slow_client_costs_the_others_nothing():
+    async with (
+        serving(limits={"stream_lag_seqs_max": 5}) as served,
+        Socket(served.app, STREAM, "operator") as slow,
+        Socket(served.app, STREAM, "operator") as fast,
+    ):
+        await slow.message()
+        await fast.message()
+        slow.is_taking.clear()
+        for number in range(30):
+            await served.submit(add(f"r{number}"))
+            assert (await fast.message())["intents"][0]["req_id"] == f"r{number}"
+
+
+@in_virtual_time
+async def test_a_client_that_takes_nothing_is_let_go():
+    async with serving(limits={"stream_send_seconds_max": 3}) as served:
+        async with Socket(served.app, STREAM, "operator") as socket:
+            await socket.message()
+            socket.is_taking.clear()
+            await served.submit(add("r"))
+            assert socket.task is not None
+            await asyncio.sleep(10)
+            assert socket.task.done()
+            assert served.door.streams == 0
+        assert served.world.statistics()["observers"] == 0
+
+
+async def test_a_client_that_goes_leaves_nothing_behind():
+    async with serving() as served:
+        before = asyncio.all_tasks()
+        for _ in range(5):
+            async with Socket(served.app, STREAM, "operator") as socket:
+                await socket.message()
+                socket.say("this means nothing")
+                await turns()
+                assert served.door.streams == 1
+        assert served.door.streams == 0
+        assert served.world.statistics()["observers"] == 0
+        assert asyncio.all_tasks() == before
+
+
+async def test_there_are_as_many_streams_as_the_server_takes():
+    async with serving(limits={"streams_max": 1}) as served:
+        async with Socket(served.app, STREAM, "operator") as first:
+            await first.message()
+            async with Socket(served.app, STREAM, "operator") as second:
+                assert (await second.answer())["reason"] == "unavailable"
+        async with Socket(served.app, STREAM, "operator") as third:
+            assert (await third.message())["type"] == "snapshot"
+
+
+async def test_a_world_that_closes_says_goodbye():
+    async with serving() as served:
+        async with Socket(served.app, STREAM, "operator") as socket:
+            await socket.message()
+            await served.world.close()
+            closed = await socket.answer()
+        assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
+
+
+@pytest.mark.parametrize("query", ["", "?agent=alice&observe=true"])
+async def test_a_world_that_fails_says_goodbye(query):
+    async with serving() as served:
+        async with Socket(served.app, STREAM + query, "alice") as socket:
+            await socket.message()
+            served.world._open._on_escalation("committer", StoreError("the disk is gone"))
+            closed = await socket.answer()
+        assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
