@@ -120,7 +120,7 @@ async def test_every_signal_stands_against_a_batch_and_is_named(signal, policy):
 @in_virtual_time
 async def test_every_batch_of_a_flood_has_one_answer_and_may_come_again(policy):
     """What load turned away left no trace (G6): the same req_ids are admitted later, all new."""
-    limits = {"mailbox_batches_max": 4, "line_batches_max": 4, "group_batches_max": 2}
+    limits = {"mailbox_batches_max": 4, "wait_queue_batches_max": 4, "group_batches_max": 2}
     async with open_world(backpressure=policy, limits=limits) as world:
         answers: dict[str, asyncio.Future[Verdict]] = {}
         for number in range(80):
@@ -366,7 +366,7 @@ async def rounds_of(
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.__name__)
 @in_virtual_time
 async def test_control_takes_as_long_under_overload_as_when_idle(control, policy):
-    limits = {"mailbox_batches_max": 50, "group_batches_max": 1, "line_batches_max": 50}
+    limits = {"mailbox_batches_max": 50, "group_batches_max": 1, "wait_queue_batches_max": 50}
     settings: dict[str, Any] = {"backpressure": policy, "limits": limits}
     async with open_world(**settings) as world:
         idle = await rounds_of(control, world)
@@ -381,7 +381,7 @@ async def test_control_takes_as_long_under_overload_as_when_idle(control, policy
 @every_stepped_policy
 @in_virtual_time
 async def test_a_step_takes_all_that_is_held_however_full_and_is_not_refused(policy):
-    limits = {"mailbox_batches_max": 20, "line_batches_max": 20}
+    limits = {"mailbox_batches_max": 20, "wait_queue_batches_max": 20}
     async with open_world(clock="stepped", backpressure=policy, limits=limits) as world:
         flood(world, 100)
         assert len(await world.actor.step(SECOND_NS)) == 20
@@ -403,7 +403,7 @@ async def test_what_a_stepped_world_answers_at_once_needs_no_place_among_what_it
 @in_virtual_time
 async def test_effects_settle_under_overload(policy):
     """A settlement is a control message, so a flood cannot hold up the outbox."""
-    limits = {"mailbox_batches_max": 5, "group_batches_max": 1, "line_batches_max": 5}
+    limits = {"mailbox_batches_max": 5, "group_batches_max": 1, "wait_queue_batches_max": 5}
     async with open_world(backpressure=policy, limits=limits) as world:
         sent = asyncio.Event()
 
@@ -424,7 +424,7 @@ async def test_effects_settle_under_overload(policy):
 @every_policy
 @in_virtual_time
 async def test_closing_is_not_held_up_by_a_flood(policy):
-    limits = {"mailbox_batches_max": 5, "line_batches_max": 5}
+    limits = {"mailbox_batches_max": 5, "wait_queue_batches_max": 5}
     async with open_world(backpressure=policy, limits=limits) as world:
         answers = flood(world, 50)
         await world.stop()

@@ -67,7 +67,7 @@ async def test_deciding_pauses_where_too_many_groups_wait_to_be_written():
         assert len(world.actor) == 16
         log.release()
         assert all(verdict.admitted for verdict in await asyncio.gather(*tasks))
-        assert world.counters.refusals[("door", "overloaded")] == 0
+        assert world.counters.refusals[("admission", "overloaded")] == 0
 
 
 @in_virtual_time

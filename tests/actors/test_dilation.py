@@ -167,7 +167,7 @@ async def test_a_turn_that_came_late_is_not_taken_for_the_pace_of_deciding():
 @in_virtual_time
 async def test_the_slowest_is_as_slow_as_is_set_and_a_full_line_is_refused():
     """Time cannot help against who does not live in it; what is bounded stays so."""
-    limits = {"mailbox_batches_max": 50, "line_batches_max": 300}
+    limits = {"mailbox_batches_max": 50, "wait_queue_batches_max": 300}
     async with dilated_world(limits=limits, dilation_factor_min=0.25) as world:
         posted = [
             world.actor.post([add(f"r{number}", agent_id=name)], name)

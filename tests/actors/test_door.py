@@ -74,7 +74,7 @@ async def overloaded_by_lag(world: WorldRuntime, clock: HandClock) -> Verdict:
     return await posted(world)
 
 
-async def attempts_exceeded(world: WorldRuntime, clock: HandClock) -> Verdict:
+async def ingress_rate_exceeded(world: WorldRuntime, clock: HandClock) -> Verdict:
     for _ in range(3):
         assert (await world.actor.post([], "alice")).codes == ("batch_empty",)
     return await posted(world)
@@ -130,9 +130,9 @@ TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
         1.501,
     ),
     (
-        attempts_exceeded,
-        "attempts_exceeded",
-        "submitter 'alice' tries more often than 100/s (burst 3); retry in 0.0100 s",
+        ingress_rate_exceeded,
+        "ingress_rate_exceeded",
+        "submitter 'alice' exceeds 100/s (burst 3); retry in 0.0100 s",
         {"signal": "attempts_per_second", "limit": 100},
         0.01,
     ),
@@ -165,7 +165,7 @@ TABLE: list[tuple[Situation, str, str, dict[str, object], float | None]] = [
 SETTINGS: dict[Situation, dict[str, Any]] = {
     queue_full_by_count: {"limits": {"mailbox_batches_max": 4}},
     queue_full_by_bytes: {"limits": {"mailbox_bytes_max": 520}},
-    attempts_exceeded: {"limits": {"attempts_per_second_max": 100, "attempts_burst_max": 3}},
+    ingress_rate_exceeded: {"limits": {"ingress_rate_per_second_max": 100, "ingress_burst_max": 3}},
     shed_by_close: {"time": None, "clock": "stepped"},
 }
 
@@ -192,7 +192,7 @@ async def test_the_door_refuses(situation, code, message, details, retry_after):
         error = error_of(verdict)
         expected = PermissionDeniedError if code == "unauthorized" else BackpressureError
         assert type(error) is expected
-        assert world.counters.refusals[("door", code)] == 1
+        assert world.counters.refusals[("admission", code)] == 1
 
 
 async def shed_from_a_paused_world(world: WorldRuntime, clock: HandClock) -> Verdict:
@@ -218,7 +218,7 @@ async def test_a_dry_run_that_is_turned_away_says_that_it_was_one_and_is_no_traf
         verdict = await situation(world, clock)
         assert (verdict.admitted, verdict.dry_run) == (False, True)
         assert verdict.refusals[0].stage == Stage.ADMISSION
-        assert not world.counters.refusals["door", verdict.refusals[0].code]
+        assert not world.counters.refusals["admission", verdict.refusals[0].code]
 
 
 @in_virtual_time
@@ -229,7 +229,7 @@ async def test_a_dry_run_under_load_has_an_answer_of_its_own():
         asked = await world.actor.post([add("late")], "alice", dry_run=True)
         assert [one.dry_run for one in (first, tried, second, asked)] == [False, True, False, True]
         assert second is first
-        assert world.counters.refusals["door", "queue_full"] == 2
+        assert world.counters.refusals["admission", "queue_full"] == 2
 
 
 @pytest.mark.parametrize("situation", [row[0] for row in TABLE], ids=lambda row: row.__name__)
@@ -281,7 +281,7 @@ class Doorway:
 
 
 def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
-    doorway = Doorway(attempts_per_second_max=7, attempts_burst_max=3)
+    doorway = Doorway(ingress_rate_per_second_max=7, ingress_burst_max=3)
     now_ns = 10**15
     passed = 0
     for _ in range(50):
@@ -300,7 +300,7 @@ def test_waiting_as_long_as_told_suffices_and_a_nanosecond_less_does_not():
 
 
 def test_each_submitter_is_metered_alone_and_the_meter_is_bounded():
-    doorway = Doorway(attempts_per_second_max=1, attempts_burst_max=1, attempts_submitters_max=2)
+    doorway = Doorway(ingress_rate_per_second_max=1, ingress_burst_max=1, ingress_submitters_max=2)
     assert doorway.check(0, who="a") is None
     assert doorway.check(0, who="a") is not None
     assert doorway.check(0, who="b") is None
@@ -395,7 +395,7 @@ async def test_what_is_told_to_several_is_as_true_for_the_last_as_for_the_first(
         await turns()
         fill(world, 1, agent_id="bob")
         assert (await posted(world)).current_seq == first.current_seq + 1
-        assert world.counters.refusals["door", "queue_full"] == 4
+        assert world.counters.refusals["admission", "queue_full"] == 4
 
 
 # A ticket

@@ -24,9 +24,9 @@ FLOODS: Final = ("flood_0", "flood_1")
 LIMITS: Final = {
     "group_batches_max": GROUP,
     "mailbox_batches_max": 400,
-    "line_batches_max": 400,
-    "attempts_burst_max": 10**9,
-    "remembered_ids_max": 10**6,
+    "wait_queue_batches_max": 400,
+    "ingress_burst_max": 10**9,
+    "dedup_entries_max": 10**6,
 }
 
 
@@ -138,4 +138,4 @@ async def test_a_flood_of_many_old_batches_does_not_make_the_queue_old_for_other
             await crowd.turn()
         await crowd.turn()
         assert crowd.part("ann") == 1.0
-        assert world.counters.refusals["door", "overloaded"] > 0  # the flood's
+        assert world.counters.refusals["admission", "overloaded"] > 0  # the flood's

@@ -573,7 +573,9 @@ async def test_a_host_program_sees_what_its_agent_sees_as_late():
 
 @in_virtual_time
 async def test_one_who_waits_for_what_is_late_is_told_that_time_has_stalled():
-    settings = OrchestratorConfig(clock="next_event", moment_seconds_max=60, log_level="critical")
+    settings = OrchestratorConfig(
+        clock="next_event", agent_think_seconds_max=60, log_level="critical"
+    )
     async with Orchestrator(World(), settings) as world:
         ann, bob = [await world.register_agent(name) for name in ("ann", "bob")]
 

@@ -106,7 +106,7 @@ async def test_every_batch_gets_one_verdict_whatever_it_is(seed):
     assert len({verdict.batch_id for verdict in ours}) == len(ours)
     assert all(verdict.admitted != bool(verdict.refusals) for verdict in verdicts)
     stages = {refusal.stage.value for verdict in verdicts for refusal in verdict.refusals}
-    assert {"door", "structure", "agent", "dedup", "staleness", "domain"} <= stages
+    assert {"admission", "structure", "agent", "dedup", "staleness", "domain"} <= stages
 
 
 @in_virtual_time

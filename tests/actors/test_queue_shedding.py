@@ -91,7 +91,7 @@ async def test_what_is_shed_leaves_no_trace_and_may_come_again_with_its_req_id()
         await turns()
         assert not any(b"low" in record for _, record in world.log.read())
         assert world.kernel.verdict_of("alice", "low") is None
-        assert world.counters.refusals["door", "shed"] == 1
+        assert world.counters.refusals["admission", "shed"] == 1
         again = await post(world, "low", 1)
         assert (again.admitted, again.replayed) == (True, False)
 
@@ -155,7 +155,7 @@ async def test_who_went_away_is_shed_without_a_word():
         gone = [post(world, f"r{number}", 5) for number in range(3)][-1]
         gone.cancel()
         assert outcomes([post(world, "high", 50)]) == ["waits"]
-        assert world.counters.refusals["door", "shed"] == 0
+        assert world.counters.refusals["admission", "shed"] == 0
 
 
 # Priorities are those that the order goes by
@@ -215,7 +215,7 @@ async def test_whatever_comes_under_load_is_answered(raw):
         for number in range(3):
             post(world, f"r{number}", 10)
         verdict = await world.actor.post(raw, "alice")
-        assert verdict.refusals[0].stage.value in {"door", "structure"}
+        assert verdict.refusals[0].stage.value in {"admission", "structure"}
 
 
 @in_virtual_time

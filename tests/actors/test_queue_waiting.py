@@ -95,7 +95,7 @@ async def test_a_deadline_that_comes_later_and_ends_sooner_rings_first():
 @in_virtual_time
 async def test_who_names_no_deadline_is_answered_in_its_time_among_those_who_do(order):
     waits = (None, 1.0, 2.0)
-    async with waiting_world(limits={"line_ms_max": 1_500}) as world:
+    async with waiting_world(limits={"wait_queue_ms_max": 1_500}) as world:
         await world.actor.pause()
         fill(world)
         answers = {n: post(world, f"r{n}", valid_for_s=waits[n]) for n in order}
@@ -179,7 +179,7 @@ async def test_time_in_the_line_is_not_held_against_the_queue():
 
 @in_virtual_time
 async def test_waiting_takes_no_task_and_no_rounds_of_the_loop():
-    limits = {"line_ms_max": 10**8}
+    limits = {"wait_queue_ms_max": 10**8}
     async with waiting_world(time=HandClock(1), limits=limits) as world:
         await world.actor.pause()
         tasks = len(asyncio.all_tasks())
@@ -241,7 +241,7 @@ async def test_the_deadline_counts_from_the_submit_in_the_line_and_in_the_queue_
 
 @in_virtual_time
 async def test_who_names_no_deadline_waits_no_longer_than_the_limit():
-    async with waiting_world(limits={"line_ms_max": 700}) as world:
+    async with waiting_world(limits={"wait_queue_ms_max": 700}) as world:
         await world.actor.pause()
         fill(world)
         patient = post(world, "patient")
@@ -254,7 +254,7 @@ async def test_who_names_no_deadline_waits_no_longer_than_the_limit():
 
 @in_virtual_time
 async def test_the_line_is_bounded_by_count():
-    async with waiting_world(limits={"line_batches_max": 3}) as world:
+    async with waiting_world(limits={"wait_queue_batches_max": 3}) as world:
         for number in range(5):
             world.actor.post([add(f"r{number}")], OPERATOR)
         refusal = world.actor.post(["not looked at"], OPERATOR).result().refusals[0]
@@ -267,7 +267,7 @@ async def test_the_line_is_bounded_by_count():
 
 @in_virtual_time
 async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
-    async with waiting_world(limits={"line_bytes_max": 450}) as world:
+    async with waiting_world(limits={"wait_queue_bytes_max": 450}) as world:
         await world.actor.pause()
         fill(world)
         waits = [post(world, f"{number}" + "x" * 100) for number in range(3)]
@@ -287,7 +287,7 @@ async def test_the_line_is_bounded_by_bytes_which_leave_with_their_batch():
 
 @in_virtual_time
 async def test_an_empty_line_takes_a_batch_larger_than_its_bound():
-    async with waiting_world(limits={"line_bytes_max": 50}) as world:
+    async with waiting_world(limits={"wait_queue_bytes_max": 50}) as world:
         await world.actor.pause()
         fill(world)
         large = post(world, "x" * 100)
@@ -313,7 +313,7 @@ async def test_those_who_are_let_in_keep_to_the_bytes_of_the_queue():
 
 @in_virtual_time
 async def test_one_submitter_leaves_as_many_places_in_the_line_as_it_takes():
-    async with waiting_world(limits={"line_batches_max": 8}) as world:
+    async with waiting_world(limits={"wait_queue_batches_max": 8}) as world:
         await world.actor.pause()
         answers = [post(world, f"flood-{number}") for number in range(20)]
         assert line_of(world)[2] == {"alice": 4}
@@ -385,7 +385,7 @@ async def test_who_is_canceled_in_the_moment_of_its_deadline_is_not_answered():
         submitted.append(late)
         await asyncio.sleep(1)
         assert late.cancelled()
-        assert world.counters.refusals["door", "timeout"] == 0
+        assert world.counters.refusals["admission", "timeout"] == 0
         assert line_of(world) == EMPTY
 
 
@@ -427,7 +427,7 @@ async def test_a_failing_world_tells_those_in_line_why():
 
 @in_virtual_time
 async def test_what_could_never_pass_does_not_wait():
-    limits = {"attempts_burst_max": 40, "attempts_per_second_max": 1}
+    limits = {"ingress_burst_max": 40, "ingress_rate_per_second_max": 1}
     async with waiting_world(limits=limits, time=HandClock(1)) as world:
         await world.actor.pause()
         fill(world, 10)
@@ -438,7 +438,7 @@ async def test_what_could_never_pass_does_not_wait():
         assert stranger.result().codes == ("unauthorized",)
         codes = [answer.result().codes for answer in fill(world, 40) if answer.done()]
         assert codes
-        assert set(codes) == {("attempts_exceeded",)}
+        assert set(codes) == {("ingress_rate_exceeded",)}
 
 
 # The stepped world
@@ -483,7 +483,7 @@ async def test_gauges_count_those_in_line():
 
 @in_virtual_time
 async def test_room_that_was_found_for_one_batch_is_found_anew_for_the_next():
-    async with waiting_world(limits={"line_batches_max": 2}) as world:
+    async with waiting_world(limits={"wait_queue_batches_max": 2}) as world:
         await world.actor.pause()
         answers = fill(world, 3)
         queue: Any = world.actor._mailbox

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 AGENTS = tuple(f"agent_{number}" for number in range(9))
-LIMITS = {"mailbox_batches_max": 12, "group_batches_max": 4, "line_batches_max": 8}
+LIMITS = {"mailbox_batches_max": 12, "group_batches_max": 4, "wait_queue_batches_max": 8}
 POLICIES = ("reject", "wait", "shed_lowest")
 
 

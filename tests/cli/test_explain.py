@@ -211,7 +211,7 @@ def test_of_an_answer_that_was_compacted_it_is_told_what_is_remembered(tmp_path)
 
 def test_of_names_that_were_forgotten_nobody_claims_that_they_never_were():
     records: list[bytes] = []
-    kernel = kernel_of(Lab(), sink=records, limits={"names_gone_max": 1})
+    kernel = kernel_of(Lab(), sink=records, limits={"removed_agents_max": 1})
     for agent_id in ("alice", "bob"):
         kernel.change_agent(agent_id, "removed")
     notes = explain(in_memory(records), "alice", "r", [Lab()]).notes

@@ -35,7 +35,7 @@ CHANGES = ["resumed"] * 3 + ["suspended", "removed"]
 LIMITS = {
     "window_ids_max": 4,
     "window_age_ns_max": 6 * SECOND,
-    "remembered_ids_max": 9,
+    "dedup_entries_max": 9,
     "schedule_batches_max": 3,
     "schedule_ahead_ns_max": 9 * SECOND,
     "effects_per_batch_max": 3,

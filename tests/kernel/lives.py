@@ -31,7 +31,7 @@ TIGHT = {
     "window_ids_max": 4,
     "window_age_ns_max": 4 * 10**9,
     "window_sequences_max": 2,
-    "remembered_ids_max": 9,
+    "dedup_entries_max": 9,
     "tombstones_max": 2,
     "checkpoint_groups": 3,
     "schedule_batches_max": 3,

@@ -208,7 +208,7 @@ class World:
         self.world["recency"] = [other for other in self.recency if other != name] + [name]
         while sum(
             len(past["ids"]) for agent in self.agents.values() for past in agent["window"]
-        ) > limits["remembered_ids_max"] and (len(self.recency) > 1 or len(window) > 1):
+        ) > limits["dedup_entries_max"] and (len(self.recency) > 1 or len(window) > 1):
             least_recent = self.recency[0]
             self._forget_oldest(least_recent)
             if not self.agents[least_recent]["window"]:

@@ -94,7 +94,7 @@ def incarnation_of(kernel: Kernel, agent_id: str) -> int:
 
 def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_again():
     log: list[bytes] = []
-    kernel = kernel_of(agents=(), sink=log, limits={"names_gone_max": 3})
+    kernel = kernel_of(agents=(), sink=log, limits={"removed_agents_max": 3})
     assert [incarnation_of(kernel, "carol") for _ in range(4)] == [1, 2, 3, 4]
     stay = [f"stays_{number}" for number in range(5)]
     assert {kernel.register_agent(agent_id).generation for agent_id in stay} == {1}
@@ -105,27 +105,27 @@ def test_names_that_are_gone_are_bounded_and_no_incarnation_of_one_is_given_agai
             assert (agent_id, generation) not in given
             given.add((agent_id, generation))
             assert len(kernel.ledger.gone) <= 3
-    floor = kernel.ledger.incarnation_floor
+    floor = kernel.ledger.generation_floor
     for agent_id in stay:  # of low incarnations, which are forgotten last
         kernel.change_agent(agent_id, "removed")
-    assert kernel.ledger.incarnation_floor == floor
+    assert kernel.ledger.generation_floor == floor
     for agent_id in ("carol", *stay):
         assert (agent_id, incarnation_of(kernel, agent_id)) not in given
     past = folded(log)
     assert world_digest(past.state, past.ledger).hex() == kernel.world_digest()
     again = resume(take(past))
     assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
-    floor = kernel.ledger.incarnation_floor
+    floor = kernel.ledger.generation_floor
     for one in (kernel, Kernel(Lab(), kernel.config, history=again)):
         assert incarnation_of(one, "new") == floor + 1 > 5
 
 
-@pytest.mark.parametrize(("limits", "recorded"), [({}, None), ({"names_gone_max": 3}, 3)])
+@pytest.mark.parametrize(("limits", "recorded"), [({}, None), ({"removed_agents_max": 3}, 3)])
 def test_a_limit_younger_than_the_format_is_recorded_where_it_is_set(limits, recorded):
     log: list[bytes] = []
     kernel = kernel_of(sink=log, limits=limits)
     (configured,) = [r for r in map(decode_record, log) if isinstance(r, Configured)]
-    assert configured.limits.get("names_gone_max") == recorded
+    assert configured.limits.get("removed_agents_max") == recorded
     assert folded(log).ledger.policy.limits == kernel.config.limits
 
 

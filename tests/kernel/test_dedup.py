@@ -285,7 +285,7 @@ def test_a_batch_larger_than_the_window_is_remembered_whole():
 
 
 def test_the_world_forgets_the_least_recent_agents_first():
-    kernel, _ = reused(agents=("alice", "bob", "carol"), limits={"remembered_ids_max": 4})
+    kernel, _ = reused(agents=("alice", "bob", "carol"), limits={"dedup_entries_max": 4})
     for agent_id in ("alice", "bob", "alice", "carol", "carol"):
         number = kernel.seq
         assert kernel.decide(add(f"r{number}", agent_id=agent_id)).admitted

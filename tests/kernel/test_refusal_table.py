@@ -22,7 +22,7 @@ ADMISSION = {
     RefusalCode.OVERLOADED,
     RefusalCode.SHED,
     RefusalCode.TIMEOUT,
-    RefusalCode.ATTEMPTS_EXCEEDED,
+    RefusalCode.INGRESS_RATE_EXCEEDED,
     RefusalCode.UNAUTHORIZED,
 }
 

@@ -85,7 +85,7 @@ async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
 @pytest.mark.parametrize("backpressure", ["reject", "wait"])
 @in_virtual_time
 async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
-    limits = Limits(mailbox_bytes_max=1_000, line_bytes_max=1_000)
+    limits = Limits(mailbox_bytes_max=1_000, wait_queue_bytes_max=1_000)
     async with world_of(backpressure=backpressure, limits=limits) as world:
         ann, bob = await registered(world, "ann", "bob")
         ann.submit_nowait([ann.intent("Speak", text="a" * 900)])

@@ -210,7 +210,7 @@ async def busy(agent: AgentHandle) -> None:
 async def test_who_never_yields_to_time_is_found_out_and_named(
     policy: Callable[[AgentHandle], Awaitable[None]], said: str
 ) -> None:
-    async with world_of(moment_rounds_max=50, moment_seconds_max=60) as world:
+    async with world_of(instant_groups_max=50, agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         holding = asyncio.ensure_future(policy(bob))
         with pytest.raises(TimeStalledError, match=said):
@@ -224,7 +224,7 @@ async def test_who_never_yields_to_time_is_found_out_and_named(
 
 @in_virtual_time
 async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob, cy = [await world.register_agent(n, position=[0, 0]) for n in ("a", "b", "c")]
         holding = asyncio.ensure_future(hanging(bob))
         sleeping = asyncio.ensure_future(ann.sleep_until(2.0))
@@ -243,7 +243,7 @@ async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
 
 @in_virtual_time
 async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_it():
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         holding = asyncio.ensure_future(hanging(bob))
         act = AgentActor(ann, lambda view: [ann.intent("Move", to=[1, 0])], pause_sim_s=1.0)
@@ -258,7 +258,7 @@ async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_i
 
 @in_virtual_time
 async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
         async def come_and_go() -> None:
@@ -276,7 +276,7 @@ async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
 
 @in_virtual_time
 async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
         async def think() -> None:
@@ -290,7 +290,7 @@ async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
 
 @in_virtual_time
 async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
         async def think(agent: AgentHandle, seconds: float) -> None:
@@ -305,7 +305,7 @@ async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
 
 @in_virtual_time
 async def test_rounds_are_counted_at_each_moment_anew():
-    async with world_of(moment_rounds_max=2) as world:
+    async with world_of(instant_groups_max=2) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         waiting = asyncio.create_task(world.wait_until(20.0))
         for x in range(10):
@@ -318,7 +318,7 @@ async def test_rounds_are_counted_at_each_moment_anew():
 
 @in_virtual_time
 async def test_a_long_thought_holds_up_nobody_who_does_not_wait():
-    async with world_of(moment_seconds_max=1) as world:
+    async with world_of(agent_think_seconds_max=1) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(1.0)
         await asyncio.sleep(100)  # longer than a moment may last, and nobody minds
@@ -398,7 +398,7 @@ async def test_policies_that_are_run_live_in_simulated_time():
 @pytest.mark.parametrize("latency", [None, Constant(0.5)])
 @in_virtual_time
 async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency):
-    async with world_of(moment_seconds_max=60) as world:
+    async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         seen: list[tuple[str, float]] = []
 
@@ -452,8 +452,8 @@ async def test_it_is_not_stepped_by_hand():
     [
         ({"clock": "stepped", "tick_s": 1.0}, "tick_s is of a world with clock='next_event'"),
         ({"clock": "next_event", "tick_s": 0.0}, "tick_s must be None or seconds above 0"),
-        ({"moment_rounds_max": 0}, "moment_rounds_max must be an int >= 1"),
-        ({"moment_seconds_max": 1.5}, "moment_seconds_max must be an int >= 1"),
+        ({"instant_groups_max": 0}, "instant_groups_max must be an int >= 1"),
+        ({"agent_think_seconds_max": 1.5}, "agent_think_seconds_max must be an int >= 1"),
     ],
 )
 def test_settings_of_moments_are_checked(options: dict[str, Any], said: str) -> None:

@@ -27,7 +27,7 @@ EXPECTED = {
     "overloaded": 503,
     "shed": 503,
     "timeout": 503,
-    "attempts_exceeded": 429,
+    "ingress_rate_exceeded": 429,
     "unauthorized": 403,
     "batch_empty": 422,
     "batch_too_large": 413,

@@ -117,7 +117,7 @@ class Memory:
         elif self.is_forgetful and "req_id_too_old" in told.codes:
             return
         elif request.kept is not None and request.kept_at < _place(verdict):
-            before = {r.stage.value for r in verdict.refusals} <= {"door", "agent"}
+            before = {r.stage.value for r in verdict.refusals} <= {"admission", "agent"}
             expect(before, "G5", f"{request.keys} was {request.kept}, and then {told}")
         else:
             reused = {"req_id_reused", "req_id_too_old"} & set(told.codes)
@@ -127,7 +127,7 @@ class Memory:
         """Take in the answer to another content under the same ids."""
         stages = {refusal.stage.value for refusal in verdict.refusals}
         expected = {"req_id_reused", *(["req_id_too_old"] if self.is_forgetful else [])}
-        is_refused = expected & set(verdict.codes) or stages & {"door", "agent"}
+        is_refused = expected & set(verdict.codes) or stages & {"admission", "agent"}
         self.findings.expect(is_refused, "G5", f"altered {request.keys} got {verdict}")
 
     def check_asked(self, key: Key, verdict: Verdict) -> None:

@@ -101,7 +101,7 @@ def _short_memory(rng: Random) -> dict[str, int]:
     return {
         "window_ids_max": rng.choice([3, 8]),
         "window_age_ns_max": rng.choice([1, 5, 1000]) * SECOND_NS,
-        "remembered_ids_max": rng.choice([10, 40, 1000]),
+        "dedup_entries_max": rng.choice([10, 40, 1000]),
     }
 
 
@@ -125,9 +125,9 @@ def _bounds(rng: Random) -> dict[str, int]:
         (0.5, {"group_batches_max": [1, 1, 4], "groups_in_flight_max": [1, 1, 3]}),
         (0.4, {"mailbox_batches_max": [1, 2, 4]}),
         (0.3, {"mailbox_age_ms_max": [5, 50]}),
-        (0.3, {"line_batches_max": [1, 3], "line_ms_max": [50, 1000]}),
+        (0.3, {"wait_queue_batches_max": [1, 3], "wait_queue_ms_max": [50, 1000]}),
         (0.3, {"schedule_batches_max": [1, 3]}),
-        (0.2, {"attempts_per_second_max": [5], "attempts_burst_max": [8]}),
+        (0.2, {"ingress_rate_per_second_max": [5], "ingress_burst_max": [8]}),
     ):
         if rng.random() < share:
             bounds |= {name: rng.choice(values) for name, values in drawn.items()}

@@ -37,7 +37,7 @@ def test_the_worlds_are_worth_the_while(quick):
     """A run in which nothing happens proves nothing: of everything there is some."""
     outcomes = sum((Counter(outcome.outcomes) for outcome in quick), Counter[str]())
     usual = {
-        "admitted", "queue_full", "timeout", "attempts_exceeded", "stale_context",
+        "admitted", "queue_full", "timeout", "ingress_rate_exceeded", "stale_context",
         "quota_exceeded", "executor_busy", "invariant_violated", "rule_error", "conflict",
         "fair.poor", "agent_suspended", "permission_denied", "tool_unregistered",
     }  # fmt: skip

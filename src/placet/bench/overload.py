@@ -136,7 +136,7 @@ def _config(shape: Shape, backpressure: Backpressure, places: int) -> Orchestrat
     config = make_config(shape)
     unbounded = {name: getattr(config.limits, name) for name in type(config.limits).__slots__}
     bounds = {"mailbox_age_ms_max": 5_000, "loop_lag_ms_max": 1_000}
-    bounds |= {"mailbox_batches_max": places - in_line, "line_batches_max": in_line or 1}
+    bounds |= {"mailbox_batches_max": places - in_line, "wait_queue_batches_max": in_line or 1}
     return OrchestratorConfig(
         seed=SEED,
         staleness_threshold=config.staleness_threshold,

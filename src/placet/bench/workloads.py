@@ -164,8 +164,8 @@ def make_config(shape: Shape, store: str = "memory://") -> OrchestratorConfig:
         mailbox_batches_max=1_000_000,
         mailbox_age_ms_max=600_000,
         loop_lag_ms_max=600_000,
-        attempts_per_second_max=1_000_000,
-        attempts_burst_max=1_000_000,
+        ingress_rate_per_second_max=1_000_000,
+        ingress_burst_max=1_000_000,
     )
     return OrchestratorConfig(
         store=store,

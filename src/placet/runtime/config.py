@@ -28,8 +28,8 @@ class OrchestratorConfig:
         clock: `realtime`; `stepped`: time moves only by `step(dt)`; `next_event`: it jumps to what
             is due next, once nobody has anything to do.
         tick_s: In a `next_event` world: let what moves by itself move so often; None is never.
-        moment_rounds_max: There: how often what is posted may be decided at one moment.
-        moment_seconds_max: There: how many real seconds one thought may hold up time.
+        instant_groups_max: There: how often what is posted may be decided at one moment.
+        agent_think_seconds_max: There: how many real seconds one thought may hold up time.
         staleness_threshold: Refuse what is more than this many seqs behind; None is off, 0 strict.
         quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
         world_quota: The same for all agents together.
@@ -64,8 +64,8 @@ class OrchestratorConfig:
     seed: int = 0
     clock: ClockName = "realtime"
     tick_s: float | None = None
-    moment_rounds_max: int = 10_000
-    moment_seconds_max: int = 600
+    instant_groups_max: int = 10_000
+    agent_think_seconds_max: int = 600
     staleness_threshold: int | None = None
     quotas: Mapping[str, Mapping[str, float] | QuotaSpec] = field(default_factory=dict)
     world_quota: Mapping[str, float] | QuotaSpec | None = None
@@ -118,7 +118,7 @@ class OrchestratorConfig:
             )
         if tick_s is not None and not 1e-9 <= tick_s < 1e9:  # noqa: PLR2004  # a nanosecond, 30 years
             raise ValueError(f"tick_s must be None or seconds above 0, got {tick_s!r}")
-        for name in ("moment_rounds_max", "moment_seconds_max"):
+        for name in ("instant_groups_max", "agent_think_seconds_max"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ValueError(f"{name} must be an int >= 1, got {value!r}")

@@ -79,8 +79,8 @@ class WorldTime:
             participants,
             self.clock,
             tick_ns=None if config.tick_s is None else round(config.tick_s * SECOND_NS),
-            rounds_max=config.moment_rounds_max,
-            seconds_max=config.moment_seconds_max,
+            rounds_max=config.instant_groups_max,
+            seconds_max=config.agent_think_seconds_max,
             on_stall=self._on_stall,
         )
 

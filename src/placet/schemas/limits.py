@@ -34,11 +34,11 @@ class Limits:
     suggestions_max: int = 3
     # the kernel
     agents_max: int = 1_000_000
-    names_gone_max: int = 100_000
+    removed_agents_max: int = 100_000
     window_ids_max: int = 1_024
     window_age_ns_max: int = 600 * SECOND_NS
     window_sequences_max: int = 16
-    remembered_ids_max: int = 16_000_000
+    dedup_entries_max: int = 16_000_000
     schedule_batches_max: int = 10_000
     schedule_ahead_ns_max: int = 30 * 24 * 3600 * SECOND_NS
     effects_per_batch_max: int = 512
@@ -50,12 +50,12 @@ class Limits:
     mailbox_bytes_max: int = 256 * 1024 * 1024
     mailbox_age_ms_max: int = 5_000
     loop_lag_ms_max: int = 1_000
-    line_batches_max: int = 10_000
-    line_bytes_max: int = 256 * 1024 * 1024
-    line_ms_max: int = 60_000
-    attempts_per_second_max: int = 20_000
-    attempts_burst_max: int = 40_000
-    attempts_submitters_max: int = 100_000
+    wait_queue_batches_max: int = 10_000
+    wait_queue_bytes_max: int = 256 * 1024 * 1024
+    wait_queue_ms_max: int = 60_000
+    ingress_rate_per_second_max: int = 20_000
+    ingress_burst_max: int = 40_000
+    ingress_submitters_max: int = 100_000
     group_batches_max: int = 32
     group_ms_max: int = 2
     groups_in_flight_max: int = 64
@@ -85,7 +85,7 @@ class Limits:
         }
 
 
-_YOUNGER: Final = frozenset({"names_gone_max"})
+_YOUNGER: Final = frozenset({"removed_agents_max"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from placet.schemas.codec import Json
 class Stage(StrEnum):
     """The stages of the gate, in the order in which they are asked."""
 
-    ADMISSION = "door"
+    ADMISSION = "admission"
     STRUCTURE = "structure"
     AGENT = "agent"
     DEDUP = "dedup"
@@ -36,7 +36,7 @@ class RefusalCode(StrEnum):
     OVERLOADED = "overloaded"
     SHED = "shed"
     TIMEOUT = "timeout"
-    ATTEMPTS_EXCEEDED = "attempts_exceeded"
+    INGRESS_RATE_EXCEEDED = "ingress_rate_exceeded"
     UNAUTHORIZED = "unauthorized"
 
     BATCH_EMPTY = "batch_empty"

@@ -242,7 +242,7 @@ def test_a_plan_is_held_within_a_turn(room: Room) -> None:
 
 def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
     assert room.says("guard", seq=room.kernel.seq + 1) == ""
-    assert room.says("guard", seq=room.kernel.seq) == "world_moved"
+    assert room.says("guard", seq=room.kernel.seq) == "seq_changed"
 
 
 def test_settings_make_it_again() -> None:

@@ -112,8 +112,8 @@ class AdmissionControl:
         self._limits = limits
         self._age_ns_max = limits.mailbox_age_ms_max * _MS_NS
         self._lag_ns_max = limits.loop_lag_ms_max * _MS_NS
-        self._interval_ns = SECOND_NS // limits.attempts_per_second_max
-        self._burst_ns = limits.attempts_burst_max * self._interval_ns
+        self._interval_ns = SECOND_NS // limits.ingress_rate_per_second_max
+        self._burst_ns = limits.ingress_burst_max * self._interval_ns
         self._lag_ns = 0
         self._lag_seen_ns = 0
         self._tats: OrderedDict[str, int] = OrderedDict()
@@ -184,15 +184,15 @@ class AdmissionControl:
         if over_ns > 0:
             retry_after = over_ns / SECOND_NS
             return door_refusal(
-                RefusalCode.ATTEMPTS_EXCEEDED,
-                f"submitter {submitter!r} tries more often than {limits.attempts_per_second_max}/s "
-                f"(burst {limits.attempts_burst_max}); retry in {retry_after:.4f} s",
+                RefusalCode.INGRESS_RATE_EXCEEDED,
+                f"submitter {submitter!r} exceeds {limits.ingress_rate_per_second_max}/s "
+                f"(burst {limits.ingress_burst_max}); retry in {retry_after:.4f} s",
                 retry_after=retry_after,
                 signal="attempts_per_second",
-                limit=limits.attempts_per_second_max,
+                limit=limits.ingress_rate_per_second_max,
             )
         tats[submitter] = tat
-        if len(tats) > limits.attempts_submitters_max:
+        if len(tats) > limits.ingress_submitters_max:
             tats.popitem(last=False)
         return None
 

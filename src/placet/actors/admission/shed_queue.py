@@ -123,7 +123,7 @@ class SheddingQueue(BatchQueue):
         self._priority_of = priority_of
         self._cap_of = cap_of
         self._on_shed = on_shed
-        self._ages = AgeTracker(limits.attempts_submitters_max)
+        self._ages = AgeTracker(limits.ingress_submitters_max)
         self._groups = 0
         # A standing is a priority less the group since which it counts: a later one stands lower.
         self._ranks: dict[int, PriorityBucket] = {}

@@ -85,13 +85,13 @@ class WaitingQueue(BatchQueue):
         self._line_bytes = 0
         # By `_time`, earliest first; those that have left are passed over. Who names no deadline
         # has as long as everybody else who names none, so those need no sorting.
-        self._patience_s = limits.line_ms_max * _MS_NS / SECOND_NS
+        self._patience_s = limits.wait_queue_ms_max * _MS_NS / SECOND_NS
         self._patient: deque[_Deadline] = deque()
         self._deadlines: list[_Deadline] = []
         self._bell: asyncio.TimerHandle | None = None
         self._bell_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        places = limits.line_batches_max
+        places = limits.wait_queue_batches_max
         self._full = Overload(
             RefusalCode.QUEUE_FULL, "line_batches", places, places, is_for_all=True
         )
@@ -103,9 +103,9 @@ class WaitingQueue(BatchQueue):
     def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Refuse at once only where the line is full, or the submitter's share of it."""
         limits, length = self._limits, len(self._line)
-        if length >= limits.line_batches_max:
+        if length >= limits.wait_queue_batches_max:
             return self._full
-        share, free = self._line.count_of(submitter), limits.line_batches_max - length
+        share, free = self._line.count_of(submitter), limits.wait_queue_batches_max - length
         if share >= free and submitter != OPERATOR:
             # At most as many as it leaves free: the other half of the line is for the others.
             return _no_place("line_batches_of_submitter", share, free)
@@ -117,9 +117,9 @@ class WaitingQueue(BatchQueue):
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
         if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
             return full
-        if self._places and self._line_bytes + size > self._limits.line_bytes_max:
+        if self._places and self._line_bytes + size > self._limits.wait_queue_bytes_max:
             value = self._line_bytes + size
-            return _no_place("line_bytes", value, self._limits.line_bytes_max)
+            return _no_place("line_bytes", value, self._limits.wait_queue_bytes_max)
         self._line.add(waiting)
         self._cleared = None
         self._line_bytes += size
@@ -201,7 +201,7 @@ class WaitingQueue(BatchQueue):
 
     def _patience_ns(self, waiting: QueuedBatch) -> int:
         valid_for_ns = waiting.batch.valid_for_ns
-        return self._limits.line_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
+        return self._limits.wait_queue_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
 
     def _look_again(self, load: Overload) -> None:
         """Set the line's one timer where the queue is empty: no `take` will let anybody in."""

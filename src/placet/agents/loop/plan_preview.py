@@ -11,7 +11,7 @@ from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
 from placet.schemas.verdict import Verdict
 
-SEQ_CHANGED: Final = "session.world_moved"
+SEQ_CHANGED: Final = "session.seq_changed"
 """The code by which the gate says that a seq is not what it was."""
 CONFLICT_CODES: Final = frozenset({SEQ_CHANGED, "session.grant_over", "session.grant_unknown"})
 """The codes by which it says that somebody else was faster, at the world or at a grant."""

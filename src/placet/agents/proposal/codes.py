@@ -164,7 +164,7 @@ _HTTP_OF_STAGE: Final = {
     GateStage.DOMAIN: 422,
 }
 _HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
-    RefusalCode.ATTEMPTS_EXCEEDED: 429,
+    RefusalCode.INGRESS_RATE_EXCEEDED: 429,
     RefusalCode.UNAUTHORIZED: 403,
     RefusalCode.BATCH_TOO_LARGE: 413,
     RefusalCode.AGENT_UNKNOWN: 404,

@@ -206,7 +206,7 @@ def _guard(draft: Draft, intent: Intent) -> RuleRefusal | None:
     seq = intent["payload"]["seq"]
     if draft.seq == seq:
         return None
-    return refuse("world_moved", f"this was meant for seq {seq}, it is {draft.seq}; look again")
+    return refuse("seq_changed", f"this was meant for seq {seq}, it is {draft.seq}; look again")
 
 
 def _ask(draft: Draft, intent: Intent) -> RuleRefusal | None:

@@ -123,7 +123,7 @@ class Ledger:
         agents: By name.
         agents_seen: How many agents were ever registered: the next index.
         gone: Incarnations of names that were removed, as long as they are remembered.
-        incarnation_floor: No name that is forgotten had a higher generation.
+        generation_floor: No name that is forgotten had a higher generation.
         remembered: req_ids in all windows.
         recency: Agents with a window, least recently used first.
         executors: Effect kind -> bound of its outbox.
@@ -144,7 +144,7 @@ class Ledger:
         "charges",
         "executors",
         "gone",
-        "incarnation_floor",
+        "generation_floor",
         "marks",
         "now_ns",
         "outbox",
@@ -166,7 +166,7 @@ class Ledger:
         self.agents: dict[str, Agent] = {}
         self.agents_seen = 0
         self.gone: dict[str, int] = {}
-        self.incarnation_floor = 0
+        self.generation_floor = 0
         self.remembered = 0
         self.recency: OrderedDict[str, None] = OrderedDict()
         self.executors: dict[str, int] = {}
@@ -184,7 +184,7 @@ class Ledger:
 
     def add_agent(self, agent_id: str) -> Agent:
         """Enter a new agent."""
-        generation = self.gone.get(agent_id, self.incarnation_floor) + 1
+        generation = self.gone.get(agent_id, self.generation_floor) + 1
         agent = Agent(agent_id, self.agents_seen, generation)
         self.agents[agent_id] = agent
         self.agents_seen += 1
@@ -198,8 +198,8 @@ class Ledger:
         """
         agent = self.agents.pop(agent_id)
         self.gone[agent_id] = agent.generation
-        if len(self.gone) > self.policy.limits.names_gone_max:
-            self.incarnation_floor = max(self.incarnation_floor, *self.gone.values())
+        if len(self.gone) > self.policy.limits.removed_agents_max:
+            self.generation_floor = max(self.generation_floor, *self.gone.values())
             self.gone.clear()
         if agent.window is not None:
             self.remembered -= agent.window.count
@@ -220,12 +220,12 @@ class Ledger:
             recency.move_to_end(agent.agent_id)
         except KeyError:  # its first answer, or its first since it was forgotten
             recency[agent.agent_id] = None
-        if self.remembered > limits.remembered_ids_max:
+        if self.remembered > limits.dedup_entries_max:
             self._forget(limits)
 
     def _forget(self, limits: Limits) -> None:
         """Empty the windows of the least recent agents; the most recent keeps its newest answer."""
-        while self.remembered > limits.remembered_ids_max:
+        while self.remembered > limits.dedup_entries_max:
             agent_id = next(iter(self.recency))
             window = self.agents[agent_id].window
             assert window is not None, "an agent in `recency` has a window"

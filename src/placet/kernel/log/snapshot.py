@@ -96,7 +96,7 @@ def world_digest(state: State, ledger: Ledger) -> bytes:
 def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
     # Absent where there are none, so that a world without them has the digest that it always had.
     marks = [[*key, *mark] for key, mark in ledger.marks.items()]
-    floor = {"incarnation_floor": ledger.incarnation_floor} if ledger.incarnation_floor else {}
+    floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
     return {
         **({"marks": marks} if marks else {}),
         **floor,
@@ -142,7 +142,7 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
             ledger.remembered += agent.window.count
     ledger.agents_seen = dumped["agents_seen"]
     ledger.gone = dict(dumped["gone"])
-    ledger.incarnation_floor = dumped.get("incarnation_floor", 0)
+    ledger.generation_floor = dumped.get("generation_floor", 0)
     for agent_id in dumped["recency"]:
         ledger.recency[agent_id] = None
     ledger.executors = dict(dumped["executors"])

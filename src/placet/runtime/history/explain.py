@@ -247,7 +247,7 @@ def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
             notes.append(f"its latest answered request is {window.answers[-1].ids[-1]!r}")
     elif agent_id in past.ledger.gone:
         notes.append(f"{agent_id!r} was registered once, and was removed")
-    elif past.ledger.incarnation_floor:
+    elif past.ledger.generation_floor:
         notes.append(f"{agent_id!r} is not registered; who was removed long ago is forgotten")
     else:
         notes.append(f"no agent {agent_id!r} was ever registered in this world")
