@@ -1,4 +1,4 @@
-"""All questions at once, and the table of `docs/benchmarks.md`.
+"""All questions at once, and the table of `docs/reference/benchmarks.md`.
 
     ./dev python benchmarks/all.py [--seconds S] [--markdown | --json]
 

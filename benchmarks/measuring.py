@@ -16,7 +16,7 @@ def measure(workloads: Sequence[str], doc: str | None) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON document")
     form.add_argument(
-        "--markdown", action="store_true", help="print the table of docs/benchmarks.md"
+        "--markdown", action="store_true", help="print the table of docs/reference/benchmarks.md"
     )
     options = parser.parse_args()
     results = []

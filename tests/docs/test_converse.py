@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 async def test_one_is_interrupted_in_the_middle_of_a_sentence_and_the_page_shows_it():
     lines: list[str] = []
     await runpy.run_path(str(ROOT / "examples" / "converse.py"))["converse"](lines.append)
-    page = (ROOT / "docs" / "agents_and_policies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "policies.md").read_text(encoding="utf-8")
     assert "```\n" + "\n".join(lines) + "\n```" in page
     (stopped,) = [line for line in lines if "is stopped" in line]
     assert "carol is stopped: at seq 6 bob said 'At the mill. I have the key.'" in stopped

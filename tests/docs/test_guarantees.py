@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guarantees.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "guarantees.md").read_text()
 NAMED = sorted(set(re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", PAGE)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "threat_model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "threat_model.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (?!what is tried|---)(.*) \|$", PAGE, re.MULTILINE)
 NAMED = sorted(set(re.findall(r"`([a-z0-9_/]+\.py)::(test_\w+)`", PAGE)))
 

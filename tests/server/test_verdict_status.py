@@ -18,7 +18,7 @@ from placet.server.http.verdict_status import (
 )
 from placet.server.openapi import VERDICT_ANSWERS
 
-PAGE = Path(__file__).parents[2] / "docs" / "http_api.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http_api.md"
 
 # Written out once more, from the specification: 409 stale and reused, 429 quota, 503 load, 422
 # malformed, 404 unknown, 403 forbidden.

@@ -1,7 +1,7 @@
 """The agent layer: anything that proposes - model, script, policy, person, recording - and no more.
 
 A proposal is parsed strictly, passed through the one gate, and answered with what happened. No
-field of it grants anything. See `docs/agents.md`.
+field of it grants anything. See `docs/concepts/agents.md`.
 """
 
 from typing import TYPE_CHECKING

@@ -16,7 +16,7 @@ round of loads, and each load is compared with the mean of the two; the figure i
 the rounds. The peak is the best of the open loads.
 
 No more may wait than the closed loop has outstanding: what waits is memory that is cold when its
-turn comes, so a world with deeper queues decides less, overloaded or not (docs/backpressure.md).
+turn comes, so a world with deeper queues decides less, overloaded or not (docs/concepts/backpressure.md).
 """
 
 import asyncio

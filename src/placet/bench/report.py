@@ -158,7 +158,7 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
 
 
 def as_markdown(results: Sequence[dict[str, Json]]) -> str:
-    """Give the specification's table with what was measured, for `docs/benchmarks.md`."""
+    """Give the specification's table with what was measured, for `docs/reference/benchmarks.md`."""
     by_name = {result["workload"]: result for result in results}
     lines = ["| | must | aim | measured |", "|---|---|---|---|"]
     for bar in BARS:

@@ -14,6 +14,6 @@ async def test_the_page_shows_what_the_example_prints(monkeypatch: pytest.Monkey
     monkeypatch.delenv("LLM_MODEL", raising=False)
     lines: list[str] = []
     await runpy.run_path(str(ROOT / "examples" / "llm_session.py"))["converse"](lines.append)
-    page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "llm.md").read_text(encoding="utf-8")
     assert "```\n" + "\n".join(lines) + "\n```" in page
     assert lines[-1].endswith("the same")

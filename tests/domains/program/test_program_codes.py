@@ -278,7 +278,7 @@ KNOWN = {*BATCHES, *DIAGNOSTICS, *(make.__name__ for make in (*REFUSALS, *TRAPS)
 
 def test_the_page_and_the_source_have_the_codes_that_are_tested():
     tested = KNOWN - {"too_many_nodes_of_all"}
-    page = (ROOT / "docs" / "program.md").read_text()
+    page = (ROOT / "docs" / "guides" / "program.md").read_text()
     assert set(re.findall(r"^\| `program\.(\w+)` \| [rewt]", page, re.MULTILINE)) == tested
     folder = Path(placet.domains.program.__file__).parent
     source = "\n".join(path.read_text() for path in folder.rglob("*.py"))

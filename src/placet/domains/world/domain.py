@@ -78,7 +78,7 @@ class World(Domain):
             interactions: Name -> rule, run once its target exists and is in range.
             teams: The teams there are; any when None.
             observation: Who sees what, such as `{"distance": 10, "hidden_fields": ["inventory"]}`
-                (`docs/views.md`); everything when None.
+                (`docs/concepts/views.md`); everything when None.
 
         Raises:
             ValueError: A setting is unsound; the message names it.

@@ -3,7 +3,7 @@
     conversation (context -> messages) -> requests (one answer, or why not) -> answers (-> raw)
 
 The model is given descriptions of tools, never functions: it is unable to execute anything. What it
-calls is parsed, held and refused by the same code as everybody's proposals. See `docs/llm.md`.
+calls is parsed, held and refused by the same code as everybody's proposals. See `docs/guides/llm.md`.
 """
 
 try:
