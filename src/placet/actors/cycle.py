@@ -45,7 +45,7 @@ class Cycle:
 
 
 def resolve(reply: "asyncio.Future[Any]", result: object) -> None:
-    """Give a result, or raise one that is an exception; harmless where nobody waits any more.
+    """Return a result, or raise one that is an exception; harmless where nobody waits any more.
 
     A failure is the world's, which reports it once; a reply that nobody asks for says nothing.
     """

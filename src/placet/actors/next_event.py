@@ -161,7 +161,7 @@ class NextEvent:
         self._participants.wake()
 
     def _next_ns(self) -> int | None:
-        """Say what somebody waits for; ticks alone are waited for by nobody."""
+        """Return what somebody waits for; ticks alone are waited for by nobody."""
         dues = (self._participants.next_ns, self._kernel.ledger.next_due_ns)
         return min((due for due in dues if due is not None), default=None)
 

@@ -343,7 +343,7 @@ class OrchestratorActor:
         return asked
 
     def _commit_turn(self, turn: Cycle) -> None:
-        """Give the turn's records and replies to the committer, which tells once it may."""
+        """Return the turn's records and replies to the committer, which tells once it may."""
         group = None
         if self._records:
             seq, count = self._handed_on

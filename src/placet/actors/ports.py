@@ -42,14 +42,14 @@ class EventLog(Protocol):
         """
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on, in order; of a compacted log, what is left.
+        """Return `(ordinal, record)` from an ordinal on, in order; of a compacted log, what is left.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
         """
 
     def find_seq(self, seq: int) -> int:
-        """Give the ordinal of the first record of the group that reached a seq; else `count()`.
+        """Return the ordinal of the first record of the group that reached a seq; else `count()`.
 
         Of a compacted log, no ordinal before its start.
 
@@ -58,7 +58,7 @@ class EventLog(Protocol):
         """
 
     def start(self) -> LogStart:
-        """Say where the log begins.
+        """Return where the log begins.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -85,7 +85,7 @@ class EventLog(Protocol):
         """Count the records that were ever appended: the ordinal of the next one."""
 
     def size_bytes(self) -> int:
-        """Give the bytes of all records ever appended, as far as the store knows."""
+        """Return the bytes of all records ever appended, as far as the store knows."""
 
     def close(self) -> None:
         """Let go of the store; harmless if done twice."""
@@ -107,10 +107,10 @@ class Clock(Protocol):
     """Where simulated time comes from. Nanoseconds since the world's beginning, never back."""
 
     def now_ns(self) -> int:
-        """Give the present simulated time."""
+        """Return the present simulated time."""
 
     def monotonic_ns(self) -> int:
-        """Give a monotonic time for measuring waits; its zero means nothing."""
+        """Return a monotonic time for measuring waits; its zero means nothing."""
 
 
 @runtime_checkable

@@ -81,7 +81,7 @@ class Publisher:
         return max((self._durable_seq - seq for seq in self._places.values()), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Give the events after `since`, those that are and those that come, until closed.
+        """Return the events after `since`, those that are and those that come, until closed.
 
         It begins when the first event is asked for. A refusal has the seq of what came before it:
         who begins at the present seq is told of the refusals that come.
@@ -99,7 +99,7 @@ class Publisher:
     async def pages(
         self, since: int = 0, from_record: int | None = None
     ) -> AsyncGenerator[list[Event]]:
-        """Give the same as `events`, as many at a time as are there and the log reads at once.
+        """Return the same as `events`, as many at a time as are there and the log reads at once.
 
         Args:
             since: As for `events`.
@@ -142,7 +142,7 @@ class Publisher:
             await self._news.wait()
 
     async def _read(self, place: int) -> Sequence[tuple[int, bytes]]:
-        """Give some records from a place on, none beyond what is durable."""
+        """Return some records from a place on, none beyond what is durable."""
         if place >= self._durable:
             return ()
         if self._recent and self._recent[0][0] <= place:

@@ -81,7 +81,7 @@ class Supervisor:
             scope.cancel()
 
     def forgive(self, name: str) -> None:
-        """Give a task its whole budget again; harmless if it has ended."""
+        """Return a task its whole budget again; harmless if it has ended."""
         self._failures.get(name, []).clear()
 
     def stop(self) -> None:

@@ -80,7 +80,7 @@ class World(Protocol):
         seconds_max: float,
         on_in_doubt: Callable[[Effect], Awaitable[Settlement]],
     ) -> None:
-        """Say who carries out effects of a kind."""
+        """Return who carries out effects of a kind."""
 
     async def submit(
         self, batch: object, *, dry_run: bool = False, identity: Handle | None = None
@@ -96,7 +96,7 @@ class World(Protocol):
         """Copy entities of a collection that are there."""
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
-        """Tell whether there is an agent of this name, or this very one of its name."""
+        """Return whether there is an agent of this name, or this very one of its name."""
 
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
         """Name the kinds that an agent may use; None is all."""

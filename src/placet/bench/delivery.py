@@ -25,7 +25,7 @@ _SPHERE: Final = 4.18879
 
 
 def reach_for(agents: int, neighbors: int = NEIGHBORS, side: float = SIDE) -> float:
-    """Give the reach at which so many of the agents, spread evenly, are near one of them."""
+    """Return the reach at which so many of the agents, spread evenly, are near one of them."""
     share = neighbors / agents
     return float(side * (share / _SPHERE) ** (1 / 3))
 

@@ -46,7 +46,7 @@ class Spread(NamedTuple):
     most: float
 
     def as_dict(self) -> dict[str, float]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {"min": self.least, "median": self.middle, "max": self.most}
 
 
@@ -103,7 +103,7 @@ def cpu_ratios(turns: Sequence[Sample], others: Sequence[Sample]) -> list[float]
 
 
 def percentiles_ms(latencies_ns: Sequence[int]) -> dict[str, float] | None:
-    """Give the median and the 99th percentile in milliseconds; None where nothing was noted."""
+    """Return the median and the 99th percentile in milliseconds; None where nothing was noted."""
     if not latencies_ns:
         return None
     ordered = sorted(latencies_ns)

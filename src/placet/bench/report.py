@@ -123,7 +123,7 @@ def figure(result: dict[str, Json], path: str) -> float | None:
 
 
 def as_table(results: Iterable[dict[str, Json]]) -> str:
-    """Give one line per workload, for people."""
+    """Return one line per workload, for people."""
     head = ("workload", "intents/s", "÷ reference", "(min-max)", "p50 ms", "p99 ms", "besides")
     rows = [head, *(_row(result) for result in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -158,7 +158,7 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
 
 
 def as_markdown(results: Sequence[dict[str, Json]]) -> str:
-    """Give the specification's table with what was measured, for `docs/reference/benchmarks.md`."""
+    """Return the specification's table with what was measured, for `docs/reference/benchmarks.md`."""
     by_name = {result["workload"]: result for result in results}
     lines = ["| | must | aim | measured |", "|---|---|---|---|"]
     for bar in BARS:

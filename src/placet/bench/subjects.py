@@ -211,7 +211,7 @@ class WholeWorld(Contender):
         self.latencies_ns = array("q")
 
     def statistics(self) -> dict[str, Json]:
-        """Give the world's own counts."""
+        """Return the world's own counts."""
         return self.orchestrator.statistics()
 
     async def _submit(self, lane: Lane) -> None:

@@ -84,7 +84,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _usage_message(error: Exception) -> str:
-    """Say what was not understood, and where to read what would be."""
+    """Return what was not understood, and where to read what would be."""
     context = getattr(error, "ctx", None)
     path = "placet" if context is None else context.command_path
     message: str = error.format_message()  # type: ignore[attr-defined]  # a usage error has it
@@ -92,7 +92,7 @@ def _usage_message(error: Exception) -> str:
 
 
 def _fault_message(error: OSError) -> str:
-    """Say what the system refused: of files it names them, and what has no name is stdout."""
+    """Return what the system refused: of files it names them, and what has no name is stdout."""
     if error.filename is not None or error.errno not in _FULL:
         return str(error)
     return f"cannot write what was asked for to stdout: {error.strerror}; send it elsewhere"

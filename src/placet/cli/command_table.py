@@ -61,7 +61,7 @@ class Group(TyperGroup):
     """
 
     def get_help_option(self, ctx: Any) -> Any:  # noqa: ANN401  # above
-        """Give `--help`, not asked for: where it is unset instead, typer loads pydantic for it."""
+        """Return `--help`, not asked for: where it is unset instead, typer loads pydantic for it."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
@@ -78,7 +78,7 @@ class LateCommand(TyperCommand):
         parent: Any = None,  # noqa: ANN401  # above
         **extra: Any,  # noqa: ANN401  # above
     ) -> Any:  # noqa: ANN401  # above
-        """Give the context of the command itself, which is loaded now."""
+        """Return the context of the command itself, which is loaded now."""
         module = import_module(f"{__package__}.commands.{self.name}")
         command = command_of(getattr(module, str(self.name)))
         return command.make_context(info_name, args, parent, **extra)

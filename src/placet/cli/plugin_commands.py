@@ -18,7 +18,7 @@ class WithPlugins(Group):
             self.add_command(LateCommand(name, help=summary))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # see Group
-        """Give a command; a guest's is loaded now.
+        """Return a command; a guest's is loaded now.
 
         Raises:
             PluginBroken: It cannot be.

@@ -40,7 +40,7 @@ class StopSignals:
             signal.signal(one, before)  # type: ignore[arg-type]  # what signal() gave
 
     def is_set(self) -> bool:
-        """Tell whether a signal came."""
+        """Return whether a signal came."""
         return self.number is not None
 
     @property

@@ -15,7 +15,7 @@ from placet.runtime.stores.url import file_of, is_lasting, open_event_log
 
 
 def log_to_read(store: str) -> EventLog:
-    """Give a log that exists, without taking its fence.
+    """Return a log that exists, without taking its fence.
 
     Raises:
         CommandError: The store is in memory, or is not there.

@@ -82,7 +82,7 @@ def printable(text: str) -> str:
 
 
 def is_text(argument: str) -> bool:
-    """Tell whether an argument was UTF-8; what was not stands in it as lone surrogates."""
+    """Return whether an argument was UTF-8; what was not stands in it as lone surrogates."""
     return not any("\ud800" <= c <= "\udfff" for c in argument)
 
 

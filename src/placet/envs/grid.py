@@ -49,11 +49,11 @@ class MoveOnGrid(Adapter):
         self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (1 + len(agents), 1))
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Give the cells of the goal and of everybody."""
+        """Return the cells of the goal and of everybody."""
         return Box(np.full_like(self._highest, _UNSEEN), self._highest, dtype=np.float32)
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Give the five steps."""
+        """Return the five steps."""
         return Discrete(len(STEPS))
 
     def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
@@ -71,11 +71,11 @@ class MoveOnGrid(Adapter):
         return np.array(places, np.float32)
 
     def reward(self, before: View, after: View, agent: str) -> float:
-        """Give by how many steps the agent came nearer."""
+        """Return by how many steps the agent came nearer."""
         return self._distance(before, agent) - self._distance(after, agent)
 
     def is_done(self, view: View, agent: str) -> bool:
-        """Tell whether the agent is at the goal."""
+        """Return whether the agent is at the goal."""
         return self._distance(view, agent) == 0
 
     def _distance(self, view: View, agent: str) -> float:

@@ -43,13 +43,13 @@ class Adapter(Protocol):
     """
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Give the space of an agent's observations; asked once."""
+        """Return the space of an agent's observations; asked once."""
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Give the space of an agent's actions; asked once."""
+        """Return the space of an agent's actions; asked once."""
 
     def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
-        """Say what an action proposes: an intent's `kind` and `payload`, or None for nothing.
+        """Return what an action proposes: an intent's `kind` and `payload`, or None for nothing.
 
         Other fields of an intent may be given too, such as `priority`; those that are not are
         filled in.
@@ -62,7 +62,7 @@ class Adapter(Protocol):
         """Value a step, from what the agent saw before it and after it."""
 
     def is_done(self, view: View, agent: str) -> bool:
-        """Tell whether an agent has reached its end; it then acts no more."""
+        """Return whether an agent has reached its end; it then acts no more."""
         return False
 
 
@@ -113,11 +113,11 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self.kernel = self._begun()
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Give the space of an agent's observations, the same object each time."""
+        """Return the space of an agent's observations, the same object each time."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Give the space of an agent's actions, the same object each time."""
+        """Return the space of an agent's actions, the same object each time."""
         return self.action_spaces[agent]
 
     def reset(

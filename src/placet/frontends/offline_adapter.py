@@ -93,7 +93,7 @@ def _question(
 
 
 def _values(state: Json) -> dict[str, Json]:
-    """Give the design's values by path, as the agent sees them."""
+    """Return the design's values by path, as the agent sees them."""
     rows: Mapping[str, Mapping[str, Json]] = (state or {}).get("design.parameters", {})
     return {path: fields["value"] for path, fields in rows.items() if "value" in fields}
 

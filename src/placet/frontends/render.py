@@ -176,7 +176,7 @@ def _typed(value: Json) -> str:
 
 
 def _told(decision: Decision) -> Iterator[str]:
-    """Say what became of one action."""
+    """Return what became of one action."""
     seq = "" if decision.seq is None else f" at seq {decision.seq}"
     output = "" if decision.output is None else f": {_short(decision.output)}"
     yield f"  {decision.id} {decision.kind} {decision.outcome}{seq}{output}"

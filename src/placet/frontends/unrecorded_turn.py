@@ -7,14 +7,14 @@ from placet.agents.session.session import Session
 
 
 def failed_turn(session: Session, error: SessionError) -> Turn:
-    """Give what came of a turn that could not be recorded: `failed` if it had begun."""
+    """Return what came of a turn that could not be recorded: `failed` if it had begun."""
     turn = unrecorded_turn(session, str(error.code), str(error))
     outcome = "failed" if error.has_begun else turn.outcome
     return turn.model_copy(update={"outcome": outcome, "route": error.route})
 
 
 def unrecorded_turn(session: Session, code: str, message: str) -> Turn:
-    """Give a turn that is in no log, with what refused it; it has no number."""
+    """Return a turn that is in no log, with what refused it; it has no number."""
     issue = Issue(code=code, message=message)
     return Turn(
         id=f"{session.name}/-",

@@ -74,7 +74,7 @@ def domains_for(spec: str | None, store: str) -> list[Domain]:
 
 
 async def catalogue_of(session: Session) -> Catalogue:
-    """Give what the agent of a session may propose."""
+    """Return what the agent of a session may propose."""
     world = session.world
     permitted = await world.permitted(session.agent_id)
     kinds = world.registry.kinds if permitted is None else permitted
@@ -82,7 +82,7 @@ async def catalogue_of(session: Session) -> Catalogue:
 
 
 def _given(spec: str) -> Sequence[str]:
-    """Give `module:Class` on, in place of what the log says; an installed name is the log's own."""
+    """Return `module:Class` on, in place of what the log says; an installed name is the log's own."""
     return (spec,) if ":" in spec else ()
 
 

@@ -222,16 +222,16 @@ class VisibilityPolicy(Protocol):
     hides_fields: bool
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Tell whether an agent may see an entity, that it is there."""
+        """Return whether an agent may see an entity, that it is there."""
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
         """Name the fields that it may not see of it."""
 
     def relevance(self, state: "State", agent_id: str, ref: Ref) -> float:
-        """Say how near it is, from 0 to 1: what is nearer is told first where not all can be."""
+        """Return how near it is, from 0 to 1: what is nearer is told first where not all can be."""
 
     def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
-        """Say how far it is, in the world's own unit; None where that cannot be measured."""
+        """Return how far it is, in the world's own unit; None where that cannot be measured."""
 
     def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
         """Name the entities whose being seen is judged by another one: what it holds, or says."""
@@ -272,7 +272,7 @@ class Domain(Protocol):
     invariant_reads: Collection[Ref] | None = None
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Give the keywords that make this domain again, as plain JSON; None where none can.
+        """Return the keywords that make this domain again, as plain JSON; None where none can.
 
         They are kept in the log, so that a tool can decide it again by the very same rules. What
         comes back has lists for tuples, and the keys of objects in their sorted order.
@@ -286,7 +286,7 @@ class Domain(Protocol):
     def on_register(
         self, draft: "Draft", agent_id: str, placing: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Give a new agent its place; `placing` holds the keywords of `register_agent`."""
+        """Return a new agent its place; `placing` holds the keywords of `register_agent`."""
         return None
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:
@@ -321,7 +321,7 @@ class Domain(Protocol):
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Tell whether an agent may see an entity: filters `changed` lists, views, observations."""
+        """Return whether an agent may see an entity: filters `changed` lists, views, observations."""
         return self.sight is None or self.sight.may_see(state, agent_id, ref)
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:
@@ -329,7 +329,7 @@ class Domain(Protocol):
         return () if self.sight is None else self.sight.hidden_fields(state, agent_id, ref)
 
     def should_deliver(self, state: "State", agent_id: str, intent: Intent) -> bool:
-        """Tell whether an agent is told of an intent that passed, of a kind that `broadcast`.
+        """Return whether an agent is told of an intent that passed, of a kind that `broadcast`.
 
         Asked of those alone who may see the speaker's own entity, where `sight` says which it is.
         """

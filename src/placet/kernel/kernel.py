@@ -158,11 +158,11 @@ class Kernel(KeepsOutbox, Amends):
         return self._context.now_ns / SECOND_NS
 
     def digest(self) -> str:
-        """Give the state digest in hexadecimal. O(entities changed since the last)."""
+        """Return the state digest in hexadecimal. O(entities changed since the last)."""
         return self._state.digest().hex()
 
     def world_digest(self) -> str:
-        """Give the digest of state and books in hexadecimal. O(world)."""
+        """Return the digest of state and books in hexadecimal. O(world)."""
         return snapshots.world_digest(self._state, self.ledger).hex()
 
     # deciding
@@ -261,7 +261,7 @@ class Kernel(KeepsOutbox, Amends):
         return Decision(answers, applier.effects)
 
     def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
-        """Give the remembered answer to a request; None if there is none (any more)."""
+        """Return the remembered answer to a request; None if there is none (any more)."""
         agent = self.ledger.agents.get(agent_id)
         answered = None if agent is None or agent.window is None else agent.window.find(req_id)
         if answered is None:
@@ -305,7 +305,7 @@ class Kernel(KeepsOutbox, Amends):
         return agent
 
     def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
-        """Say which kinds an agent may propose: None is all, the empty set nothing.
+        """Return which kinds an agent may propose: None is all, the empty set nothing.
 
         Raises:
             AgentError: There is no such agent.
@@ -356,7 +356,7 @@ class Kernel(KeepsOutbox, Amends):
         return verdicts
 
     def snapshot(self) -> bytes:
-        """Give the whole world as bytes: state, books, and place in the log. O(world)."""
+        """Return the whole world as bytes: state, books, and place in the log. O(world)."""
         world = snapshots.dump(self._state, self.ledger)
         journal = self._journal
         place = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]

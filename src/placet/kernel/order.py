@@ -57,7 +57,7 @@ def execution_order(
 
 
 def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: int) -> _Key:
-    """Give a batch its place among heads; its arrival decides only where nothing else does."""
+    """Return a batch its place among heads; its arrival decides only where nothing else does."""
     agents, index, priority = batch.agents, _MASK64, batch.priority
     first = ledger.agents.get(agents[0])
     if first is not None:  # else it will be refused; where it stands does not matter
@@ -73,7 +73,7 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
 
 
 def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
-    """Give the lowest priority cap of several agents; a name that nobody has bounds nothing."""
+    """Return the lowest priority cap of several agents; a name that nobody has bounds nothing."""
     cap = _PRIORITY_MAX
     for agent_id in agent_ids:
         agent = ledger.agents.get(agent_id)

@@ -90,7 +90,7 @@ class Registry:
             self._payloads[kind.name] = _validator_of(kind)
 
     def concerned(self, agent_id: str) -> tuple[Domain, ...]:
-        """Give the domains that are told that an agent comes or goes.
+        """Return the domains that are told that an agent comes or goes.
 
         An agent called `<domain>.<name>` is that domain's own, such as a clerk: it has no place in
         the other domains.
@@ -100,7 +100,7 @@ class Registry:
         return own or self.domains
 
     def payload(self, kind: str) -> "TypeAdapter[object]":
-        """Give the validator of a kind's payload."""
+        """Return the validator of a kind's payload."""
         return self._payloads[kind]
 
     def nearest(self, kind: str, count: int) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class Registry:
         return hidden
 
     def seen(self, state: State, agent_id: str, ref: Ref) -> Mapping[str, Json] | None:
-        """Give what an agent may see of an entity; None if nothing, or there is none."""
+        """Return what an agent may see of an entity; None if nothing, or there is none."""
         fields = None if ref.entity is None else state.entity(ref.collection, ref.entity)
         if fields is None or not self.may_see(state, agent_id, ref):
             return None
@@ -145,7 +145,7 @@ class Registry:
         return known
 
     def json_schemas(self) -> dict[str, Json]:
-        """Give the JSON Schema of every kind's payload, by name, sorted."""
+        """Return the JSON Schema of every kind's payload, by name, sorted."""
         return {name: self._payloads[name].json_schema() for name in sorted(self.kinds)}
 
     def __iter__(self) -> Iterator[Kind]:
@@ -219,7 +219,7 @@ def without(fields: Mapping[str, Json], hidden: Collection[str]) -> Mapping[str,
 
 
 def _hides(domain: Domain) -> bool:
-    """Tell whether a domain judges who may see what."""
+    """Return whether a domain judges who may see what."""
     return (
         domain.sight is not None
         or _overrides(domain, "may_see")
@@ -233,5 +233,5 @@ def _hides_fields(domain: Domain) -> bool:
 
 
 def _overrides(domain: Domain, hook: str) -> bool:
-    """Tell whether a domain has a hook of its own, so that nobody calls an empty one."""
+    """Return whether a domain has a hook of its own, so that nobody calls an empty one."""
     return getattr(type(domain), hook) is not getattr(Domain, hook)

@@ -80,7 +80,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 
 
 def incompatibility(then: Rules, registry: Registry) -> str | None:
-    """Say why rules cannot decide again what others have decided; None if they can.
+    """Return why rules cannot decide again what others have decided; None if they can.
 
     They can if they are the same, or differ in payloads alone, for which there are upcasters.
     """

@@ -186,7 +186,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> Observer:
-        """Give the agent's eyes, an async context manager: `next` gives what `observe` gives."""
+        """Return the agent's eyes, an async context manager: `next` gives what `observe` gives."""
 
         def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
             return self._world.actor.command(lambda kernel: act(self._checked(kernel)))

@@ -38,7 +38,7 @@ class RealtimeClock:
         self._offset_ns = start_ns - monotonic_ns()
 
     def now_ns(self) -> int:
-        """Give the simulated time."""
+        """Return the simulated time."""
         return self.monotonic_ns() + self._offset_ns
 
 
@@ -73,7 +73,7 @@ class DilatedClock(RealtimeClock):
         self._parts = self._PARTS  # in whole parts, so that a sum of times is exact
 
     def now_ns(self) -> int:
-        """Give the simulated time."""
+        """Return the simulated time."""
         return self._then_ns + (self.monotonic_ns() - self._set_ns) * self._parts // self._PARTS
 
     def follow(self, wait_ns: int) -> bool:
@@ -118,11 +118,11 @@ class SteppedClock:
         return self._now_ns
 
     def now_ns(self) -> int:
-        """Give the simulated time."""
+        """Return the simulated time."""
         return self._now_ns
 
     def monotonic_ns(self) -> int:
-        """Give the machine's monotonic time."""
+        """Return the machine's monotonic time."""
         return time.monotonic_ns()
 
 
@@ -130,5 +130,5 @@ class ManualClock(SteppedClock):
     """For tests: both times are the same, and stand still until the test moves them."""
 
     def monotonic_ns(self) -> int:
-        """Give the simulated time: a wait is as long as the test says."""
+        """Return the simulated time: a wait is as long as the test says."""
         return self.now_ns()

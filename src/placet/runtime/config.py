@@ -144,7 +144,7 @@ class OrchestratorConfig:
         return Dilation(self.dilation_wait_ms, self.dilation_factor_min)
 
     def kernel_config(self) -> KernelConfig:
-        """Give the part that the kernel decides by.
+        """Return the part that the kernel decides by.
 
         Raises:
             ValueError: A value is not as it must be.

@@ -185,7 +185,7 @@ class Orchestrator(
         return AgentHandle(world, agent.agent_id, agent.generation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
-        """Say which kinds an agent may propose: None is all, the empty set nothing.
+        """Return which kinds an agent may propose: None is all, the empty set nothing.
 
         Raises:
             AgentError: There is no such agent.
@@ -255,7 +255,7 @@ class Orchestrator(
         return self._open.committer.durable_seq
 
     async def log_start(self) -> LogStart:
-        """Say where the log begins, which is not at its front once it was compacted."""
+        """Return where the log begins, which is not at its front once it was compacted."""
         log = self._open.log
         return await in_thread_if(log.is_blocking, log.start)
 
@@ -305,24 +305,24 @@ class Orchestrator(
         return await self._open.actor.operate(fn)
 
     async def digest(self) -> str:
-        """Give the state digest, hexadecimal: equal states have equal digests."""
+        """Return the state digest, hexadecimal: equal states have equal digests."""
         return await self._open.actor.operate(lambda kernel: kernel.digest())
 
     async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
-        """Give what each of several agents may see, all at one seq, in the order asked."""
+        """Return what each of several agents may see, all at one seq, in the order asked."""
         view = self._open.viewer.view
         return await self._open.actor.operate(
             lambda kernel: [view(kernel, agent_id) for agent_id in agent_ids]
         )
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Give every event after a seq, those that are and those that come."""
+        """Return every event after a seq, those that are and those that come."""
         return self._open.publisher.events(since)
 
     def event_pages(
         self, since: int = 0, *, from_record: int | None = None
     ) -> AsyncGenerator[list[Event]]:
-        """Give the same in lists, as many at a time as are there; or from a record's ordinal on."""
+        """Return the same in lists, as many at a time as are there; or from a record's ordinal on."""
         return self._open.publisher.pages(since, from_record)
 
     @property
@@ -337,5 +337,5 @@ class Orchestrator(
         return None if server is None else server.url
 
     def statistics(self) -> dict[str, Json]:
-        """Give counts and latencies so far as plain JSON."""
+        """Return counts and latencies so far as plain JSON."""
         return self._open.statistics()

@@ -20,7 +20,7 @@ class PendingVerdict(msgspec.Struct, eq=False):
     _is_turned_away: bool
 
     def done(self) -> bool:
-        """Tell whether the verdict is there."""
+        """Return whether the verdict is there."""
         return self._future.done()
 
     @property

@@ -33,7 +33,7 @@ def default_domain() -> Domain:
 
 
 def _installed() -> "EntryPoints":
-    """Give the entry points by which installed domains are found."""
+    """Return the entry points by which installed domains are found."""
     from importlib.metadata import entry_points  # noqa: PLC0415  # 15 ms: it reads mails and archives
 
     return entry_points(group=GROUP)

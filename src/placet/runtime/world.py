@@ -306,7 +306,7 @@ class WorldRuntime:
         self._reports.warning(str(stalled))
 
     def _state_to_judge_by(self) -> State:
-        """Give what is published, where there is a copy of it, else the state as it is now."""
+        """Return what is published, where there is a copy of it, else the state as it is now."""
         return self.observing.state or self.kernel.tree
 
     async def _suspend(self, agent_id: str, generation: int) -> None:

@@ -85,12 +85,12 @@ class WorldTime:
         )
 
     def factor(self) -> float:
-        """Give simulated seconds in a second of the machine, as far as load has slowed them."""
+        """Return simulated seconds in a second of the machine, as far as load has slowed them."""
         clock = self.clock
         return clock.dilation.factor if isinstance(clock, DilatedClock) else 1.0
 
     def statistics(self) -> dict[str, Json]:
-        """Say how time runs; `behind_s` is what dilation has cost since the opening."""
+        """Return how time runs; `behind_s` is what dilation has cost since the opening."""
         clock = self.clock
         told: dict[str, Json] = {"clock": self._config.clock, "asleep": len(self.sleepers)}
         if isinstance(clock, DilatedClock):

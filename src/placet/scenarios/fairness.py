@@ -69,7 +69,7 @@ class FairnessStats:
             self.pairs[pair] += 1
 
     def as_dict(self, agents: int) -> dict[str, Json]:
-        """Give the figures of a report on so many agents."""
+        """Return the figures of a report on so many agents."""
         won = self.wins.total()
         return {
             "jain_decided": _rounded(jain(self.decided.values(), agents)),
@@ -81,12 +81,12 @@ class FairnessStats:
         }
 
     def top_pairs(self) -> list[tuple[AgentPair, int]]:
-        """Give the pairs of most losses; of as many, by name."""
+        """Return the pairs of most losses; of as many, by name."""
         return sorted(self.pairs.items(), key=lambda item: (-item[1], item[0]))[:TOP_PAIRS]
 
 
 def jain(parts: Iterable[int], count: int) -> float | None:
-    """Say how even parts are: 1 if all of `count` have as much, `1 / count` if one has it all.
+    """Return how even parts are: 1 if all of `count` have as much, `1 / count` if one has it all.
 
     Args:
         parts: Of those who have any.
@@ -101,7 +101,7 @@ def jain(parts: Iterable[int], count: int) -> float | None:
 
 
 def lottery_jain_index(wins: int, count: int) -> float | None:
-    """Give what the index is of where each win is drawn among all alike: it is not 1.
+    """Return what the index is of where each win is drawn among all alike: it is not 1.
 
     The expected sum of squares of a multinomial is `wins + wins * (wins - 1) / count`.
     """

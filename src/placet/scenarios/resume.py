@@ -25,7 +25,7 @@ class BegunRun:
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether there is nothing left to live through."""
+        """Return whether there is nothing left to live through."""
         return self.ticks >= self.scenario.ticks
 
 

@@ -101,7 +101,7 @@ class RunReport:
         self.contests.count(batch, verdict)
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the report as the command line prints it with `--json`."""
+        """Return the report as the command line prints it with `--json`."""
         return {
             "scenario": self.scenario.name,
             "seed": self.scenario.seed,
@@ -277,7 +277,7 @@ class ScenarioRunner:
                 self._on_tick(report.ticks)
 
     def _begins(self, number: int) -> bool:
-        """Tell whether a tick is lived: by all, where the first of them was not told to stop."""
+        """Return whether a tick is lived: by all, where the first of them was not told to stop."""
         if number >= self._begun:
             if self._is_stopped():
                 return False
@@ -335,12 +335,12 @@ def _domain_of(scenario: Scenario) -> Domain:
 
 
 def ticks_at(scenario: Scenario, sim_time: float) -> int:
-    """Say how many ticks of a scenario have passed at a simulated time."""
+    """Return how many ticks of a scenario have passed at a simulated time."""
     return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
 
 
 def ticks_lived(scenario: Scenario, ledger: Ledger) -> int:
-    """Say how many ticks of a scenario a log has. O(agents).
+    """Return how many ticks of a scenario a log has. O(agents).
 
     A step ends a tick. Where time is not stepped nothing does, and the log ends at the moment at
     which the last tick began: somebody was answered in it, or it is still to be lived.

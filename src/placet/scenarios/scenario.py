@@ -146,7 +146,7 @@ class Scenario:
         return sum(group.count for group in self.agents.values())
 
     def with_agents(self, count: int) -> "Scenario":
-        """Give the same scenario with `count` agents, shared out among the groups as before.
+        """Return the same scenario with `count` agents, shared out among the groups as before.
 
         Where all groups are empty, each has an equal share.
 
@@ -172,7 +172,7 @@ class Scenario:
         return replace(self, agents=agents)
 
     def members(self) -> Iterator[Member]:
-        """Give every agent, group by group."""
+        """Return every agent, group by group."""
         for name, group in self.agents.items():
             permissions = None if group.permissions is None else frozenset(group.permissions)
             for agent_id in ids_of(name, group.count):
@@ -184,7 +184,7 @@ class Scenario:
                 )
 
     def domain_settings(self) -> dict[str, Json]:
-        """Give the keywords with which the domain is made."""
+        """Return the keywords with which the domain is made."""
         if not self.objects:
             return dict(self.settings)
         objects = {

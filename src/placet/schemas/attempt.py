@@ -26,7 +26,7 @@ class RetryAfter(PlacetError):  # noqa: N818  # likewise
         self.seconds = seconds
 
     def __reduce__(self) -> tuple[type["RetryAfter"], tuple[float, str]]:
-        """Give what makes it again, in the process of the executor."""
+        """Return what makes it again, in the process of the executor."""
         return type(self), (self.seconds, str(self))
 
 
@@ -65,7 +65,7 @@ class Backoff:
             raise ValueError(f"jitter must be 0 to 1, got {self.jitter!r}")
 
     def pause_s(self, attempt: int, chance: float) -> float:
-        """Give the pause after an attempt, seconds.
+        """Return the pause after an attempt, seconds.
 
         Args:
             attempt: Which failed, from 1.

@@ -90,7 +90,7 @@ def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
 
 
 def is_flat(value: tuple[Json, ...]) -> bool:
-    """Tell whether a tuple holds finite floats, ints and strings alone, as positions do, and names.
+    """Return whether a tuple holds finite floats, ints and strings alone, as positions do, and names.
 
     Strings are looked for last: positions are what is put most often. The types of a long one are
     looked at all at once, in half the time.
@@ -122,7 +122,7 @@ def sort_last(fields: dict[str, Json]) -> None:
 
 
 def joined(fields: dict[str, Json], put: Mapping[str, Json]) -> dict[str, Json]:
-    """Give fields with some put, in sorted order if they were."""
+    """Return fields with some put, in sorted order if they were."""
     both = {**fields, **put}
     return both if len(both) == len(fields) else dict(sorted(both.items()))
 
@@ -161,7 +161,7 @@ def from_json(text: bytes | str) -> Json:
 
 
 def _has_every_colon(text: bytes | str, value: Json) -> bool:
-    """Tell whether no key was lost for sure; False is "look".
+    """Return whether no key was lost for sure; False is "look".
 
     Every pair has a colon, and so may strings: who writes them out again, and has as many, has
     lost none. Only an escaped colon in a string could make up for a lost one.
@@ -183,7 +183,7 @@ _FIXARRAYS: Final = tuple([bytes((0x90 | count,)) for count in range(16)])
 
 
 def array_header(count: int) -> bytes:
-    """Give the msgpack header of an array of 0..65535 items; encoded items can follow it."""
+    """Return the msgpack header of an array of 0..65535 items; encoded items can follow it."""
     if count < len(_FIXARRAYS):
         return _FIXARRAYS[count]
     return b"\xdc" + count.to_bytes(2, "big")

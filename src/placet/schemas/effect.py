@@ -106,7 +106,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
     why: Json = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON, its key in one string."""
+        """Return it as plain JSON, its key in one string."""
         return {
             "key": str(self.key),
             "kind": self.kind,

@@ -148,7 +148,7 @@ _BY_CODE: Final[Mapping[str, type[PlacetError]]] = {
 
 
 def error_type(refusal: Refusal) -> type[PlacetError]:
-    """Say which exception stands for a refusal."""
+    """Return which exception stands for a refusal."""
     return _BY_CODE.get(refusal.code) or _BY_STAGE[refusal.stage]
 
 

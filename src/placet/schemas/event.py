@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True):
     data: Mapping[str, Json]
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the event as one flat JSON object."""
+        """Return the event as one flat JSON object."""
         return {
             "seq": self.seq,
             "record": self.record,

@@ -25,7 +25,7 @@ class StageReport:
     refusals: tuple[Mapping[str, Json], ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {
             "stage": self.stage,
             "said": self.said,
@@ -75,10 +75,10 @@ class Explanation:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the log holds an answer."""
+        """Return whether the log holds an answer."""
         return self.answer != UNKNOWN
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         fields: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {**fields, "stages": [stage.as_dict() for stage in self.stages]}

@@ -43,12 +43,12 @@ class Ref(NamedTuple):
 
 
 def is_kind_name(name: str) -> bool:
-    """Tell whether a string may name a kind."""
+    """Return whether a string may name a kind."""
     return len(name) <= KIND_CHARS_MAX and KIND_PATTERN.fullmatch(name) is not None
 
 
 def is_identity(value: object) -> bool:
-    """Tell whether a value may be an agent or request id: 1..128 characters, none a control."""
+    """Return whether a value may be an agent or request id: 1..128 characters, none a control."""
     return (
         isinstance(value, str)
         and len(value) <= ID_CHARS_MAX
@@ -155,5 +155,5 @@ def only_sequence(req_ids: Sequence[str]) -> Span | None:
 
 @lru_cache(maxsize=_COUNTS_MAX)
 def _from_zero(count: int) -> str:
-    """Give the ids of a sequence from 0 on, joined, with SOH where its name stands."""
+    """Return the ids of a sequence from 0 on, joined, with SOH where its name stands."""
     return "\0".join([f"\1:{number}" for number in range(count)])

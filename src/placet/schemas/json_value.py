@@ -172,7 +172,7 @@ _SHOWER: Final = _ShortRepr()
 
 
 def message_for(detail: "ErrorDetails") -> str:
-    """Say what is wrong with a value, in the words of JSON, and what came.
+    """Return what is wrong with a value, in the words of JSON, and what came.
 
     Of a field that is missing all that came would be what it is missing in, which is left out; and
     a check of several fields says for itself what it found.

@@ -55,7 +55,7 @@ Latency: TypeAlias = Constant | Uniform | ByDistance
 
 
 def delay_ns(latency: Latency, chance: float, distance: float) -> int:
-    """Give how late something is shown, in simulated nanoseconds.
+    """Return how late something is shown, in simulated nanoseconds.
 
     Args:
         latency: The model.

@@ -130,7 +130,7 @@ class Refusal(msgspec.Struct, frozen=True):
     details: Mapping[str, Json] = {}
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the refusal as it stands in a verdict on the wire."""
+        """Return the refusal as it stands in a verdict on the wire."""
         return {
             "index": self.index,
             "req_id": self.req_id,
@@ -153,5 +153,5 @@ class Notice(msgspec.Struct, frozen=True):
     at: str = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the warning as it stands in a verdict on the wire."""
+        """Return the warning as it stands in a verdict on the wire."""
         return {"code": self.code, "message": self.message, "at": self.at}

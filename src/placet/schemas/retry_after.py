@@ -6,7 +6,7 @@ from placet.schemas.limits import SECOND_NS
 
 
 def seconds_until(due_ns: int, now_ns: int) -> float:
-    """Give the wait after which a moment is reached, also where it is added to a float of now.
+    """Return the wait after which a moment is reached, also where it is added to a float of now.
 
     From some 10⁶ s on a float of seconds has no place for nanoseconds: the sum would fall short,
     and whoever comes back at it would be too early. The wait is then longer by at most three

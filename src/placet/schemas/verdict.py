@@ -33,7 +33,7 @@ class Result(NamedTuple):
     output: Json = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the result as it stands in a verdict on the wire; `output` only where there is."""
+        """Return the result as it stands in a verdict on the wire; `output` only where there is."""
         told = {} if self.output is None else {"output": thaw(self.output)}
         return {
             "req_id": self.req_id,
@@ -191,7 +191,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         return tuple(refusal.code for refusal in self.refusals)
 
     def as_dict(self) -> dict[str, Json]:
-        """Give the verdict as it goes over the wire."""
+        """Return the verdict as it goes over the wire."""
         return {
             "batch_id": self.batch_id,
             "admitted": self.admitted,

@@ -55,7 +55,7 @@ class RequestContext:
     # who
 
     def principal(self, connection: HTTPConnection) -> Principal:
-        """Tell who asks, by the bearer token; a WebSocket of a browser shows it as a subprotocol.
+        """Return who asks, by the bearer token; a WebSocket of a browser shows it as a subprotocol.
 
         Raises:
             Problem: There is no token, or it is nobody's.
@@ -82,7 +82,7 @@ class RequestContext:
             raise Problem("forbidden", "this is the operator's; an agent's token may not do it")
 
     def world(self, name: str, what: str = "world") -> Orchestrator:
-        """Give a world by its name; `what` it is called where there is none.
+        """Return a world by its name; `what` it is called where there is none.
 
         Raises:
             Problem: There is none.
@@ -93,7 +93,7 @@ class RequestContext:
         return world
 
     def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
-        """Give a world by its name, to whoever has a token: a stranger learns no names.
+        """Return a world by its name, to whoever has a token: a stranger learns no names.
 
         Raises:
             Problem: It is a stranger, or there is no such world.
@@ -189,7 +189,7 @@ class RequestContext:
 
 
 def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
-    """Tell whether a submitter may propose as an agent; the gate's second stage says the same."""
+    """Return whether a submitter may propose as an agent; the gate's second stage says the same."""
     if submitter in {OPERATOR, agent_id}:
         return True
     agent = kernel.ledger.agents.get(agent_id)
@@ -197,7 +197,7 @@ def speaks_for(kernel: Kernel, submitter: str, agent_id: str) -> bool:
 
 
 def door_of(connection: HTTPConnection) -> RequestContext:
-    """Give the door of the application that a request came to."""
+    """Return the door of the application that a request came to."""
     door: RequestContext = connection.app.state.door
     return door
 

@@ -62,7 +62,7 @@ def new_token() -> str:
 
 
 def hash_of(token: str) -> str:
-    """Give the hash by which a token is kept."""
+    """Return the hash by which a token is kept."""
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -87,7 +87,7 @@ class Credentials:
                 )
 
     def who(self, token: str) -> Principal | None:
-        """Tell who shows a token; None is a stranger. O(1).
+        """Return who shows a token; None is a stranger. O(1).
 
         The token is found by half of its hash and compared by all of it in constant time: how long
         that takes tells nothing about a token, because nobody can choose the bits of a hash.

@@ -72,7 +72,7 @@ def build_document(
 
 
 def _intents(domains: Sequence[Domain]) -> dict[str, Json]:
-    """Give the schemas of intents, one for each kind, and of their payloads."""
+    """Return the schemas of intents, one for each kind, and of their payloads."""
     registry = Registry(domains)
     names = sorted(registry.kinds)
     payloads, shared = TypeAdapter.json_schemas(

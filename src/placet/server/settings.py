@@ -86,7 +86,7 @@ class Settings:
         return domain
 
     def values(self) -> Iterator[tuple[str, Json]]:
-        """Give every key and its value, in the order of the file."""
+        """Return every key and its value, in the order of the file."""
         yield "domain", self.domain
         for section, keys in _KEYS_OF.items():
             part = _part(self, section)
@@ -256,7 +256,7 @@ def _typed(key: str, of: Any, given: Given) -> Any:  # noqa: ANN401  # of a type
 
 
 def _is_kinds(key: str, value: Json) -> bool:
-    """Tell whether a value is a set in Python, which TOML writes as an array."""
+    """Return whether a value is a set in Python, which TOML writes as an array."""
     is_texts = isinstance(value, list) and all(isinstance(one, str) for one in value)
     return key == "default_permissions" and is_texts
 

@@ -75,7 +75,7 @@ class Viewpoint(NamedTuple):
         return state_at({name: rows for name, rows in seen.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
-        """Give events as they are told: all of them, or what may be seen of them.
+        """Return events as they are told: all of them, or what may be seen of them.
 
         Raises:
             Problem: There is no such agent.
@@ -115,7 +115,7 @@ class Viewpoint(NamedTuple):
         return {**head, **own, "changes": changes}
 
     def _own(self, kernel: Kernel, event: Event) -> dict[str, Json]:
-        """Give of a batch what is the asker's own: its intents, and its answer if all are."""
+        """Return of a batch what is the asker's own: its intents, and its answer if all are."""
         data = event.data
         mine = [one for one in data["intents"] if self._is_own(kernel, one["agent_id"])]
         if not mine:

@@ -213,7 +213,7 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
 
 
 def intent_schema(kind: str, payload: Json) -> dict[str, Json]:
-    """Give the schema of an intent of one kind."""
+    """Return the schema of an intent of one kind."""
     return _object(
         {
             "kind": {"const": kind},

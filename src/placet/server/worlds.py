@@ -100,7 +100,7 @@ class Worlds:
         return bool(self._open)
 
     def find(self, name: str) -> Orchestrator | None:
-        """Give an open world, if there is one of that name."""
+        """Return an open world, if there is one of that name."""
         return self._open.get(name)
 
     def all(self) -> list[tuple[str, Orchestrator]]:

@@ -162,7 +162,7 @@ def _intent_rewritten(runner: TraceRunner, life: Trace, _: Factory) -> str | Non
 
 
 def _watched(kind: Kind, seen: list[str]) -> Rule:
-    """Give a rule that tells when it has changed its intent."""
+    """Return a rule that tells when it has changed its intent."""
 
     def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
         sent = canonical(intent)

@@ -38,12 +38,12 @@ class _Outcome(NamedTuple):
 
 
 def has_footprints(domain: Domain) -> bool:
-    """Tell whether a kind of the domain is held to one."""
+    """Return whether a kind of the domain is held to one."""
     return any(map(_is_bound, domain.kinds))
 
 
 def footprint_breach(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    """Say where an intent's outcome is up to what its kind does not say that it reads."""
+    """Return where an intent's outcome is up to what its kind does not say that it reads."""
     copy = TraceRunner(factory)
     kinds = runner.kernel.registry.kinds
     proposals = [p for s in life if isinstance(s, Propose) for batch in s.batches for p in batch]
@@ -109,13 +109,13 @@ def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Out
 
 
 def _latest(copy: TraceRunner) -> Admitted:
-    """Give the record of the batch that passed last."""
+    """Return the record of the batch that passed last."""
     latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
     return next(record for record in latest if isinstance(record, Admitted))
 
 
 def _is_judged_anew(touched: set[tuple[str, str]], runner: TraceRunner, proposal: Proposal) -> bool:
-    """Tell whether all that was touched is what the rule says that it judges at its turn."""
+    """Return whether all that was touched is what the rule says that it judges at its turn."""
     revalidates = runner.kernel.registry.kinds[proposal.kind].revalidates
     if revalidates is None:
         return False

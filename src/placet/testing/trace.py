@@ -203,7 +203,7 @@ class TraceRunner:
 
 
 def one_by_one(life: Trace) -> Iterator[Step]:
-    """Give the same life with each batch in a step of its own."""
+    """Return the same life with each batch in a step of its own."""
     for step in life:
         if isinstance(step, Propose):
             for number, batch in enumerate(step.batches):
@@ -213,7 +213,7 @@ def one_by_one(life: Trace) -> Iterator[Step]:
 
 
 def smaller(life: Trace) -> Iterator[Trace]:
-    """Give the lives that lack one part of this one: a step, a batch, or a proposal."""
+    """Return the lives that lack one part of this one: a step, a batch, or a proposal."""
     for at, step in enumerate(life):
         before, after = life[:at], life[at + 1 :]
         yield (*before, *after)

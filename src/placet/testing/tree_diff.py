@@ -27,7 +27,7 @@ def difference(one: Tree, other: Tree) -> str:
 
 
 def _leaves(tree: Tree) -> dict[str, Json]:
-    """Give every value by its place; an entity has one too, so that an empty one counts."""
+    """Return every value by its place; an entity has one too, so that an empty one counts."""
     leaves: dict[str, Json] = {}
     for collection, entities in tree.items():
         for entity, fields in entities.items():

@@ -20,7 +20,7 @@ Shown: TypeAlias = dict[tuple[str, Ref], bytes]
 
 
 def has_sight(domain: Domain) -> bool:
-    """Tell whether a domain is composed of policies."""
+    """Return whether a domain is composed of policies."""
     return domain.sight is not None
 
 

@@ -27,7 +27,7 @@ class AgeTracker:
         self.earlier: dict[str, int] = {}
 
     def since(self, owner: str) -> int | None:
-        """Give the group at which an owner lost first; None for who has lost nothing."""
+        """Return the group at which an owner lost first; None for who has lost nothing."""
         group = self.recent.get(owner)
         if group is None:
             group = self.earlier.get(owner)

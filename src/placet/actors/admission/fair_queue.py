@@ -100,7 +100,7 @@ class FairQueue:
         self._count += 1
 
     def peek(self) -> QueuedBatch:
-        """Give the batch whose turn it is, and leave it where it is."""
+        """Return the batch whose turn it is, and leave it where it is."""
         turns = self._next
         while not (batches := turns[0][2].batches):  # its turn came, and it had nothing to give
             heappop(turns)[2].is_next = False
@@ -145,22 +145,22 @@ class FairQueue:
         return waiting
 
     def count_of(self, owner: str) -> int:
-        """Give how many an owner has waiting."""
+        """Return how many an owner has waiting."""
         lane = self.lanes.get(owner)
         return 0 if lane is None else len(lane.batches)
 
     def oldest_of(self, owner: str) -> QueuedBatch | None:
-        """Give the one that has waited longest of an owner's."""
+        """Return the one that has waited longest of an owner's."""
         lane = self.lanes.get(owner)
         return None if lane is None else next(iter(lane.batches), None)
 
     def oldest(self) -> QueuedBatch | None:
-        """Give the one that came first of all. O(owners)."""
+        """Return the one that came first of all. O(owners)."""
         heads = [next(iter(lane.batches)) for lane in self.lanes.values() if lane.batches]
         return min(heads, key=lambda one: one.number, default=None)
 
     def __iter__(self) -> Iterator[QueuedBatch]:
-        """Give all that waits, owner by owner."""
+        """Return all that waits, owner by owner."""
         for lane in self.lanes.values():
             yield from lane.batches
 

@@ -210,12 +210,12 @@ class Ingress:
     # taking in
 
     def _is_current(self, identity: AgentIdentity) -> bool:
-        """Tell whether an agent is there, and not another of its name."""
+        """Return whether an agent is there, and not another of its name."""
         agent = self._kernel.ledger.agents.get(identity.agent_id)
         return agent is not None and agent.generation == identity.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
-        """Say what stands against one more batch of a submitter in a queue."""
+        """Return what stands against one more batch of a submitter in a queue."""
         waiting = len(queue)
         if waiting >= self._limits.mailbox_batches_max:
             return self._door.full  # under overload most are told so: nothing else is looked at
@@ -233,7 +233,7 @@ class Ingress:
     def _reason(
         self, queue: BatchQueue, load: Overload | None, raw: object, submitter: str
     ) -> Overload | None:
-        """Say why a batch is refused before it is looked at; None if it may be checked."""
+        """Return why a batch is refused before it is looked at; None if it may be checked."""
         if load is None or self.is_draining:
             return Overload(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
         return queue.turn_away(load, raw, submitter)
@@ -341,7 +341,7 @@ class Ingress:
         return BatchQueue(limits)
 
     def _priority_of(self, batch: CheckedBatch) -> int:
-        """Give a batch its priority as the order does; naming others lends nobody their cap."""
+        """Return a batch its priority as the order does; naming others lends nobody their cap."""
         names: tuple[str, ...] = batch.agents
         if len(names) > 1 or names[0] != batch.submitter:
             names = (*names, batch.submitter)

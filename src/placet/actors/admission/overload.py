@@ -213,7 +213,7 @@ class DrainRate:
         self._next_ns = 0
 
     def next_ns(self, now_ns: int, decided: int, earliest_ns: int) -> int:
-        """Give how long from now the next `TOLD_TIMES` refused batches are told to wait."""
+        """Return how long from now the next `TOLD_TIMES` refused batches are told to wait."""
         elapsed_ns = now_ns - self._measured_ns
         if elapsed_ns >= _PACE_NS:
             if decided > self._decided and elapsed_ns < SECOND_NS:  # else it was not busy all along

@@ -40,7 +40,7 @@ class PriorityBucket:
 
     @property
     def owner_of_most(self) -> str:
-        """Say who has most."""
+        """Return who has most."""
         return self._by_owner().owner_of_most
 
     def pop_lowest(self) -> QueuedBatch:
@@ -96,7 +96,7 @@ class _Owners:
 
     @property
     def owner_of_most(self) -> str:
-        """Say who has most."""
+        """Return who has most."""
         return next(reversed(self._by_count[self._most]))
 
     def pop_lowest(self) -> QueuedBatch:

@@ -165,7 +165,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return self._turns.oldest() or super().oldest
 
     def oldest_for(self, submitter: str) -> QueuedBatch | None:
-        """Give the batch whose age tells a submitter how long it would wait.
+        """Return the batch whose age tells a submitter how long it would wait.
 
         Where batches wait in turns that is its own oldest: others' do not hold it up.
         """
@@ -181,7 +181,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return 0
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
-        """Say how long a batch has waited, by the time that its `valid_for_s` is counted in.
+        """Return how long a batch has waited, by the time that its `valid_for_s` is counted in.
 
         Args:
             waiting: The batch.
@@ -190,11 +190,11 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return now_ns - waiting.since_ns
 
     def batches(self) -> "list[CheckedBatch]":
-        """Give all that wait in the queue and were not withdrawn, by owner or as they came."""
+        """Return all that wait in the queue and were not withdrawn, by owner or as they came."""
         return [one.batch for one in (*self._turns, *self._lane) if not one.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
-        """Give the replies of all who wait, in line too."""
+        """Return the replies of all who wait, in line too."""
         return [waiting.reply for waiting in (*self._turns, *self._lane)]
 
     def _put_aside(self) -> None:

@@ -178,7 +178,7 @@ class SheddingQueue(BatchQueue):
         return load
 
     def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Give a kept place, or shed what is lower, as much as this batch needs; or nothing."""
+        """Return a kept place, or shed what is lower, as much as this batch needs; or nothing."""
         if self._lane:
             self._put_aside()
         batch = waiting.batch
@@ -265,7 +265,7 @@ class SheddingQueue(BatchQueue):
         return True
 
     def _needed(self, floor: int, since: int, submitter: str) -> int | None:
-        """Give the priority above which a submitter's batch takes a place; None if it takes none.
+        """Return the priority above which a submitter's batch takes a place; None if it takes none.
 
         Args:
             floor: The priority above which it is at the floor.
@@ -312,7 +312,7 @@ class SheddingQueue(BatchQueue):
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
     def _can_make_room(self, standing: int, size: int, owner: str) -> bool:
-        """Tell whether something is lower, of one who has no fewer, and all of that is enough."""
+        """Return whether something is lower, of one who has no fewer, and all of that is enough."""
         ranks, lowest = self._ranks, self._lowest()
         if lowest is None or lowest >= standing:
             return False
@@ -325,12 +325,12 @@ class SheddingQueue(BatchQueue):
         return kept + size <= self._bytes_max or len(lower) == len(ranks)
 
     def _may_lose(self, lowest: int, owner: str) -> bool:
-        """Tell whether who would lose to an owner has no fewer waiting than it, or is it itself."""
+        """Return whether who would lose to an owner has no fewer waiting than it, or is it itself."""
         loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
         return loser == owner or count_of(loser) >= count_of(owner)
 
     def _lowest(self) -> int | None:
-        """Give the lowest standing that waits."""
+        """Return the lowest standing that waits."""
         standings, ranks = self._lowest_first, self._ranks
         while standings and standings[0] not in ranks:
             heappop(standings)
@@ -343,7 +343,7 @@ class SheddingQueue(BatchQueue):
             heapify(self._lowest_first)
 
     def _since(self, owner: str) -> int:
-        """Give the group since which an owner's priority ages."""
+        """Return the group since which an owner's priority ages."""
         ages = self._ages
         since = ages.recent.get(owner)
         if since is None and ages.earlier:

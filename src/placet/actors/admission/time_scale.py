@@ -71,7 +71,7 @@ class Dilation:
         return self.factor
 
     def take_news(self) -> bool:
-        """Tell whether the factor halved or doubled since this was last true, or is 1 again."""
+        """Return whether the factor halved or doubled since this was last true, or is 1 again."""
         factor, told = self.factor, self._told
         is_over = factor == 1.0 and told < 1.0
         is_news = is_over or not told / _NEWS < factor < told * _NEWS

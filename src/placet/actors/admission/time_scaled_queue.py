@@ -92,7 +92,7 @@ class DilatingQueue(WaitingQueue):
         return super().take_all()
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
-        """Say how long a batch has waited, in simulated time."""
+        """Return how long a batch has waited, in simulated time."""
         return self._dilating.now_ns() - waiting.simulated_ns
 
     @property

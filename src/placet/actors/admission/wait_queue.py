@@ -192,11 +192,11 @@ class WaitingQueue(BatchQueue):
         return len(self._places)
 
     def batches(self) -> list[CheckedBatch]:
-        """Give all that wait, in line too."""
+        """Return all that wait, in line too."""
         return [*super().batches(), *(one.batch for one in self._line if not one.reply.done())]
 
     def replies(self) -> list[asyncio.Future[Any]]:
-        """Give the replies of all who wait, in line too."""
+        """Return the replies of all who wait, in line too."""
         return [*super().replies(), *self._places]
 
     def _patience_ns(self, waiting: QueuedBatch) -> int:
@@ -214,7 +214,7 @@ class WaitingQueue(BatchQueue):
         self.let_in()
 
     def _time(self) -> float:
-        """Give the time that deadlines are counted in, seconds."""
+        """Return the time that deadlines are counted in, seconds."""
         return asyncio.get_running_loop().time()
 
     def _set_deadline(self, waiting: QueuedBatch) -> None:

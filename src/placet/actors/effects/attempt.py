@@ -118,7 +118,7 @@ async def attempt(
 
 
 def describe_error(error: BaseException) -> str:
-    """Say what an error says, as a log takes it: not at any length, and in valid Unicode.
+    """Return what an error says, as a log takes it: not at any length, and in valid Unicode.
 
     What cannot even be printed has at least a type.
     """
@@ -131,6 +131,6 @@ def describe_error(error: BaseException) -> str:
 
 
 def is_canceled() -> bool:
-    """Tell whether this very task is being canceled."""
+    """Return whether this very task is being canceled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

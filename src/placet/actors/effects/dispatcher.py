@@ -189,7 +189,7 @@ class Executors:
         self.tell()
 
     def _moves(self, place: tuple[int, int]) -> bool:
-        """Tell whether an open effect may come to an end without an operator."""
+        """Return whether an open effect may come to an end without an operator."""
         return self._kernel.ledger.mark_of(*place) != "in_doubt" or self._is_run(place)
 
     def _is_run(self, place: tuple[int, int]) -> bool:

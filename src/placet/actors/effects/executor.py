@@ -107,11 +107,11 @@ class Executor:
             self._wake.set()
 
     def has(self, key: EffectKey) -> bool:
-        """Tell whether it will come to an end with an effect by itself."""
+        """Return whether it will come to an end with an effect by itself."""
         return key in self._taken
 
     def why(self, key: EffectKey) -> str:
-        """Say what the last attempt at an effect came to; empty before that."""
+        """Return what the last attempt at an effect came to; empty before that."""
         return self._taken.get(key, "")
 
     async def finish(self) -> None:

@@ -186,7 +186,7 @@ class Counters:
         self.gauges.setdefault(gauge, {})[label] = reading
 
     def statistics(self) -> dict[str, Json]:
-        """Give a summary as plain JSON; times are milliseconds, null where there are none."""
+        """Return a summary as plain JSON; times are milliseconds, null where there are none."""
         return {
             "batches": self.batch_intents.count,
             "intents": {

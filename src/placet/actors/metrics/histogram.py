@@ -57,7 +57,7 @@ class Histogram:
         return list(accumulate(self._counts[:]))
 
     def quantile(self, fraction: float) -> float | None:
-        """Give the value below which a fraction of the samples lies; None if there are none.
+        """Return the value below which a fraction of the samples lies; None if there are none.
 
         The answer is off by at most half the width of its bucket; above the last bound, by the
         distance to the largest sample. O(buckets).
@@ -82,7 +82,7 @@ class Histogram:
 
 
 def _decades(first: int, last: int) -> list[float]:
-    """Give bounds from 10**first to 10**last, each at most a tenth above the one before."""
+    """Return bounds from 10**first to 10**last, each at most a tenth above the one before."""
     mantissas = [*range(100, 250, 10), *range(250, 500, 25), *range(500, 1000, 50)]
     decades = range(first, last)
     bounds = [float(f"{m}e{exponent - 2}") for exponent in decades for m in mantissas]

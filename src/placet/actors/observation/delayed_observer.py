@@ -157,7 +157,7 @@ class DelayedObserver(Observer):
         return [Part(self._floor_ns, observation.changes, observation.events)]
 
     def _delay_of_all(self, observation: Observation) -> int:
-        """Say how late it all is. A snapshot by distance comes when the farthest of it does."""
+        """Return how late it all is. A snapshot by distance comes when the farthest of it does."""
         if isinstance(self._latency, ByDistance):
             self._distances.clear()
             far = max((self._distance_of(change) for change in observation.changes), default=0.0)
@@ -184,7 +184,7 @@ class DelayedObserver(Observer):
         return [Part(due, tuple(changes), tuple(e)) for due, (changes, e) in together.items()]
 
     def _distance_of(self, change: Change) -> float:
-        """Say how far a thing is; of one that leaves, how far it was when it was last seen."""
+        """Return how far a thing is; of one that leaves, how far it was when it was last seen."""
         if change.what == "leave":
             return self._distances.pop(change.entity, 0.0)
         collection, _, entity = change.entity.partition("/")
@@ -193,7 +193,7 @@ class DelayedObserver(Observer):
         return distance
 
     def _distance_to(self, agent_id: str) -> float:
-        """Say how far an agent is that was heard."""
+        """Return how far an agent is that was heard."""
         body = self._visible.body_of(agent_id)
         if body is None:
             return 0.0

@@ -96,12 +96,12 @@ class InterestManager:
                     yield Ref(name, entity)
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Say how near an entity is to an agent, from 0 to 1; 1 where no sight can tell."""
+        """Return how near an entity is to an agent, from 0 to 1; 1 where no sight can tell."""
         way = self._following(ref.collection)[0]
         return 1.0 if way is None else way.sight.relevance(state, agent_id, ref)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Say how far an entity is from an agent; None where no sight can measure it."""
+        """Return how far an entity is from an agent; None where no sight can measure it."""
         way = self._following(ref.collection)[0]
         return None if way is None else way.sight.distance(state, agent_id, ref)
 
@@ -122,7 +122,7 @@ class InterestManager:
         return None if way is None else way.follower.observers_of(body)
 
     def _following(self, collection: str) -> "tuple[_DomainIndex | None, ...]":
-        """Give who follows a collection, its own domain first; None stands for what is open.
+        """Return who follows a collection, its own domain first; None stands for what is open.
 
         A sight follows the agents' own entities, though they are another domain's, for it judges by
         them. What begins with no domain's name is judged by all sights, as the registry does.
@@ -154,7 +154,7 @@ class _DomainIndex:
         self._fields = sorted(sight.depends_on or ())
 
     def look_of(self, state: State, agent_id: str) -> tuple[Json, ...]:
-        """Give what an agent's sight is judged by."""
+        """Return what an agent's sight is judged by."""
         body = self.sight.agent_collection
         return tuple(state.get(body, agent_id, field) for field in self._fields)
 

@@ -29,13 +29,13 @@ class ReplicaEntity(Entity):
         self._deltas: dict[tuple[int, int], tuple[Fields | None, Fields, Change | None]] = {}
 
     def replace(self, fields: dict[str, Json]) -> None:
-        """Give it other fields."""
+        """Return it other fields."""
         self.fields = fields
         self._shown.clear()
         self._deltas.clear()
 
     def without(self, hidden: Iterable[str]) -> Fields:
-        """Give what is left of it without some fields: the same object to all who ask."""
+        """Return what is left of it without some fields: the same object to all who ask."""
         if not hidden:
             return self.fields
         fewer = frozenset(hidden)
@@ -46,7 +46,7 @@ class ReplicaEntity(Entity):
         return shown
 
     def change(self, before: Fields | None, now: Fields) -> Change | None:
-        """Say what is new in `now`, one of the results of `without`; None if nothing is."""
+        """Return what is new in `now`, one of the results of `without`; None if nothing is."""
         key = (id(before), id(now))
         known = self._deltas.get(key)
         if known is None:  # both are kept beside it, so that no other object has their ids
@@ -102,7 +102,7 @@ class ReadReplica:
         return row
 
     def refs(self) -> Iterator[Ref]:
-        """Give every entity there is."""
+        """Return every entity there is."""
         for name, rows in self.state.collections.items():
             for entity in rows.entities:
                 yield Ref(name, entity)
@@ -144,5 +144,5 @@ class ReadReplica:
 
 
 def _is_same(old: Json, new: Json) -> bool:
-    """Tell whether two values are written alike; to Python 1, 1.0 and True are equal."""
+    """Return whether two values are written alike; to Python 1, 1.0 and True are equal."""
     return old is new or (bool(old == new) and canonical(old) == canonical(new))

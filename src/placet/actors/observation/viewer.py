@@ -25,7 +25,7 @@ class Viewer:
         self._cut = State()
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
-        """Give what an agent may see now. O(state) once per seq, else O(1)."""
+        """Return what an agent may see now. O(state) once per seq, else O(1)."""
         if self._seq != kernel.seq:
             self._seq = kernel.seq
             self._cut = _copy(kernel.tree)
@@ -65,7 +65,7 @@ class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
         return sum(1 for _ in self)
 
     def _sees_any(self, collection: str) -> bool:
-        """Tell whether anything in a collection may be seen; what it has of its own is first."""
+        """Return whether anything in a collection may be seen; what it has of its own is first."""
         entities, may_see = self._cut.collections[collection].entities, self._registry.may_see
         own = self._agent_id
         if own in entities and may_see(self._cut, own, Ref(collection, own)):

@@ -26,7 +26,7 @@ class VisibleState:
         self.interest.begin(published)
 
     def seen(self, agent_id: str, ref: Ref, row: ReplicaEntity) -> Fields | None:
-        """Give what an agent may see of an entity; None if nothing. O(1)."""
+        """Return what an agent may see of an entity; None if nothing. O(1)."""
         state, registry = self.published.state, self._registry
         if not registry.hiding(ref.collection):
             return row.fields
@@ -39,11 +39,11 @@ class VisibleState:
         return self.interest.candidates_for(agent_id, self.published)
 
     def relevance(self, agent_id: str, ref: Ref) -> float:
-        """Say how near an entity is to an agent: 1 is here, 0 is infinitely far."""
+        """Return how near an entity is to an agent: 1 is here, 0 is infinitely far."""
         return self.interest.relevance(self.published.state, agent_id, ref)
 
     def distance(self, agent_id: str, ref: Ref) -> float | None:
-        """Say how far an entity is from an agent; None where that is not known."""
+        """Return how far an entity is from an agent; None where that is not known."""
         return self.interest.distance(self.published.state, agent_id, ref)
 
     def body_of(self, agent_id: str) -> Ref | None:

@@ -87,7 +87,7 @@ class AgentPort(Protocol):
         """Look, and be stopped when what was seen is no longer true."""
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
-        """Give the agent's eyes."""
+        """Return the agent's eyes."""
 
 
 class AgentStatistics(NamedTuple):
@@ -277,7 +277,7 @@ class AgentActor:
             self._on_interruption(stale)
 
     def _pause_after(self, refusal: Refusal, attempt: int) -> float | None:
-        """Say how long to wait before another try: stale at once, quota as told, else with jitter.
+        """Return how long to wait before another try: stale at once, quota as told, else with jitter.
 
         None is no other try: the domain or the structure said no, and would say it again.
         """

@@ -171,7 +171,7 @@ class PolicySupervisor:
                 self._start(run)
 
     def status(self, agent_id: str) -> AgentStatus:
-        """Tell how an agent fares; of one that is gone, its last run is told while it is known."""
+        """Return how an agent fares; of one that is gone, its last run is told while it is known."""
         self.look(agent_id)
         agent = self._agents.get(agent_id)
         run = self._runs.get(agent_id) if agent is not None else self._gone.get(agent_id)

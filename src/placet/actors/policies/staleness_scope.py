@@ -101,7 +101,7 @@ class StalenessScope:
     # what the watches call
 
     def knows(self, ref: Ref) -> bool:
-        """Tell whether the agent saw a thing as the block began."""
+        """Return whether the agent saw a thing as the block began."""
         return ref.entity in self.view.state.get(ref.collection, {})
 
     def note(self, change: ExternalChange) -> None:
@@ -149,7 +149,7 @@ class StalenessScope:
         self._subscriptions.add(self)
 
     async def _reason(self) -> StaleContextError:
-        """Say what changed, with the values that the agent may see now."""
+        """Return what changed, with the values that the agent may see now."""
         view = await self._look(None)
         told, names = [], []
         for ref, change in self.changed.items():

@@ -54,7 +54,7 @@ class Subscription(Protocol):
     footprint: frozenset[Ref] | None
 
     def knows(self, ref: Ref) -> bool:
-        """Tell whether its agent saw a thing as it began."""
+        """Return whether its agent saw a thing as it began."""
 
     def note(self, change: ExternalChange) -> None:
         """Take in a change of what it depends on."""
@@ -165,7 +165,7 @@ class SubscriptionTable:
     def _seen(
         self, agent_id: str, ref: Ref, change: EntityChange | CollectionChange
     ) -> tuple[Mapping[str, Json] | None, bool]:
-        """Say what of a change an agent may see, and whether it shows at all."""
+        """Return what of a change an agent may see, and whether it shows at all."""
         fields = change.fields if isinstance(change, EntityChange) else None
         state = self._state()
         if self._registry.hiding(ref.collection):

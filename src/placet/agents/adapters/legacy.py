@@ -87,6 +87,6 @@ def _stop(intent: ChatIntent) -> dict[str, Json]:
 
 
 def confirms(answer: object) -> bool:
-    """Tell whether an answer says of itself that it is confirmed. It is noted, and ignored."""
+    """Return whether an answer says of itself that it is confirmed. It is noted, and ignored."""
     parts = answer.actions if isinstance(answer, ExecutionPlan) else [answer]
     return any(isinstance(one, ChatIntent) and one.confirmed for one in parts)

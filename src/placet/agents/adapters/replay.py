@@ -10,7 +10,7 @@ from placet.schemas.event import Event
 
 
 class ReplayAdapter:
-    """Gives recorded answers in their order.
+    """Returns recorded answers in their order.
 
     Args:
         answers: What was answered; that there was no answer is one too.
@@ -48,7 +48,7 @@ class ReplayAdapter:
         return cls(answers.values())
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Give the next recorded answer.
+        """Return the next recorded answer.
 
         Raises:
             PlannerUnavailable: There is no more, or there was no answer.

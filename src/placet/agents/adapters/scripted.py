@@ -15,7 +15,7 @@ Step: TypeAlias = Answer | Exception
 
 
 class ScriptedAdapter:
-    """Gives its steps one after the other, whatever it is asked.
+    """Returns its steps one after the other, whatever it is asked.
 
     Args:
         steps: Each an answer, a plan as text or object, a list of `(kind, payload)`, or an
@@ -29,7 +29,7 @@ class ScriptedAdapter:
         self._next: Iterator[Step] = iter(self._steps)
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Give the next step.
+        """Return the next step.
 
         Raises:
             PlannerUnavailable: The script is over.

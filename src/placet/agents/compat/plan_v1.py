@@ -108,7 +108,7 @@ class PlanV1:
 
 
 def _action(action: object) -> object:
-    """Give an action its kind: `type` is the envelope's word for it."""
+    """Return an action its kind: `type` is the envelope's word for it."""
     if not isinstance(action, Mapping):
         return action
     fields = dict(action)
@@ -121,7 +121,7 @@ def _action(action: object) -> object:
 
 
 def _stop(reason: object) -> object:
-    """Give a reason to stop its code, where it is one, or a sentence."""
+    """Return a reason to stop its code, where it is one, or a sentence."""
     if not isinstance(reason, str):
         return reason
     if reason in _STOPS:

@@ -59,7 +59,7 @@ class ModelCalls:
 
     @classmethod
     async def of(cls, world: World) -> "ModelCalls":
-        """Give the calls of a world; the first who asks makes them possible."""
+        """Return the calls of a world; the first who asks makes them possible."""
         calls = _OF_WORLDS.setdefault(world, cls())
         await calls.make_possible(world)
         return calls
@@ -191,7 +191,7 @@ def json_of(raw: PlannerOutput) -> Json:
 
 
 def _unread(answer: Json) -> list[str] | None:
-    """Say why the log cannot keep an answer; None if it can."""
+    """Return why the log cannot keep an answer; None if it can."""
     try:
         to_json_value(answer, _DEPTH_MAX, _ANSWER_BYTES_MAX)
         size = len(to_json(answer))

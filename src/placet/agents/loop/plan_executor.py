@@ -276,7 +276,7 @@ class PlanExecutor:
     def _guard(
         self, plan: Plan, foreseen: Verdict, judged_by: Literal["risk", "footprint"]
     ) -> list[Intent]:
-        """Give what makes the batch void if the world has moved since it was foreseen.
+        """Return what makes the batch void if the world has moved since it was foreseen.
 
         Needed where something was judged by the state, and no footprint says by what of it: the
         risk of a payload, and the effect of a kind that declares none.

@@ -41,7 +41,7 @@ async def preview_plan(
 
 
 def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
-    """Give a plan with its payloads as the rules take them, where it passed when it was tried.
+    """Return a plan with its payloads as the rules take them, where it passed when it was tried.
 
     By another name of a field, or by leaving out a default, the same is said otherwise; what is
     judged is what would be done.

@@ -236,7 +236,7 @@ class PlanningLoop:
         return end
 
     def _is_new(self, said: Json, issues: Sequence[Issue]) -> bool:
-        """Tell whether this has not failed in the same way before, and remember it."""
+        """Return whether this has not failed in the same way before, and remember it."""
         failed = [[issue.code, issue.at] for issue in issues]
         digest = blake2b(canonical([said, failed]), digest_size=16).digest()
         if digest in self.counters.seen:
@@ -291,14 +291,14 @@ def read(
 def after_invalid(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits
 ) -> End | None:
-    """Say what follows an answer that was no plan; None is another try."""
+    """Return what follows an answer that was no plan; None is another try."""
     return _after(issues, is_new, counters.repairs > limits.repairs_max, Code.REPAIR_EXHAUSTED)
 
 
 def after_refused(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits, mode: Mode
 ) -> End | None:
-    """Say what follows a plan that the gate refused; None is another try."""
+    """Return what follows a plan that the gate refused; None is another try."""
     most = min(limits.attempts_max, mode.attempts_max)
     return _after(issues, is_new, counters.attempts >= most, Code.ATTEMPTS_EXHAUSTED)
 

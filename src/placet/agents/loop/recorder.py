@@ -193,7 +193,7 @@ class SessionRecorder:
         return list((await self._numbered(count, before)).values())
 
     async def running(self) -> list[int]:
-        """Give the numbers of turns that are begun and not ended."""
+        """Return the numbers of turns that are begun and not ended."""
         turns = await self._numbered(None)
         return [number for number, row in turns.items() if row["outcome"] == "running"]
 
@@ -259,7 +259,7 @@ class SessionError(PlacetError):
 
 
 def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
-    """Give what the log keeps of results: all of them, and of their outputs as much as fits.
+    """Return what the log keeps of results: all of them, and of their outputs as much as fits.
 
     Measured as the gate measures a payload: a number may be longer there than it is as JSON.
     """

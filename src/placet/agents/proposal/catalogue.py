@@ -114,7 +114,7 @@ class Catalogue:
         return ()
 
     def schemas(self) -> Mapping[str, Json]:
-        """Give the JSON Schema of every visible kind's payload, by name. Made once."""
+        """Return the JSON Schema of every visible kind's payload, by name. Made once."""
         if self._schemas is None:
             self._schemas = {
                 name: self._registry.payload(name).json_schema() for name in self.kinds
@@ -141,7 +141,7 @@ class Catalogue:
 
 
 def wire_name(kind: str) -> str:
-    """Give a kind the name under which model providers and MCP clients know it.
+    """Return a kind the name under which model providers and MCP clients know it.
 
     Kinds never hold `__`, so the names are as different as the kinds: `files.create_file` is
     `files__create_file`.
@@ -150,7 +150,7 @@ def wire_name(kind: str) -> str:
 
 
 def kind_name(wire: str) -> str:
-    """Give the kind of a wire name."""
+    """Return the kind of a wire name."""
     return wire.replace(_DOTS, ".")
 
 

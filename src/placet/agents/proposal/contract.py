@@ -312,5 +312,5 @@ def _catalogue(domain: Vocabulary) -> Catalogue:
 
 
 def tool_names(catalogue: Catalogue) -> list[str]:
-    """Give the wire names under which a proposer calls the visible kinds, and the two besides."""
+    """Return the wire names under which a proposer calls the visible kinds, and the two besides."""
     return [*map(wire_name, catalogue.kinds), ASK, STOP]

@@ -73,7 +73,7 @@ def covers(
     payload: Mapping[str, Json],
     applied: Mapping[str, Json],
 ) -> bool:
-    """Tell whether a grant is for such an action; its uses and time are judged by the gate.
+    """Return whether a grant is for such an action; its uses and time are judged by the gate.
 
     Args:
         grant: As the state has it.
@@ -90,7 +90,7 @@ def covers(
 
 
 def _is_taken(name: str, payload: Mapping[str, Json], applied: Mapping[str, Json]) -> bool:
-    """Tell whether the rules take what was proposed by a name, by that name or by another.
+    """Return whether the rules take what was proposed by a name, by that name or by another.
 
     Of a field that came by two names one is passed over; a grant that binds it permits nothing.
     """

@@ -94,7 +94,7 @@ class Issue(Strict):
 
     @classmethod
     def of_refusal(cls, refusal: Refusal) -> "Issue":
-        """Say what the gate said, pointing into the plan instead of the batch."""
+        """Return what the gate said, pointing into the plan instead of the batch."""
         at = refusal.at or ""
         if at.startswith("/intents/"):
             at = "/actions/" + at.removeprefix("/intents/")

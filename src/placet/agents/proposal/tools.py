@@ -25,7 +25,7 @@ class ToolDefinition(NamedTuple):
 
 
 def definitions(*, domain: Vocabulary) -> list[ToolDefinition]:
-    """Give a tool for each kind, sorted by name, and the two by which nothing is proposed.
+    """Return a tool for each kind, sorted by name, and the two by which nothing is proposed.
 
     The list depends on the kinds alone, so that a prompt cache holds it.
     """
@@ -96,7 +96,7 @@ def error_prompt(issues: list[Issue]) -> str:
 
 
 def is_wire_name(name: str) -> bool:
-    """Tell whether a name is one that every provider takes."""
+    """Return whether a name is one that every provider takes."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -30,7 +30,7 @@ class Change(_Value):
 
     @classmethod
     def of(cls, change: FieldChange) -> "Change":
-        """Give a change as people read it."""
+        """Return a change as people read it."""
         return cls(path=change.path, op=change.op, old=change.old, new=change.new)
 
 
@@ -56,7 +56,7 @@ class Decision(_Value):
     issues: tuple[Issue, ...] = ()
 
     def told(self) -> dict[str, Json]:
-        """Give what an agent is told of it, and what the log keeps."""
+        """Return what an agent is told of it, and what the log keeps."""
         told: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
         if self.seq is not None:
             told["seq"] = self.seq
@@ -90,7 +90,7 @@ class Spent(_Value):
 
     @classmethod
     def of(cls, usage: Usage) -> "Spent":
-        """Give usage as it is shown."""
+        """Return usage as it is shown."""
         return cls(**usage._asdict())
 
 

@@ -31,7 +31,7 @@ _BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "hi
 
 
 class Approvals:
-    """Gives a session what people do in it."""
+    """Returns a session what people do in it."""
 
     world: World
     _recorder: SessionRecorder

@@ -79,7 +79,7 @@ class ContextBuilder:
 
 
 def _history(turns: Sequence[Mapping[str, Json]], limits: AgentLimits) -> list[dict[str, Json]]:
-    """Give the last of the conversation as two lines for each turn, none of them too long."""
+    """Return the last of the conversation as two lines for each turn, none of them too long."""
     bytes_max = limits.line_bytes_max
     lines: list[dict[str, Json]] = []
     for turn in turns[max(0, len(turns) - limits.turns_last) :]:

@@ -30,7 +30,7 @@ class Commanded(NamedTuple):
     error: str = ""
 
     def plan(self, goal: str, base_seq: int) -> dict[str, Json]:
-        """Give it as a plan of one action, for the one parser that there is."""
+        """Return it as a plan of one action, for the one parser that there is."""
         action = {"kind": self.kind[:64], "payload": self.payload}
         return {"version": VERSION, "goal": goal[:2000], "base_seq": base_seq, "actions": [action]}
 

@@ -200,7 +200,7 @@ class Session(Approvals):
         return self._agent.agent_id
 
     async def has_agent(self) -> bool:
-        """Tell whether the agent that it was opened for is there; the next of its name is not."""
+        """Return whether the agent that it was opened for is there; the next of its name is not."""
         return await self.world.is_registered(self.agent_id, self._agent.generation)
 
     # the conversation
@@ -261,7 +261,7 @@ class Session(Approvals):
         return await self._recorder.turns()
 
     async def state(self) -> Json:
-        """Give what the agent may see of the world, as plain JSON."""
+        """Return what the agent may see of the world, as plain JSON."""
         return plain_view(await self._agent.refresh_view())
 
     # the ways of a message

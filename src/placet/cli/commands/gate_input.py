@@ -49,7 +49,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Give the last line, if it has no end of its own."""
+        """Return the last line, if it has no end of its own."""
         if not self._size:
             return []
         line = self._take()
@@ -108,7 +108,7 @@ class InputStream:
 
 @contextmanager
 def _woken_by_signals() -> Iterator[int]:
-    """Give a descriptor that becomes readable when a signal comes: no moment between is missed."""
+    """Return a descriptor that becomes readable when a signal comes: no moment between is missed."""
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     before = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)

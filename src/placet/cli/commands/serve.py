@@ -139,5 +139,5 @@ def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> 
 
 
 def _page(url: str, token: str | None) -> str:
-    """Say where the page is. A fragment stays in the browser: no server and no proxy reads it."""
+    """Return where the page is. A fragment stays in the browser: no server and no proxy reads it."""
     return f"{url}/" if token is None else f"{url}/#token={token}"

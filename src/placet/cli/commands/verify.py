@@ -96,7 +96,7 @@ def _new_log(store: str) -> EventLog:
 
 
 def _may_be_saved(verification: Verification) -> bool:
-    """Tell whether a log is damaged and has a beginning; other decisions are no damage."""
+    """Return whether a log is damaged and has a beginning; other decisions are no damage."""
     first = verification.first_divergence
     return first is not None and "rule" not in first and not verification.start.record
 

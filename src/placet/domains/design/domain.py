@@ -68,7 +68,7 @@ class Design(Domain):
         self.kinds = _kinds(self.setup)
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Give the keywords that make this design again; None where its fields are its own."""
+        """Return the keywords that make this design again; None where its fields are its own."""
         return self.setup.keywords()
 
     def on_open(self, draft: Draft) -> None:

@@ -79,7 +79,7 @@ class RefinableField:
 
     @property
     def is_number(self) -> bool:
-        """Tell whether it has bounds and can be increased."""
+        """Return whether it has bounds and can be increased."""
         return self.type in {"float", "int"}
 
     @property
@@ -206,7 +206,7 @@ REFINABLE_SCHEMA: Final[Mapping[str, RefinableField]] = MappingProxyType(
 
 
 def is_refinable(path: str) -> bool:
-    """Tell whether a path is in the whitelist."""
+    """Return whether a path is in the whitelist."""
     return path in REFINABLE_SCHEMA
 
 

@@ -180,7 +180,7 @@ class Noop(TypedDict):
 
 
 class Create(TypedDict):
-    """Give the world's design, which has none yet, its name."""
+    """Return the world's design, which has none yet, its name."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 

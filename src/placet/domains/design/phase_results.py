@@ -60,7 +60,7 @@ def _is_fresh(tree: State, phase: Phase, earlier: Mapping[str, PhaseState]) -> b
 
 
 def read_seq(tree: State, path: str) -> int:
-    """Give the seq at which an input was last changed; 0 for one that never was."""
+    """Return the seq at which an input was last changed; 0 for one that never was."""
     upstream = _upstream(path)
     if upstream:
         run: int = tree.get(PHASES_KEPT, upstream, "run")
@@ -70,12 +70,12 @@ def read_seq(tree: State, path: str) -> int:
 
 
 def reads_of(tree: State, phase: Phase) -> dict[str, int]:
-    """Give the seq of everything that a phase reads, as it is now."""
+    """Return the seq of everything that a phase reads, as it is now."""
     return {path: read_seq(tree, path) for path in phase.inputs}
 
 
 def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
-    """Give the value of everything that phases read, as it is now; what is unset is left out."""
+    """Return the value of everything that phases read, as it is now; what is unset is left out."""
     values: dict[str, Json] = {}
     for path in dict.fromkeys(path for phase in phases for path in phase.inputs):
         value = _value(tree, path)

@@ -176,7 +176,7 @@ def _other_design(draft: Draft, design_id: str) -> RuleRefusal | None:
 
 
 def create(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Give the design its name, once."""
+    """Return the design its name, once."""
     payload = intent["payload"]
     here = draft.get(ABOUT, DESIGN, "design_id")
     if here is not None:

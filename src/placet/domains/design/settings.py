@@ -48,7 +48,7 @@ class Settings:
             self.initial.check(self.fields)
 
     def keywords(self) -> dict[str, Json] | None:
-        """Give what makes this setup again, as plain JSON; None where fields are its own."""
+        """Return what makes this setup again, as plain JSON; None where fields are its own."""
         if self.fields is not REFINABLE_SCHEMA:
             return None
         own = (

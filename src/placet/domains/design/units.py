@@ -67,7 +67,7 @@ class UnitConverter:
 
     @staticmethod
     def factor(from_unit: str, to_unit: str) -> float:
-        """Give what to multiply by; hold on to it where many values are converted.
+        """Return what to multiply by; hold on to it where many values are converted.
 
         Raises:
             UnitConversionError: A unit is unknown, or they measure different things.
@@ -104,7 +104,7 @@ class UnitConverter:
 
     @staticmethod
     def can_convert(from_unit: str, to_unit: str) -> bool:
-        """Tell whether there is a conversion; from a known unit to itself there is."""
+        """Return whether there is a conversion; from a known unit to itself there is."""
         return to_unit in _FACTORS.get(from_unit, {})
 
     @staticmethod
@@ -119,7 +119,7 @@ class UnitConverter:
 
 
 def clamp_to_bounds(value: N, low: N | None, high: N | None) -> tuple[N, bool]:
-    """Give the nearest value within the bounds, and whether that is another value."""
+    """Return the nearest value within the bounds, and whether that is another value."""
     if low is not None and value < low:
         return low, True
     if high is not None and value > high:

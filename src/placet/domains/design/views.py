@@ -28,7 +28,7 @@ def paths_of(tree: State) -> tuple[str, ...]:
 
 
 def version_of(tree: State) -> int:
-    """Give the design's version."""
+    """Return the design's version."""
     version: int = tree.get(ABOUT, DESIGN, "version")
     return version
 

@@ -31,7 +31,7 @@ class FolderPath(Protocol):
     """What the standard library's paths are, as far as it matters here."""
 
     def __fspath__(self) -> str:
-        """Give it as a string."""
+        """Return it as a string."""
 
 
 class Files(Domain):
@@ -81,7 +81,7 @@ class Files(Domain):
         self.kinds = _kinds(files_max, bytes_max)
 
     def settings(self) -> Mapping[str, Json]:
-        """Give the keywords that make its rules again."""
+        """Return the keywords that make its rules again."""
         return {"files_max": self._files_max, "bytes_max": self._bytes_max}
 
     def on_open(self, draft: Draft) -> None:

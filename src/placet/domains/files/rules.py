@@ -63,7 +63,7 @@ def inspect(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def take_in(draft: Draft, effect: Effect, settlement: Settlement) -> None:
-    """Give a receipt for what was written, or give back what was reserved for it."""
+    """Return a receipt for what was written, or give back what was reserved for it."""
     path = effect.payload["path"]
     write, receipt = draft.entity(WRITES, path), draft.entity(RECEIPTS, path)
     if write is None or write["seq"] != effect.key.seq:

@@ -61,7 +61,7 @@ class Memory(Domain):
         )
 
     def settings(self) -> Mapping[str, Json]:
-        """Give the keywords that make it again."""
+        """Return the keywords that make it again."""
         return {"facts_max": self._facts_max, "value_bytes_max": self._value_bytes_max}
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:

@@ -33,7 +33,7 @@ class Diagnostic(NamedTuple):
     severity: Literal["error", "warning"] = "error"
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {**self._asdict(), "code": PREFIX + self.code}
 
 
@@ -89,7 +89,7 @@ def _fits(given: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
 def mismatches(
     functions: Functions, function: Function, name: str, types: Types
 ) -> Iterator[Diagnostic]:
-    """Tell where a node is given what it does not take."""
+    """Return where a node is given what it does not take."""
     node = function.nodes[name]
     for source in node["inputs"]:
         if source is not None and source not in types:

@@ -53,7 +53,7 @@ class Program(Domain):
         self.commands = _COMMANDS
 
     def settings(self) -> Mapping[str, Json]:
-        """Give the keywords that make this domain again."""
+        """Return the keywords that make this domain again."""
         return {"verify_exported": True} if self.verify_exported else {}
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:

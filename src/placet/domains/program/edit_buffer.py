@@ -52,7 +52,7 @@ class EditBuffer(Functions):
         self.edited[name] = None
 
     def edit(self, name: str) -> Function | None:
-        """Give a function that may be changed, or None if there is none."""
+        """Return a function that may be changed, or None if there is none."""
         function = self.find(name)
         if function is not None and name not in self.edited:
             function = self.edited[name] = replace(function, nodes=dict(function.nodes))

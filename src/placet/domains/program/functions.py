@@ -38,7 +38,7 @@ class Function:
         return cls(name, params, *fields)
 
     def content(self) -> dict[str, Json]:
-        """Give it as plain values; everything but its name."""
+        """Return it as plain values; everything but its name."""
         return {
             "params": tuple([{"name": name, "type": kind} for name, kind in self.params.items()]),
             "returns": self.returns,
@@ -93,7 +93,7 @@ class Functions:
         return list(self.state.ids(FUNCTIONS))
 
     def hash(self, name: str) -> str | None:
-        """Give the hash of a function as the state has it; None if there is none."""
+        """Return the hash of a function as the state has it; None if there is none."""
         found: str | None = self.state.get(FUNCTIONS, name, "hash")
         return found
 
@@ -103,7 +103,7 @@ class Functions:
         return [caller for caller in callers if self.state.exists(CALLS, edge(caller, name))]
 
     def reachable(self, name: str) -> Iterator[Function]:
-        """Give a function and all that it calls, directly or not, each once."""
+        """Return a function and all that it calls, directly or not, each once."""
         todo, seen = [name], {name}
         while todo:
             function = self.find(todo.pop())
@@ -115,5 +115,5 @@ class Functions:
 
 
 def edge(caller: str, callee: str) -> str:
-    """Give the id of a call; '>' is in no name."""
+    """Return the id of a call; '>' is in no name."""
     return f"{caller}>{callee}"

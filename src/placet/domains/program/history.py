@@ -113,19 +113,19 @@ def _forget(draft: Draft) -> None:
 
 
 def since(state: State) -> int:
-    """Give the oldest seq of which the program can still be had."""
+    """Return the oldest seq of which the program can still be had."""
     oldest: int = state.get(HISTORY, KEPT, "since", 0)
     return oldest
 
 
 def content_of(state: State, name: str) -> dict[str, Json] | None:
-    """Give the content of a function as the state has it."""
+    """Return the content of a function as the state has it."""
     fields = state.entity(FUNCTIONS, name)
     return None if fields is None else {field: fields[field] for field in _CONTENT}
 
 
 def commits(state: State, from_seq: int, to_seq: int) -> Iterator[Mapping[str, Json]]:
-    """Give the commits from one seq to another, both included, in order."""
+    """Return the commits from one seq to another, both included, in order."""
     for commit_id in state.ids(COMMITS):
         if _padded(from_seq) <= commit_id <= _padded(to_seq):
             fields = state.entity(COMMITS, commit_id)
@@ -134,7 +134,7 @@ def commits(state: State, from_seq: int, to_seq: int) -> Iterator[Mapping[str, J
 
 
 def replaced_since(state: State, seq: int, last: int) -> dict[str, Json]:
-    """Give what the functions that changed after a seq were at it; None where they were not."""
+    """Return what the functions that changed after a seq were at it; None where they were not."""
     were: dict[str, Json] = {}
     for commit in commits(state, seq + 1, last):
         for name in commit["functions"]:

@@ -179,7 +179,7 @@ class Connect(TypedDict):
 
 
 class SetResult(TypedDict):
-    """Say which node a function returns."""
+    """Return which node a function returns."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

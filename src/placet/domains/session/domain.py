@@ -65,7 +65,7 @@ class Sessions(Domain):
         )
 
     def settings(self) -> Mapping[str, Json]:
-        """Give the keywords that make it again."""
+        """Return the keywords that make it again."""
         return {
             "turns_kept": self._turns_kept,
             "holds_kept": self._holds_kept,
@@ -272,7 +272,7 @@ def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def other_agent(session: str, owner: str, agent: str) -> str:
-    """Say why an agent does not go on with a session: what is told in it is its own agent's."""
+    """Return why an agent does not go on with a session: what is told in it is its own agent's."""
     return (
         f"the session {session!r} is of the agent {owner!r}, not of {agent!r}; go on with it as "
         f"{owner!r}, or open one of another name"
@@ -303,7 +303,7 @@ def _forget(draft: Draft, collection: str, entity: str) -> None:
 
 
 def _is_resolved(draft: Draft, hold: str) -> bool:
-    """Tell whether nobody may resolve a hold any more."""
+    """Return whether nobody may resolve a hold any more."""
     fields: Mapping[str, Json] = draft.entity(HOLDS, hold) or {"state": "gone"}
     return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
 

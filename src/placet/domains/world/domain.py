@@ -102,7 +102,7 @@ class World(Domain):
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Give the keywords that make this world again; None where it has interactions of its own.
+        """Return the keywords that make this world again; None where it has interactions of its own.
 
         A rule is code, and code is not data: such a world is remade by whoever wrote its rules.
         """
@@ -128,7 +128,7 @@ class World(Domain):
         return judge_amended(draft, changed, self.setup)
 
     def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:
-        """Tell whether something was said to an agent, or by it."""
+        """Return whether something was said to an agent, or by it."""
         payload, speaker = intent["payload"], intent["agent_id"]
         team = state.get(AGENTS, speaker, "team")
         return speaker == agent_id or (

@@ -78,7 +78,7 @@ def _within_step(max_step: float) -> Rule:
 
 
 def is_within(here: Position, there: Position, reach: float) -> bool:
-    """Tell whether two points are at most `reach` apart.
+    """Return whether two points are at most `reach` apart.
 
     Squares are compared, since `math.dist` may differ in its last bit from one Python to another.
     """

@@ -60,7 +60,7 @@ class Settings:
         return blake2b(canonical(described), digest_size=4).hexdigest()
 
     def keywords(self, cooldowns: Mapping[str, float]) -> dict[str, Json]:
-        """Give the keywords of `World` that make these settings again, as plain JSON.
+        """Return the keywords of `World` that make these settings again, as plain JSON.
 
         Args:
             cooldowns: As they were given: seconds that became nanoseconds do not all come back.
@@ -83,7 +83,7 @@ class Settings:
         return {name: thaw(value) for name, value in given.items() if value is not None}
 
     def with_objects(self, objects: object) -> "Settings":
-        """Give these settings with objects, which must lie within their bounds.
+        """Return these settings with objects, which must lie within their bounds.
 
         Raises:
             ValueError: An object is unsound.
@@ -91,11 +91,11 @@ class Settings:
         return replace(self, objects=read_objects(objects, self))
 
     def origin(self) -> Position:
-        """Give the place of what was given none: the point within the bounds nearest to zero."""
+        """Return the place of what was given none: the point within the bounds nearest to zero."""
         return self.nearest((0.0, 0.0, 0.0))
 
     def nearest(self, position: Position) -> Position:
-        """Give the point within the bounds that is nearest to a position."""
+        """Return the point within the bounds that is nearest to a position."""
         if self.bounds is None:
             return position
         lows, highs = self.bounds

@@ -104,7 +104,7 @@ def _check_inventory(
 
 
 def are_distinct_ids(value: Json) -> bool:
-    """Tell whether a value is a list of names, none of them twice."""
+    """Return whether a value is a list of names, none of them twice."""
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str)

@@ -32,7 +32,7 @@ def owner_of(state: State, ref: Ref) -> str | None:
 
 
 def place_of(state: State, ref: Ref) -> Position | None:
-    """Say where an entity is; what is carried or said is where its agent is."""
+    """Return where an entity is; what is carried or said is where its agent is."""
     if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
         place: Position | None = state.get(AGENTS, ref.entity, "position")
         return place
@@ -95,7 +95,7 @@ class _Audible(Visibility):
         return None if here is None or there is None else distance_between(here, there)
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Give what an agent carries and says: it moves with it, and is of its team."""
+        """Return what an agent carries and says: it moves with it, and is of its team."""
         if ref.collection != AGENTS or ref.entity is None:
             return
         if state.exists(SPEECH, ref.entity):
@@ -105,7 +105,7 @@ class _Audible(Visibility):
 
 
 def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, team: Json) -> bool:
-    """Tell whether something was said to an agent."""
+    """Return whether something was said to an agent."""
     if channel == "public":
         return True
     if channel == "private":

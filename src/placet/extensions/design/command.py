@@ -94,7 +94,7 @@ def _print(answer: "Told") -> None:
 
 
 def _end(store: str | None, *, is_trial: bool) -> None:
-    """Say where it is kept; on stderr, so that what is exported can be piped."""
+    """Return where it is kept; on stderr, so that what is exported can be piped."""
     if store is None or is_trial:
         said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
@@ -103,5 +103,5 @@ def _end(store: str | None, *, is_trial: bool) -> None:
 
 
 def _is_a_person() -> bool:
-    """Tell whether somebody is there to be asked."""
+    """Return whether somebody is there to be asked."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

@@ -123,14 +123,14 @@ class _Now(NamedTuple):
 
 
 def setup_of(world: Orchestrator) -> Settings:
-    """Give how the design of a world is set up."""
+    """Return how the design of a world is set up."""
     design, *_ = world.domains
     assert isinstance(design, Design), "served where the domain is"
     return design.setup
 
 
 def plan_schemas() -> dict[str, Json]:
-    """Give the JSON Schema of a plan as a body, and what it refers to."""
+    """Return the JSON Schema of a plan as a body, and what it refers to."""
     schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs", {}), "Plan": schema}
 
@@ -138,7 +138,7 @@ def plan_schemas() -> dict[str, Json]:
 def preview_of(
     kernel: Kernel, setup: Settings, design_id: str, text: str, intent_id: str | None
 ) -> dict[str, Json]:
-    """Say what a text comes to: a plan that can be submitted as it is, or what is to be asked."""
+    """Return what a text comes to: a plan that can be submitted as it is, or what is to be asked."""
     design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
     current, fields = design.parameters, setup.fields
     said = intent_id or f"intent-{key}"

@@ -183,7 +183,7 @@ def _rejected(result: ExecutionResult) -> Iterator[str]:
 
 
 def _changes(result: ExecutionResult) -> Iterator[dict[str, Json]]:
-    """Give each action as it was asked for, with the values before it and after it."""
+    """Return each action as it was asked for, with the values before it and after it."""
     for asked, outcome in zip(result.plan.actions, result.action_results, strict=True):
         yield {**action_as_dict(asked), "before": outcome.before, "after": outcome.after}
 

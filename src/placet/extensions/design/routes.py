@@ -120,7 +120,7 @@ async def create(request: Request) -> Response:
     "/designs/{design_id}", summary="Read a design", responses=answers(200, "Design", 401, 404, 503)
 )
 async def design(design_id: str, request: Request) -> Response:
-    """Give a design: its version, its parameters in kernel units, its locks and phases."""
+    """Return a design: its version, its parameters in kernel units, its locks and phases."""
     return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_shown))
 
 
@@ -189,7 +189,7 @@ async def undo(design_id: str, request: Request) -> Response:
     responses=answers(200, "Phases", 401, 404, 503),
 )
 async def phases(design_id: str, request: Request) -> Response:
-    """Give every phase with its state and its results."""
+    """Return every phase with its state and its results."""
     return _json(await door_of(request).world_for(request, design_id, _WHAT).query(_phases))
 
 
@@ -234,7 +234,7 @@ async def events(
     from_record: FromRecord = None,
     limit: PageLimit = 100,
 ) -> Response:
-    """Give the design's events, of so many records at most, and where to go on."""
+    """Return the design's events, of so many records at most, and where to go on."""
     found, page = await _records(design_id, request, since, from_record, limit)
     told = [one.as_dict() for event in found for one in project(event)]
     return _json({"events": told, **page})
@@ -248,7 +248,7 @@ async def events(
 async def audited(
     design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
 ) -> Response:
-    """Give an entry for each plan of so many records, rejected ones too, and where to go on."""
+    """Return an entry for each plan of so many records, rejected ones too, and where to go on."""
     if from_record is None:
         from_record = (
             await door_of(request).world_for(request, design_id, _WHAT).log_start()
@@ -273,7 +273,7 @@ async def _records(
 
 
 def _desk(who: Principal, world: Orchestrator) -> DesignPlanHandler:
-    """Give who asks a place to hand in plans, as an agent of its name.
+    """Return who asks a place to hand in plans, as an agent of its name.
 
     The operator is the design's host; nobody else is, whatever its name.
     """
@@ -317,7 +317,7 @@ async def _step(
 
 
 def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
-    """Say what became of a run: of the phase as it is now, where the gate let the run pass."""
+    """Return what became of a run: of the phase as it is now, where the gate let the run pass."""
     phase = shown_phases(kernel.tree)[name]
     ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
     if not told["success"] or phase["status"] == PhaseState.COMPLETED:

@@ -227,7 +227,7 @@ def _design_of(past: Replayer) -> Design:
 
 
 def _is_new(log: EventLog) -> bool:
-    """Tell whether there is no file yet, or an empty one: what a writer would begin in."""
+    """Return whether there is no file yet, or an empty one: what a writer would begin in."""
     path = file_of(log)
     return path is not None and (not path.exists() or path.stat().st_size == 0)
 

@@ -97,7 +97,7 @@ class FileExecutor:
             return Settlement(effect.key, succeeded=False, output=f"FileRefused: {refused}")
 
     def analyze(self, effect: Effect) -> Json:
-        """Give the figures of a text."""
+        """Return the figures of a text."""
         return self._figures(effect, TEXT_BYTES_MAX, text_figures)
 
     def inspect(self, effect: Effect) -> Json:

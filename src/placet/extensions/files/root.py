@@ -116,7 +116,7 @@ class FileRoot:
                     os.unlink(name, dir_fd=folder)
 
     def sha256_of(self, path: str, bytes_max: int) -> str | None:
-        """Say what is there; None if nothing is.
+        """Return what is there; None if nothing is.
 
         Raises:
             FileRefused: It is no regular file that has one name, or is larger.
@@ -269,7 +269,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _temporaries_of(key: str) -> str:
-    """Give what the names of an effect's files in the making begin with."""
+    """Return what the names of an effect's files in the making begin with."""
     return f"{TEMPORARY_PREFIX}{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}-"
 
 

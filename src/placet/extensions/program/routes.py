@@ -83,7 +83,7 @@ _ROUTES: Final = (
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Give the routes, where the application's worlds are programs."""
+    """Return the routes, where the application's worlds are programs."""
     door: RequestContext = app.state.door
     served = any(one.name == _PROGRAM for one in door.worlds.first.domains)
     return router if served else None

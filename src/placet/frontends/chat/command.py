@@ -98,7 +98,7 @@ def _talk(
 
 
 def _is_somebody_there() -> bool:
-    """Tell whether lines come from a terminal, and are answered on one.
+    """Return whether lines come from a terminal, and are answered on one.
 
     Raises:
         CommandError: Lines come from nowhere.
@@ -131,7 +131,7 @@ async def _opened(
 
 
 def _asking(is_there: bool, *, as_json: bool) -> Ask:
-    """Give what reads a line: with a prompt and editing where somebody is there."""
+    """Return what reads a line: with a prompt and editing where somebody is there."""
     if not is_there:
         return _read_line if as_json else _read_and_show
     import readline  # noqa: F401, PLC0415  # input() edits lines with it, once it is loaded

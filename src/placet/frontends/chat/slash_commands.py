@@ -52,7 +52,7 @@ class SlashCommands:
         }
 
     def knows(self, text: str) -> bool:
-        """Tell whether a line is one of these words."""
+        """Return whether a line is one of these words."""
         word, _ = _split(text)
         return word in self._answers and word[1:] not in self._session.world.registry.kinds
 
@@ -120,6 +120,6 @@ class SlashCommands:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Give the first word of a line, which is not empty, and what follows it."""
+    """Return the first word of a line, which is not empty, and what follows it."""
     word, *rest = text.split(maxsplit=1)
     return word, "".join(rest)

@@ -19,7 +19,7 @@ _DESTRUCTIVE: Final = frozenset({"medium", "high"})
 
 
 def tool_of(kind: Kind, schema: Json) -> types.Tool:
-    """Give a kind as a tool, by its wire name; its hints are what its risk can be."""
+    """Return a kind as a tool, by its wire name; its hints are what its risk can be."""
     is_read = kind.risk == "read"
     return types.Tool(
         name=wire_name(kind.name),
@@ -38,7 +38,7 @@ def tool_of(kind: Kind, schema: Json) -> types.Tool:
 
 
 def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
-    """Give the tool that takes several actions, all of which are done or none."""
+    """Return the tool that takes several actions, all of which are done or none."""
     action = {
         "type": "object",
         "properties": {
@@ -67,7 +67,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
 
 
 def result_of(turn: Turn) -> types.CallToolResult:
-    """Give what came of a call: the turn as it is, and a few words that a model reads."""
+    """Return what came of a call: the turn as it is, and a few words that a model reads."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text="\n".join(_words(turn)))],
         structured_content=from_json(turn.model_dump_json()),

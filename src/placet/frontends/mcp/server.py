@@ -109,7 +109,7 @@ class McpServer:
         return await self._resolved(hold, turn, answer)
 
     def _may_ask(self, asked: Asked) -> bool:
-        """Tell whether the client can ask its user, and its user may confirm."""
+        """Return whether the client can ask its user, and its user may confirm."""
         capabilities = asked.session.client_capabilities
         asks = None if capabilities is None else capabilities.elicitation
         if self._person is None or asks is None:

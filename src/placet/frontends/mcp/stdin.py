@@ -18,7 +18,7 @@ _READ_BYTES: Final = 64 * 1024
 
 @contextmanager
 def lines_of_stdin() -> Iterator[AsyncGenerator[str, None]]:
-    """Give the lines that come, until the client closes its end; not on Windows."""
+    """Return the lines that come, until the client closes its end; not on Windows."""
     claimed, nothing = os.dup(_STDIN), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _STDIN)
     os.close(nothing)

@@ -64,7 +64,7 @@ Key = tuple[str, str]
 
 
 def routes(app: FastAPI) -> APIRouter | None:
-    """Give the routes, where the application's worlds keep conversations."""
+    """Return the routes, where the application's worlds keep conversations."""
     door: RequestContext = app.state.door
     if not any(isinstance(one, Sessions) for one in door.worlds.first.domains):
         return None
@@ -137,7 +137,7 @@ async def open_session(world: str, request: Request) -> Response:
     responses=answers(200, "Session", 401, 403, 404, 503),
 )
 async def look(world: str, session: str, request: Request) -> Response:
-    """Give a session: its agent, its mode, and what was said in it."""
+    """Return a session: its agent, its mode, and what was said in it."""
     opened, _ = await _entered(world, session, request)
     return _json(await _described(opened))
 
@@ -270,7 +270,7 @@ async def _entered(world: str, session: str, request: Request) -> tuple[_Opened,
 
 
 async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
-    """Tell who decides, and in which role.
+    """Return who decides, and in which role.
 
     Raises:
         Problem: It speaks for the proposer, or is nobody who decides.

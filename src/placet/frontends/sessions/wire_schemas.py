@@ -51,7 +51,7 @@ def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
 
 
 def _models(*models: type[BaseModel]) -> dict[str, Json]:
-    """Give the schemas of models, each of their parts by its name."""
+    """Return the schemas of models, each of their parts by its name."""
     schemas: dict[str, Any] = {}
     for model in models:
         schema = model.model_json_schema(mode="serialization", ref_template=_REFERENCE + "{model}")

@@ -208,7 +208,7 @@ def _encoded_again(batch: CheckedBatch) -> bytes:
 
 
 def _seqs(order: Sequence[int] | None, first_seq: int, last_seq: int) -> Sequence[int]:
-    """Give the seq of each intent, in the submitted order."""
+    """Return the seq of each intent, in the submitted order."""
     if order is None:
         return range(first_seq, last_seq + 1)
     seqs = [0] * len(order)

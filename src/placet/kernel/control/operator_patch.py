@@ -127,7 +127,7 @@ class OperatorPatch:
 
 
 class Amends:
-    """Gives a kernel `patch`."""
+    """Returns a kernel `patch`."""
 
     _context: GateContext
     _control: Control

@@ -60,7 +60,7 @@ def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
 def _again(
     batch: CheckedBatch, known: list[tuple[int, DedupEntry]], context: GateContext
 ) -> Verdict | None:
-    """Give the earlier answer, or None where newer contexts make this a new try."""
+    """Return the earlier answer, or None where newer contexts make this a new try."""
     intents = batch.intents
     # One content has one answer, so an agent's window has one for all its ids.
     answers = {intents[index]["agent_id"]: answer for index, answer in known}

@@ -259,7 +259,7 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
 
 
 def _is_time(value: Json) -> bool:
-    """Tell whether it is a number of seconds that fits 63 bits of nanoseconds."""
+    """Return whether it is a number of seconds that fits 63 bits of nanoseconds."""
     return type(value) in {int, float} and 0 <= value < _NANOSECONDS / SECOND_NS
 
 

@@ -77,7 +77,7 @@ class RangeEntry(msgspec.Struct, gc=False, eq=False):
         return tuple([f"{name}:{number}" for number in range(self.lowest, self.highest + 1)])
 
     def with_ids(self) -> ListEntry:
-        """Give the same answer as a block."""
+        """Return the same answer as a block."""
         return ListEntry(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
 
 
@@ -179,7 +179,7 @@ def unpack(answered: DedupEntry) -> StoredVerdict:
 
 
 def dump_answer(one: DedupEntry) -> list[Json]:
-    """Give an answer as plain values, the same whichever form it has."""
+    """Return an answer as plain values, the same whichever form it has."""
     return [one.fingerprint, one.now_ns, one.seq, one.detail, one.highest, *one.ids]
 
 

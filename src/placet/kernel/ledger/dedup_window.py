@@ -75,7 +75,7 @@ class Window:
             del forgotten[next(iter(forgotten))]
 
     def find(self, req_id: str) -> DedupEntry | None:
-        """Give the latest answer to a request, if it is remembered."""
+        """Return the latest answer to a request, if it is remembered."""
         block = self._ids.get(req_id)
         if block is not None or not self._runs:
             return block
@@ -87,7 +87,7 @@ class Window:
         return runs[place - 1] if place and number <= runs[place - 1].highest else None
 
     def is_new(self, req_ids: Sequence[str], span: Span | None = None) -> bool:
-        """Tell whether no id is known and none can have been forgotten. One call per batch.
+        """Return whether no id is known and none can have been forgotten. One call per batch.
 
         Args:
             req_ids: Ids of one batch.
@@ -108,7 +108,7 @@ class Window:
         return not (may_be_known and any(map(self.find, req_ids)))
 
     def is_too_old(self, req_id: str) -> bool:
-        """Tell whether an unknown id of the sequence form must have been evicted."""
+        """Return whether an unknown id of the sequence form must have been evicted."""
         name, _, digits = req_id.rpartition(":")
         high = self.forgotten.get(name)
         if high is None or not digits.isdecimal() or int(digits) > high:
@@ -116,7 +116,7 @@ class Window:
         return sequence_form(req_id) is not None
 
     def dump(self) -> list[Json]:
-        """Give the window as plain values; the order of `forgotten` says which goes first."""
+        """Return the window as plain values; the order of `forgotten` says which goes first."""
         return [[*map(dump_answer, self.answers)], list(self.forgotten.items())]
 
     @classmethod

@@ -257,7 +257,7 @@ class Ledger:
             self.marks.pop((seq, k), None)
 
     def mark_of(self, seq: int, k: int) -> EffectMark | None:
-        """Say how an effect is marked."""
+        """Return how an effect is marked."""
         mark = self.marks.get((seq, k))
         return None if mark is None else mark.what
 

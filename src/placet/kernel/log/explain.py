@@ -117,7 +117,7 @@ def _shown(intent: Intent) -> dict[str, Json]:
 
 
 def _refusals(record: BatchRecord, again: Sequence[Refusal]) -> list[dict[str, Json]]:
-    """Give the recorded refusals, with the details of the same ones given again."""
+    """Return the recorded refusals, with the details of the same ones given again."""
     if not isinstance(record, Refused):
         return []
     found: list[dict[str, Json]] = []
@@ -246,7 +246,7 @@ def _staleness(
 def _reads(
     state: State, registry: Registry, intent: Intent, context_seq: int
 ) -> list[dict[str, Json]] | None:
-    """Tell when each thing that an intent depends on was last changed by another."""
+    """Return when each thing that an intent depends on was last changed by another."""
     agent_id = intent["agent_id"]
     try:
         refs = list(reads_of(registry.kinds[intent["kind"]], intent))

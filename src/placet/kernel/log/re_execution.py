@@ -101,7 +101,7 @@ class Sandbox:
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:
-        """Give the record that was made since the start; None if none was."""
+        """Return the record that was made since the start; None if none was."""
         return self._records[0] if self._records else None
 
     def execute(self, record: HookRecord) -> None:

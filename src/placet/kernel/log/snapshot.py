@@ -38,7 +38,7 @@ def take(past: Replayer) -> Snapshot:
 
 
 def resume(snapshot: Snapshot) -> Replayer:
-    """Give the fold that a snapshot was taken of. O(world).
+    """Return the fold that a snapshot was taken of. O(world).
 
     Raises:
         ValueError: The snapshot contradicts itself.

@@ -170,7 +170,7 @@ class Verifier(Replayer):
         return batch
 
     def needs_host(self, record: BatchRecord) -> bool:
-        """Tell whether a refusal may be the host's own rule's, which is not in the log."""
+        """Return whether a refusal may be the host's own rule's, which is not in the log."""
         assert self.header is not None, "a log begins with its header"
         return (
             isinstance(record, Refused)
@@ -301,7 +301,7 @@ class Verifier(Replayer):
     # deciding
 
     def _ready(self, record: Record | None = None) -> Sandbox | None:
-        """Give what decides; where there is nothing that may, note which record is not decided."""
+        """Return what decides; where there is nothing that may, note which record is not decided."""
         header = self.header
         assert header is not None, "a log begins with its header"
         if self.is_folding:
@@ -357,7 +357,7 @@ class Verifier(Replayer):
 
     @property
     def _has_host(self) -> bool:
-        """Tell whether the host's own rule of this part of the log is at hand."""
+        """Return whether the host's own rule of this part of the log is at hand."""
         assert self.header is not None, "a log begins with its header"
         return (
             self._validator is not None and validator_name(self._validator) == self.header.validator

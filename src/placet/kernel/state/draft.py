@@ -96,7 +96,7 @@ class Draft:
         return default if row is None else row.fields.get(field, default)
 
     def exists(self, collection: str, entity: str) -> bool:
-        """Tell whether an entity exists."""
+        """Return whether an entity exists."""
         return self.state.exists(collection, entity)
 
     def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
@@ -104,7 +104,7 @@ class Draft:
         return self.state.entity(collection, entity)
 
     def ids(self, collection: str) -> Iterator[str]:
-        """Give the ids of a collection, sorted. O(n log n)."""
+        """Return the ids of a collection, sorted. O(n log n)."""
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:

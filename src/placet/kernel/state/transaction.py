@@ -213,7 +213,7 @@ class Transaction(Draft):
 def _compared(
     old: Json, new: Json
 ) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
-    """Say what became of a field; None where nothing did.
+    """Return what became of a field; None where nothing did.
 
     To Python 1, 1.0 and True are equal, and 0.0 and -0.0, which the digest tells apart.
     """

@@ -41,7 +41,7 @@ class Stamp:
         self.seq = seq
 
     def changed_for(self, agent_id: str) -> int:
-        """Give the seq of the latest change that `agent_id` did not make itself."""
+        """Return the seq of the latest change that `agent_id` did not make itself."""
         return self.foreign_seq if self.by == agent_id else self.seq
 
 
@@ -96,7 +96,7 @@ class State:
         return default if row is None else row.fields.get(field, default)
 
     def exists(self, collection: str, entity: str) -> bool:
-        """Tell whether an entity exists."""
+        """Return whether an entity exists."""
         rows = self.collections.get(collection)
         return rows is not None and entity in rows.entities
 
@@ -107,7 +107,7 @@ class State:
         return None if row is None else MappingProxyType(row.fields)
 
     def ids(self, collection: str) -> Iterator[str]:
-        """Give the ids of a collection, sorted. O(n log n).
+        """Return the ids of a collection, sorted. O(n log n).
 
         Sorted, because the order of a dict would tell of batches that were undone.
         """
@@ -162,7 +162,7 @@ class State:
     # the whole
 
     def digest(self) -> bytes:
-        """Give the state digest: entity hashes summed mod 2**128, 16 bytes."""
+        """Return the state digest: entity hashes summed mod 2**128, 16 bytes."""
         for collection, entity in self._dirty:
             row = self.collections[collection].entities.get(entity)
             if row is not None and row.digest is None:
@@ -181,7 +181,7 @@ class State:
         }
 
     def dump(self) -> list[Json]:
-        """Give the whole tree with its stamps, sorted, for snapshots and the world digest."""
+        """Return the whole tree with its stamps, sorted, for snapshots and the world digest."""
         return [self.tracked_from] + [
             [
                 name,

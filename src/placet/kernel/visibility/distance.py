@@ -56,7 +56,7 @@ class WithinDistance(Visibility):
         self.square = (reach * _SLACK) ** 2
 
     def place(self, state: State, ref: Ref) -> Place | None:
-        """Say where an entity is; None if it has no place. Override it where others carry it."""
+        """Return where an entity is; None if it has no place. Override it where others carry it."""
         if ref.entity is None:
             return None
         place: Place | None = state.get(ref.collection, ref.entity, self._field)
@@ -71,7 +71,7 @@ class WithinDistance(Visibility):
         return here is not None and _square(_point(here), _point(there)) <= self.square
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Give 1 / (1 + (distance / reach)^2); of what has no place, 1."""
+        """Return 1 / (1 + (distance / reach)^2); of what has no place, 1."""
         here, there = (
             self.place(state, Ref(self.agent_collection, agent_id)),
             self.place(state, ref),

@@ -27,7 +27,7 @@ class Buckets(Generic[Key, Mark]):
         self.everywhere: dict[Ref, None] = {}
 
     def find(self, ref: Ref) -> tuple[Key, Mark] | None:
-        """Give the key and the mark of an entity; None if it has none, or is not there."""
+        """Return the key and the mark of an entity; None if it has none, or is not there."""
         return self._keys.get(ref)
 
     def put(self, ref: Ref, key: Key, mark: Mark) -> None:

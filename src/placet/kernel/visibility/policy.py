@@ -26,7 +26,7 @@ class Visibility:
     hides_fields = False
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Tell whether an agent may see an entity, that it is there."""
+        """Return whether an agent may see an entity, that it is there."""
         return True
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
@@ -34,11 +34,11 @@ class Visibility:
         return NONE_HIDDEN
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Say how near an entity is, from 0 to 1; 1 is here, or anywhere."""
+        """Return how near an entity is, from 0 to 1; 1 is here, or anywhere."""
         return 1.0
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Say how far an entity is; None where that cannot be measured."""
+        """Return how far an entity is; None where that cannot be measured."""
         return None
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:

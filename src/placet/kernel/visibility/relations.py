@@ -36,7 +36,7 @@ class SameTeam(_Owned):
         self.is_indexed = True
 
     def team(self, state: State, agent_id: str) -> Json:
-        """Give the team of an agent; of one that has none, itself."""
+        """Return the team of an agent; of one that has none, itself."""
         team = state.get(self.agent_collection, agent_id, self._field)
         return (False, agent_id) if team is None else (True, team)
 

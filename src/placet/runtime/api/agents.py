@@ -6,7 +6,7 @@ from placet.runtime.world import WorldRuntime
 
 
 class RunsAgents:
-    """Gives the life of agents to whoever has an open world."""
+    """Returns the life of agents to whoever has an open world."""
 
     __slots__ = ()
 
@@ -51,5 +51,5 @@ class RunsAgents:
         self._open.policy_supervisor.run(agent)
 
     def agent_status(self, agent_id: str) -> AgentStatus:
-        """Tell how an agent and its policy fare; `gone` is also what never was."""
+        """Return how an agent and its policy fare; `gone` is also what never was."""
         return self._open.policy_supervisor.status(agent_id)

@@ -28,7 +28,7 @@ from placet.schemas.verdict import Verdict
 
 
 class ExecutesEffects:
-    """Gives executors, and what becomes of effects, to whoever has an open world."""
+    """Returns executors, and what becomes of effects, to whoever has an open world."""
 
     __slots__ = ()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExplainsAnswers:
-    """Gives `explain` to whoever has an open world."""
+    """Returns `explain` to whoever has an open world."""
 
     __slots__ = ()
     _validator: EffectValidator | None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BranchesWorlds:
-    """Gives `fork` and `restore` to whoever has an open world."""
+    """Returns `fork` and `restore` to whoever has an open world."""
 
     __slots__ = ()
     _validator: EffectValidator | None

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 class AnswersProposers:
-    """Gives the agent layer its questions; a host program may ask them too."""
+    """Returns the agent layer its questions; a host program may ask them too."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class AnswersProposers:
         return await self._open.actor.command(kinds)
 
     async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
-        """Tell whether there is an agent of this name.
+        """Return whether there is an agent of this name.
 
         Args:
             agent_id: Its name.

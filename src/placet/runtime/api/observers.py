@@ -11,7 +11,7 @@ from placet.schemas.view import Observation
 
 
 class ShowsAgents:
-    """Gives `observe` to whoever has an open world."""
+    """Returns `observe` to whoever has an open world."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
 class KeepsTime:
-    """Gives `sim_time`, `step`, `barrier` and `wait_until` to whoever has an open world."""
+    """Returns `sim_time`, `step`, `barrier` and `wait_until` to whoever has an open world."""
 
     __slots__ = ()
     config: OrchestratorConfig
@@ -91,7 +91,7 @@ class KeepsTime:
 
 
 class Sleeps:
-    """Gives `sleep`, `sleep_until` and `skip_step` to whoever lives in a world."""
+    """Returns `sleep`, `sleep_until` and `skip_step` to whoever lives in a world."""
 
     __slots__ = ()
     agent_id: str

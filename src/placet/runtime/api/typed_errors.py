@@ -8,7 +8,7 @@ from placet.schemas.verdict import Verdict
 
 
 class RaisesRefusals:
-    """Gives `submit_intents` and `submit_intent` to whoever has `submit` (seed 003)."""
+    """Returns `submit_intents` and `submit_intent` to whoever has `submit` (seed 003)."""
 
     __slots__ = ()
 

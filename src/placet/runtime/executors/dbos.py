@@ -52,7 +52,7 @@ class DbosWorkflow:
         self._pause_s_max = pause_s_max
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Give what an executor calls.
+        """Return what an executor calls.
 
         Args:
             concurrency: How many workflows are waited for at a time.
@@ -103,12 +103,12 @@ def require_dbos() -> None:
 
 
 def workflow_id_of(effect: Effect) -> str:
-    """Give the name of an effect's workflow: the same on all attempts and in all lives."""
+    """Return the name of an effect's workflow: the same on all attempts and in all lives."""
     return str(effect.key)
 
 
 def _as_plain(effect: Effect) -> dict[str, Json]:
-    """Give an effect as JSON reads it, so that it can be compared with what DBOS has kept.
+    """Return an effect as JSON reads it, so that it can be compared with what DBOS has kept.
 
     The attempt is left out: which one it was that began the workflow is chance.
     """
@@ -132,7 +132,7 @@ def _look(effect: Effect) -> "WorkflowStatus":
 
 
 def _output(status: "WorkflowStatus") -> Json:
-    """Give what a workflow returned.
+    """Return what a workflow returned.
 
     Raises:
         DoNotRetry: It failed, or was stopped; DBOS would say the same of it again.

@@ -12,7 +12,7 @@ class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
 
 
 def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandler | None]:
-    """Give what handles the effects of a domain, by their kind; None where nothing does.
+    """Return what handles the effects of a domain, by their kind; None where nothing does.
 
     In a fork only what changes nothing outside is given: whether the fork may act there at all is
     for its host to say, by `SimulatedHandler` or `LiveHandler`.

@@ -35,7 +35,7 @@ def handler_in(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
 ) -> AsyncEffectHandler:
-    """Give what runs effects of a kind.
+    """Return what runs effects of a kind.
 
     Args:
         branch: World and seq that this one was forked from; None where it was not.

@@ -21,7 +21,7 @@ AnyInDoubt: TypeAlias = (
 
 
 def as_handler(given: AnyHandler, concurrency: int) -> AsyncEffectHandler:
-    """Give what an executor calls.
+    """Return what an executor calls.
 
     Raises:
         ValueError: It cannot be called.
@@ -34,7 +34,7 @@ def as_handler(given: AnyHandler, concurrency: int) -> AsyncEffectHandler:
 def awaitable(
     given: Callable[[Effect], Awaitable[T]] | Callable[[Effect], T], concurrency: int
 ) -> Callable[[Effect], Awaitable[T]]:
-    """Give an async function as it is; a plain one runs in a thread.
+    """Return an async function as it is; a plain one runs in a thread.
 
     Raises:
         ValueError: It cannot be called.

@@ -27,7 +27,7 @@ class InProcess:
         self.function = function
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Give what an executor calls.
+        """Return what an executor calls.
 
         Args:
             concurrency: How many processes there are at most.

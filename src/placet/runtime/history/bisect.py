@@ -98,7 +98,7 @@ class FirstDifference:
     draws: tuple[Json, ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -176,7 +176,7 @@ class _Reader:
         self.renumbered: int | None = None
 
     def agree_before(self, ordinal: int) -> bool:
-        """Tell whether all records before an ordinal are the same."""
+        """Return whether all records before an ordinal are the same."""
         one, other = (self._hash_before(log, ordinal) for log in self._logs)
         return one == other
 
@@ -213,7 +213,7 @@ class _Reader:
 
 
 def _without_number(record: Record) -> Record:
-    """Give a record without its hash, and where it is of a batch without the number of that."""
+    """Return a record without its hash, and where it is of a batch without the number of that."""
     if isinstance(record, Admitted | Refused | Scheduled):
         return msgspec.structs.replace(record, prev=b"", batch_id="")
     return record

@@ -27,7 +27,7 @@ class Changed:
     why: str
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {
             "record": self.record,
             "seq": self.seq,
@@ -81,6 +81,6 @@ class WhatIf:
     parent_digest: str = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return {**plain, "changed": [one.as_dict() for one in self.changed]}

@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 
     @property
     def passes(self) -> bool:
-        """Tell whether it was not refused."""
+        """Return whether it was not refused."""
         return self.outcome != "refused"
 
     def __str__(self) -> str:

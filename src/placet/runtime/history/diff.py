@@ -41,7 +41,7 @@ class Difference(NamedTuple):
     is_in_other: bool
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON; a side where nothing is is left out."""
+        """Return it as plain JSON; a side where nothing is is left out."""
         sides = {"one": self.one} if self.is_in_one else {}
         return {"path": self.path, **sides, **({"other": self.other} if self.is_in_other else {})}
 
@@ -55,7 +55,7 @@ class OtherAnswer(NamedTuple):
     other: Decision | None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {
             "agent_id": self.agent_id,
             "req_ids": list(self.req_ids),
@@ -86,11 +86,11 @@ class WorldDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing differs."""
+        """Return whether nothing differs."""
         return not (self.state or self.books or self.decisions)
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {
             "seqs": list(self.seqs),
             "digests": list(self.digests),
@@ -143,7 +143,7 @@ def _tree(state: State) -> _Tree:
 
 
 def _is_there(tree: _Tree, path: str) -> bool:
-    """Tell whether a path leads to anything in a state; the id of an entity may hold a slash."""
+    """Return whether a path leads to anything in a state; the id of an entity may hold a slash."""
     return path in tree or any(
         f"{name}/{key}/".startswith(f"{path}/")
         or any(f"{path}/".startswith(f"{name}/{key}/{field}/") for field in fields)
@@ -153,7 +153,7 @@ def _is_there(tree: _Tree, path: str) -> bool:
 
 
 def _books(ledger: Ledger) -> _Tree:
-    """Give what of the books means the same in every world: no windows, no meters."""
+    """Return what of the books means the same in every world: no windows, no meters."""
     agents = {
         agent.agent_id: {
             "owner": agent.owner,
@@ -212,7 +212,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _is_part(name: str, path: str) -> bool:
-    """Tell whether a name is at a path, beneath it, or on the way to it."""
+    """Return whether a name is at a path, beneath it, or on the way to it."""
     return not path or f"{name}/".startswith(f"{path}/") or path.startswith(f"{name}/")
 
 

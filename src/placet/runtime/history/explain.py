@@ -173,7 +173,7 @@ def _told(past: Verifier, found: _Found) -> Explanation:
 
 
 def _conflict(explained: Explanation, group: Sequence[_Found]) -> dict[str, Json] | None:
-    """Say who took first what an intent was refused for."""
+    """Return who took first what an intent was refused for."""
     for stage in explained.stages:
         for refusal in stage.refusals:
             if refusal["code"] == RefusalCode.CONFLICT and "details" in refusal:
@@ -216,7 +216,7 @@ def _in_short(found: _Found) -> dict[str, Json]:
 
 
 def _remembered(answered: DedupEntry) -> str:
-    """Say what is left of an answer whose record is gone."""
+    """Return what is left of an answer whose record is gone."""
     past = unpack(answered)
     if past.refusals:
         return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
@@ -224,7 +224,7 @@ def _remembered(answered: DedupEntry) -> str:
 
 
 def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
-    """Say why the log may hold no answer, and what it does know of the agent."""
+    """Return why the log may hold no answer, and what it does know of the agent."""
     start = log.start()
     past = recover(log).past
     agent = past.ledger.agents.get(agent_id)

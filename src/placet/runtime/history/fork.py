@@ -69,7 +69,7 @@ class Fork:
     what_if: WhatIf | None = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return {**plain, "what_if": None if self.what_if is None else self.what_if.as_dict()}
 
@@ -288,7 +288,7 @@ class _Draft:
             self._remove()
 
     def _take_name(self) -> None:
-        """Give what was made the name that it was made for.
+        """Return what was made the name that it was made for.
 
         The snapshots first, because a compacted log is not opened without; the log decides.
 

@@ -62,11 +62,11 @@ class Check:
 
     @property
     def is_ok(self) -> bool:
-        """Tell whether the pack holds."""
+        """Return whether the pack holds."""
         return self.redecision.verification.is_ok and not self.false
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         decided = {**self.redecision.as_dict(), "ok": self.is_ok}
         return {**decided, "false": list(self.false), "about": self.about}
 
@@ -127,7 +127,7 @@ def check(
 
 
 def about(past: Replayer, start: LogStart) -> dict[str, Json]:
-    """Say what a log is of, from the fold of it."""
+    """Return what a log is of, from the fold of it."""
     header = past.header
     if header is None:
         raise StoreError("the log is empty: there is no world in it")
@@ -148,7 +148,7 @@ def about(past: Replayer, start: LogStart) -> dict[str, Json]:
 
 
 def _beginning(log: EventLog, from_seq: int | None) -> tuple[LogStart, Snapshot | None]:
-    """Say where a pack begins, and what led there.
+    """Return where a pack begins, and what led there.
 
     The record on which a snapshot stands is packed too: by its hash they know each other.
     """

@@ -54,7 +54,7 @@ class Verification:
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON; what there is nothing to say of is left out."""
+        """Return it as plain JSON; what there is nothing to say of is left out."""
         report: dict[str, Json] = {
             "ok": self.is_ok,
             "records": self.records,
@@ -150,7 +150,7 @@ def fold(log: EventLog, to_seq: int | None = None) -> Replayer:
 def records_between(
     log: EventLog, from_seq: int = 0, to_seq: int | None = None
 ) -> Iterator[tuple[int, Record]]:
-    """Give `(ordinal, record)` of what happened from a seq to a seq, both included.
+    """Return `(ordinal, record)` of what happened from a seq to a seq, both included.
 
     A record without a seq of its own, such as a refusal, belongs to the seq that it was made at.
 

@@ -35,7 +35,7 @@ class Redecision:
     refused_by_host: int
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON: the verification, and what was decided."""
+        """Return it as plain JSON: the verification, and what was decided."""
         decided: dict[str, Json] = {
             "batches": self.batches,
             "intents": self.intents,

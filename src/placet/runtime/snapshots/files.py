@@ -142,7 +142,7 @@ class SnapshotFiles:
 
 
 def snapshots_of(log: EventLog) -> SnapshotStore | None:
-    """Give the snapshots that are kept beside a log; None where it is in memory."""
+    """Return the snapshots that are kept beside a log; None where it is in memory."""
     address = postgres_address_of(log)
     if address is not None:
         # The driver is an extra, and whoever has such a log has it.
@@ -158,6 +158,6 @@ def snapshots_of(log: EventLog) -> SnapshotStore | None:
 
 
 def files_beside(path: Path) -> SnapshotFiles:
-    """Give the snapshots beside the file of a log."""
+    """Return the snapshots beside the file of a log."""
     path = behind_link(path)
     return SnapshotFiles(path.with_name(path.name + ".snapshots"))

@@ -91,7 +91,7 @@ def read_on(log: EventLog, record: int) -> Iterator[tuple[int, bytes]]:
 
 
 def why_not(log: EventLog, snapshot: Snapshot) -> str | None:
-    """Say why a snapshot does not stand on a record of this log; None if it does.
+    """Return why a snapshot does not stand on a record of this log; None if it does.
 
     Raises:
         StoreError: The log cannot be read.
@@ -122,7 +122,7 @@ def listed(log: EventLog, files: SnapshotStore) -> list[SnapshotPosition]:
 def trusted(
     log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
 ) -> Iterator[tuple[SnapshotPosition, Snapshot]]:
-    """Give the snapshots that are whole and stand on this log, newest first.
+    """Return the snapshots that are whole and stand on this log, newest first.
 
     Args:
         log: Which.
@@ -154,7 +154,7 @@ def trusted(
 def trusted_snapshots(
     log: EventLog, files: SnapshotStore, *, to_seq: int | None = None, skipped: list[str]
 ) -> list[tuple[SnapshotPosition, Snapshot]]:
-    """Give all that `trusted` gives, at once; where one goes meanwhile, those of another list.
+    """Return all that `trusted` gives, at once; where one goes meanwhile, those of another list.
 
     Raises:
         StoreError: The log, or the snapshots' folder, cannot be read, or they go all the time.

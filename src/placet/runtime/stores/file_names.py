@@ -19,7 +19,7 @@ def unquoted(text: str) -> str:
 
 
 def behind_link(path: Path) -> Path:
-    """Give the file that a link leads to: a log has one `-wal` and one folder of snapshots.
+    """Return the file that a link leads to: a log has one `-wal` and one folder of snapshots.
 
     What is no link stays as it was written.
     """

@@ -22,7 +22,7 @@ class FileOperations(Protocol):
         """Make what is in a file durable; its name is so after `sync_dir`."""
 
     def replace(self, source: Path, target: Path) -> None:
-        """Give a file another name in the same folder, over what has that name."""
+        """Return a file another name in the same folder, over what has that name."""
 
     def sync_dir(self, folder: Path) -> None:
         """Make the names in a folder durable."""
@@ -54,11 +54,11 @@ class Disk:
         _fsync(path, os.O_RDWR)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Give a file another name in the same folder, over what has that name."""
+        """Return a file another name in the same folder, over what has that name."""
         source.replace(target)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """Give a file another name in the same folder, which nothing has.
+        """Return a file another name in the same folder, which nothing has.
 
         Of several who do so at once, one has it.
 

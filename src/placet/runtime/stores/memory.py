@@ -84,7 +84,7 @@ class MemoryEventLog:
         self._size_bytes = size_bytes
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile."""
+        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile."""
         record = max(from_record, self._start.record)
         while record < self._count:
             place = max(0, bisect_right(self._firsts, record) - 1)
@@ -96,12 +96,12 @@ class MemoryEventLog:
                 record += 1
 
     def find_seq(self, seq: int) -> int:
-        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n)."""
+        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n)."""
         place = bisect_left(self._seqs, seq)
         return self._firsts[place] if place < len(self._firsts) else self._count
 
     def start(self) -> LogStart:
-        """Say where the log begins."""
+        """Return where the log begins."""
         return self._start
 
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
@@ -128,7 +128,7 @@ class MemoryEventLog:
         return self._count
 
     def size_bytes(self) -> int:
-        """Give the bytes of all records ever appended."""
+        """Return the bytes of all records ever appended."""
         return self._size_bytes
 
     def close(self) -> None:

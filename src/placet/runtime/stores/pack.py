@@ -69,17 +69,17 @@ class PackEventLog:
             ) from error
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on."""
+        """Return `(ordinal, record)` from an ordinal on."""
         pack = self.pack
         skipped = max(0, from_record - pack.first_record)
         yield from enumerate(pack.records[skipped:], pack.first_record + skipped)
 
     def find_seq(self, seq: int) -> int:
-        """Give the ordinal of the record that reached a seq; `count()` if none has. O(log n)."""
+        """Return the ordinal of the record that reached a seq; `count()` if none has. O(log n)."""
         return self.pack.first_record + bisect_left(self._seqs, seq)
 
     def start(self) -> LogStart:
-        """Say where the log begins."""
+        """Return where the log begins."""
         return LogStart(self.pack.first_record, self.pack.after_seq)
 
     def count(self) -> int:
@@ -87,7 +87,7 @@ class PackEventLog:
         return self.pack.first_record + len(self.pack.records)
 
     def size_bytes(self) -> int:
-        """Give the bytes of the records in it."""
+        """Return the bytes of the records in it."""
         return sum(map(len, self.pack.records))
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class PackEventLog:
 
 
 def pack_at(store: str) -> PackEventLog | None:
-    """Give the packed log that a path or a `pack:///` URL names; None if it is no pack."""
+    """Return the packed log that a path or a `pack:///` URL names; None if it is no pack."""
     path = Path(unquoted(store.removeprefix(_URL)) if store.startswith(_URL) else store)
     try:
         if not path.is_file():  # from a pipe one would wait for ever

@@ -32,7 +32,7 @@ class Tail(NamedTuple):
 
 
 def row_of(group: LogGroup, tail: Tail) -> tuple[Row, Tail]:
-    """Give the row of a group that follows a tail, and the tail after it."""
+    """Return the row of a group that follows a tail, and the tail after it."""
     blob = _ENCODE(group.records)
     count = len(group.records)
     size_bytes = tail.size_bytes + sum(map(len, group.records))
@@ -67,7 +67,7 @@ def read_rows(
     from_record: int,
     store: str,
 ) -> Iterator[tuple[int, bytes]]:
-    """Give `(ordinal, record)` page by page, also what is appended meanwhile.
+    """Return `(ordinal, record)` page by page, also what is appended meanwhile.
 
     Args:
         page: Gives the rows from a record on, as many as are held at once.

@@ -66,7 +66,7 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
 
 
 def _sound(log: EventLog, saved: Salvage) -> Iterator[bytes]:
-    """Give the records that hold, and note what the first one that does not is wrong in."""
+    """Return the records that hold, and note what the first one that does not is wrong in."""
     try:
         for _, data in log.read():
             saved.past.apply(data)

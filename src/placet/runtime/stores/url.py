@@ -44,7 +44,7 @@ class ChangeFeed(Protocol):
     look_ms: int
 
     def fileno(self) -> int:
-        """Give the descriptor that can be read once there is news."""
+        """Return the descriptor that can be read once there is news."""
 
     def drain(self) -> bool:
         """Take in what was told; False where nothing will be told any more."""
@@ -61,7 +61,7 @@ KNOWN_STORES: Final = (
 
 
 def open_event_log(url: str, limits: Limits | None = None) -> EventLog:
-    """Give the log that a URL or a path names. Its `open` makes a writer of it.
+    """Return the log that a URL or a path names. Its `open` makes a writer of it.
 
     Args:
         url: `memory://`; `sqlite:///` and a percent-encoded path, relative with three slashes and
@@ -153,7 +153,7 @@ def whereabouts_of(log: EventLog) -> Path | None:
 
 
 def lasting_url_of(log: EventLog) -> str:
-    """Give the URL of that file, or else the log's own: by it another process opens the same."""
+    """Return the URL of that file, or else the log's own: by it another process opens the same."""
     if not _is_sqlite(log):
         return log.url
     _, mark, options = log.url.partition("?")
@@ -161,22 +161,22 @@ def lasting_url_of(log: EventLog) -> str:
 
 
 def is_lasting(log: EventLog) -> bool:
-    """Tell whether a log is there when its process has ended."""
+    """Return whether a log is there when its process has ended."""
     return not log.url.startswith("memory:")
 
 
 def postgres_address_of(log: EventLog) -> PostgresAddress | None:
-    """Say where in PostgreSQL a log is; None if it is elsewhere."""
+    """Return where in PostgreSQL a log is; None if it is elsewhere."""
     return log.address if _is_postgres(log) else None
 
 
 def environment_of(log: EventLog) -> dict[str, str]:
-    """Give what another process needs in its environment, beside the URL, to open the same log."""
+    """Return what another process needs in its environment, beside the URL, to open the same log."""
     return log.address.environment if _is_postgres(log) else {}
 
 
 def fence_of(log: EventLog) -> Fence | None:
-    """Give the fence of a log that only the living hold; None where whoever opens has it."""
+    """Return the fence of a log that only the living hold; None where whoever opens has it."""
     return log.fence if _is_postgres(log) else None
 
 

@@ -54,7 +54,7 @@ def configure_logging(
 
 
 def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
-    """Give the processors of a format, in order: plain functions, the last one renders."""
+    """Return the processors of a format, in order: plain functions, the last one renders."""
     import structlog  # noqa: PLC0415  # see configure_logging
 
     shared: list[Processor] = [

@@ -69,7 +69,7 @@ class CountersCollector(Collector):
         self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        """Give every metric of the world, those without samples too."""
+        """Return every metric of the world, those without samples too."""
         counters = self._counters
         yield self._intents()
         yield self._refusals()

@@ -270,7 +270,7 @@ _HASH: Final = blake2b(digest_size=HASH_BYTES)
 
 
 def record_hash(data: bytes) -> bytes:
-    """Give the hash by which the next record will name this one."""
+    """Return the hash by which the next record will name this one."""
     hashed = _HASH.copy()
     hashed.update(data)
     return hashed.digest()
@@ -351,7 +351,7 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
 
 
 def record_as_dict(record: Record) -> dict[str, Json]:
-    """Give a record's own fields as plain JSON, without the chain and the common head."""
+    """Return a record's own fields as plain JSON, without the chain and the common head."""
     fields = {name: msgspec.to_builtins(getattr(record, name)) for name in record.__struct_fields__}
     for name in ("prev", "seq", "now_ns"):
         del fields[name]

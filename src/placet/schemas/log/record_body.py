@@ -9,7 +9,7 @@ _FIXARRAY: Final = 0x90
 
 
 def record_body(data: bytes) -> bytes:
-    """Give the bytes of a record without the hash of the one before it, to compare two logs by.
+    """Return the bytes of a record without the hash of the one before it, to compare two logs by.
 
     A record is an array header of one byte or three, a tag of one byte, and then that hash.
     """

@@ -58,13 +58,13 @@ HEADERS: Final = {
 
 @router.get("/")
 async def page() -> Response:
-    """Give the page, to whoever asks."""
+    """Return the page, to whoever asks."""
     return Response(_read(PAGE), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
 @router.get("/dashboard/{name}")
 async def part(name: str) -> Response:
-    """Give what the page loads."""
+    """Return what the page loads."""
     media_type = PARTS.get(name)
     if media_type is None:
         raise Problem("not_found", f"the dashboard has no {name!r:.80}")

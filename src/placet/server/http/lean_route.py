@@ -32,7 +32,7 @@ class LeanRoute(APIRoute):
     """A route that can be answered directly: its path is text, and a query has defaults."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
-        """Give what answers a request of this route where the framework found it.
+        """Return what answers a request of this route where the framework found it.
 
         Raises:
             TypeError: The route asks for more, which would not be looked at.

@@ -28,7 +28,7 @@ class MetricsText:
         self._turn = asyncio.Lock()
 
     async def text(self, world: Orchestrator) -> bytes:
-        """Give the text of one world."""
+        """Return the text of one world."""
         async with self._turn:
             of, made_at, text = self._made
             if of is not world or self._monotonic() - made_at > self._age_s_max:

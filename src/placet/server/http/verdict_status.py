@@ -44,19 +44,19 @@ _RETRY_AFTER_S_MAX: Final = 86_400
 
 
 def status_of_refusal(refusal: Refusal) -> HTTPStatus:
-    """Give the status of a verdict by its first refusal."""
+    """Return the status of a verdict by its first refusal."""
     return STATUS_OF_CODE.get(refusal.code) or STATUS_OF_STAGE[refusal.stage]
 
 
 def status_of(verdict: Verdict) -> HTTPStatus:
-    """Give the status of a verdict."""
+    """Return the status of a verdict."""
     if verdict.admitted:
         return SCHEDULED if verdict.scheduled else ADMITTED
     return status_of_refusal(verdict.refusals[0])
 
 
 def retry_after(verdict: Verdict) -> str | None:
-    """Give the header `Retry-After` where the status says later: whole seconds, rounded up.
+    """Return the header `Retry-After` where the status says later: whole seconds, rounded up.
 
     The refusal's own `retry_after` is exact, and need not be there: then it is a second.
     """

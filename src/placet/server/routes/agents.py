@@ -89,7 +89,7 @@ async def register(world: str, request: Request) -> Response:
     responses=answers(200, "Agent", 401, 403, 404, 503),
 )
 async def agent(world: str, agent_id: str, request: Request) -> Response:
-    """Give an agent's standing."""
+    """Return an agent's standing."""
     door = door_of(request)
     who, asked = door.principal(request), door.world(world)
     await door.check_speaks_for(asked, who, agent_id)
@@ -103,7 +103,7 @@ async def agent(world: str, agent_id: str, request: Request) -> Response:
     openapi_extra=body_of("Permissions"),
 )
 async def set_permissions(world: str, agent_id: str, request: Request) -> Response:
-    """Say which kinds an agent may propose: null is all, an empty array nothing."""
+    """Return which kinds an agent may propose: null is all, an empty array nothing."""
     door, asked = await _as_operator(world, agent_id, request)
     given = await door.document(request, fields=frozenset({"permissions"}))
     if "permissions" not in given:

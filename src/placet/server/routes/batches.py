@@ -60,7 +60,7 @@ async def verdict_of(
     agent_id: Annotated[str, Query(min_length=1, max_length=128)],
     req_id: Annotated[str, Query(min_length=1, max_length=128)],
 ) -> Response:
-    """Give the answer to a request again, whatever became of who asked first."""
+    """Return the answer to a request again, whatever became of who asked first."""
     door = door_of(request)
     who, asked = door.principal(request), door.world(world)
     await door.check_speaks_for(asked, who, agent_id)

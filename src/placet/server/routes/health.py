@@ -26,7 +26,7 @@ async def healthz(_request: Request) -> Response:
 
 @router.get("/readyz", summary="Does it take work?", responses=answers(200, "Health", 503))
 async def readyz(request: Request) -> Response:
-    """Say whether to send it work: not as it opens or drains, nor once a store has failed."""
+    """Return whether to send it work: not as it opens or drains, nor once a store has failed."""
     door = door_of(request)
     if door.is_draining:
         raise Problem("unavailable", "the server is shutting down", headers={"retry-after": "1"})
@@ -50,7 +50,7 @@ async def readyz(request: Request) -> Response:
 async def metrics(
     request: Request, world: Annotated[str | None, Query(max_length=128)] = None
 ) -> Response:
-    """Give the metrics of a world, at most a second old; the operator's, unless opened."""
+    """Return the metrics of a world, at most a second old; the operator's, unless opened."""
     door = door_of(request)
     if not door.config.metrics_open:
         door.operator(request)

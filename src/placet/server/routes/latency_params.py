@@ -26,7 +26,7 @@ class Lateness:
     latency_per_unit: float | None
 
     def model(self) -> Latency | None:
-        """Give the model; None is at once.
+        """Return the model; None is at once.
 
         Raises:
             Problem: There is none of these parameters.

@@ -26,7 +26,7 @@ AgentEyes = Annotated[
 
 @router.get("/kinds", summary="What may be proposed", responses=answers(200, "Kinds", 401))
 async def kinds(request: Request) -> Response:
-    """Give every kind with the JSON Schema of its payload, and the limits."""
+    """Return every kind with the JSON Schema of its payload, and the limits."""
     door = door_of(request)
     door.principal(request)
     return _json(request.app.state.kinds())
@@ -43,7 +43,7 @@ async def worlds(request: Request) -> Response:
 
 @router.get("/worlds/{world}", summary="Look at a world", responses=answers(200, "World", 401, 404))
 async def world(world: str, request: Request) -> Response:
-    """Give a world's seq and time, its domains and how its store keeps it."""
+    """Return a world's seq and time, its domains and how its store keeps it."""
     door = door_of(request)
     door.principal(request)
     return _json(_described(world, door.world(world)))
@@ -55,7 +55,7 @@ async def world(world: str, request: Request) -> Response:
     responses=answers(200, "State", 401, 403, 404, 422, 503),
 )
 async def state(world: str, request: Request, path: str = "", agent: AgentEyes = None) -> Response:
-    """Give the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
+    """Return the state, or a part: `collection`, `collection/entity`, `collection/entity/field`.
 
     An agent's token is shown what its agent may see.
     """
@@ -89,7 +89,7 @@ async def events(
     limit: PageLimit = 100,
     agent: AgentEyes = None,
 ) -> Response:
-    """Give events that are durable, oldest first, and where to go on: `next_record`.
+    """Return events that are durable, oldest first, and where to go on: `next_record`.
 
     Refusals have the seq of what came before them, so to miss none go on by `from_record`.
     """

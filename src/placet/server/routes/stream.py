@@ -146,7 +146,7 @@ class _Stream:
             record = await self._send_snapshot()
 
     async def _is_lost(self, since: int | None, from_record: int | None) -> bool:
-        """Tell whether a client cannot go on where it says it was: nowhere, too far, or gone.
+        """Return whether a client cannot go on where it says it was: nowhere, too far, or gone.
 
         A place that the log has not reached is of another log, such as that of a world in memory
         before the server was started again: its client would be told nothing, perhaps for ever.

@@ -51,7 +51,7 @@ _TAG: Final = re.compile(
 
 
 def conversation(context: PlannerInput, *, is_searching: bool) -> list[ModelMessage]:
-    """Give the messages of a request.
+    """Return the messages of a request.
 
     Args:
         context: What the model is told.
@@ -85,7 +85,7 @@ def _opening(context: PlannerInput, is_searching: bool, *, issues: bool) -> Mode
 
 
 def _account(repair: Repair) -> list[ModelMessage]:
-    """Give what this adapter said in an answer; nothing where the answer was somebody else's."""
+    """Return what this adapter said in an answer; nothing where the answer was somebody else's."""
     if not repair.raw.response:
         return []
     messages = messages_of(repair.raw.response)
@@ -96,7 +96,7 @@ def _account(repair: Repair) -> list[ModelMessage]:
 def results_of(
     answer: ModelMessage, repair: Repair, catalogue: Catalogue
 ) -> Sequence[ToolReturnPart]:
-    """Give a result for every call of an answer: providers refuse a call without one.
+    """Return a result for every call of an answer: providers refuse a call without one.
 
     A call that was wrong is told all that was wrong with it; what concerns none in particular is
     told to the first.

@@ -161,7 +161,7 @@ class Llm:
     def _usage(
         self, answer: ModelResponse | None, requests: int, asked: list[ModelMessage]
     ) -> Usage:
-        """Give what an answer used, as the provider counts, or as we estimate where it does not."""
+        """Return what an answer used, as the provider counts, or as we estimate where it does not."""
         if answer is None:
             return Usage(requests, _estimate(asked), 0, None)
         used, cost = answer.usage, cost_of(answer, self._prices)

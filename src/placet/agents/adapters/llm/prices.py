@@ -30,7 +30,7 @@ class Prices(NamedTuple):
     cached_input_usd: Decimal | None = None
 
     def cost(self, usage: RequestUsage) -> Decimal:
-        """Give what a request cost, in US dollars."""
+        """Return what a request cost, in US dollars."""
         cached_usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
         fresh = usage.input_tokens - usage.cache_read_tokens
         return (
@@ -45,12 +45,12 @@ FREE: Final = Prices(Decimal(0), Decimal(0))
 
 
 def prices_of(model: Model) -> Prices | None:
-    """Give the prices of a model that are known without asking anybody: of those that are local."""
+    """Return the prices of a model that are known without asking anybody: of those that are local."""
     return FREE if isinstance(model, FunctionModel | TestModel) else None
 
 
 def is_priced(model: Model) -> bool:
-    """Tell whether pydantic-ai's price list has a model."""
+    """Return whether pydantic-ai's price list has a model."""
     one_token = RequestUsage(input_tokens=1, output_tokens=1)
     answer = ModelResponse(
         parts=[], usage=one_token, model_name=model.model_name, provider_name=model.system
@@ -59,7 +59,7 @@ def is_priced(model: Model) -> bool:
 
 
 def cost_of(answer: ModelResponse, prices: Prices | None) -> Decimal | None:
-    """Give what an answer cost, in US dollars; None is not known."""
+    """Return what an answer cost, in US dollars; None is not known."""
     if prices is not None:
         return prices.cost(answer.usage)
     if answer.usage.cost is not None:  # as some gateways report

@@ -192,7 +192,7 @@ async def _streamed(
 
 
 def _wait_seconds(error: Exception) -> float | None:
-    """Say how long to wait before another try; None where none would help."""
+    """Return how long to wait before another try; None where none would help."""
     if not isinstance(error, _PASSING):
         return None
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is False:

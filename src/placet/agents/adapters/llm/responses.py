@@ -25,7 +25,7 @@ _LEFT_OUT: Final = frozenset({"timestamp", "usage", "state"})
 
 
 def kept(response: ModelResponse) -> ModelResponse:
-    """Give of a response what counts: no provider's own tools, addresses, or details."""
+    """Return of a response what counts: no provider's own tools, addresses, or details."""
     parts = [part for part in response.parts if isinstance(part, _KEPT)]
     return ModelResponse(
         parts=parts,
@@ -36,7 +36,7 @@ def kept(response: ModelResponse) -> ModelResponse:
 
 
 def call_of(part: ToolCallPart) -> Call:
-    """Give a tool call as the one parser reads it; its arguments are as the model wrote them."""
+    """Return a tool call as the one parser reads it; its arguments are as the model wrote them."""
     arguments = part.args if isinstance(part.args, str) else to_json(part.args or {}).decode()
     return Call(part.tool_name, arguments, part.tool_call_id)
 

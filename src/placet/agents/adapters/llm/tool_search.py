@@ -82,7 +82,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
 
 
 def unwrapped(call: Call) -> Call:
-    """Give the call that a `propose` stands for; any other as it is."""
+    """Return the call that a `propose` stands for; any other as it is."""
     if call.name != PROPOSE:
         return call
     try:

@@ -60,7 +60,7 @@ class ExecutionResult:
 
     @property
     def success(self) -> bool:
-        """Tell whether the plan was executed."""
+        """Return whether the plan was executed."""
         return self.verdict.admitted
 
     @property
@@ -126,11 +126,11 @@ class ExecutionResult:
 
     @property
     def is_malformed(self) -> bool:
-        """Tell whether the plan was no sound plan at all, whatever the state."""
+        """Return whether the plan was no sound plan at all, whatever the state."""
         return any(refusal.stage == Stage.STRUCTURE for refusal in self.verdict.refusals)
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as it stands in the body of a 200."""
+        """Return it as it stands in the body of a 200."""
         if self.success:
             return {
                 "success": True,
@@ -193,7 +193,7 @@ def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | 
 
 
 def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
-    """Tell whether a plan was refused as stale, or has malformed actions and is stale besides.
+    """Return whether a plan was refused as stale, or has malformed actions and is stale besides.
 
     The gate finds the shape of actions before the version; who proposes wants to hear of the
     version first, since what is wrong with the actions may not be wrong any more.
@@ -206,7 +206,7 @@ def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
 
 
 def version_met(verdict: Verdict, current: int) -> int:
-    """Give the version that a stale plan met: as its refusal says, unless it is remembered."""
+    """Return the version that a stale plan met: as its refusal says, unless it is remembered."""
     met: int = verdict.refusals[0].details.get("current_design_version", current)
     return met
 
@@ -244,7 +244,7 @@ def _meant(
 def rejections_of(
     plan: ActionPlan, verdict: Verdict, settings: Settings, heads: int = 1
 ) -> Iterator[Rejection]:
-    """Say why a plan did not pass, action by action."""
+    """Return why a plan did not pass, action by action."""
     for refusal in verdict.refusals:
         index = None if refusal.index is None else refusal.index - heads
         action = None if index is None or index < 0 else plan.actions[index]

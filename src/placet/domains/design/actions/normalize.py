@@ -99,7 +99,7 @@ def meant_by_change(
 
 
 def normal_payload(field: RefinableField, payload: dict[str, Json], policy: RangePolicy) -> Json:
-    """Give a payload as it would be applied, as far as that can be told without the state.
+    """Return a payload as it would be applied, as far as that can be told without the state.
 
     None where it means nothing.
     """

@@ -124,7 +124,7 @@ def intent_payload(intent: Intent) -> dict[str, Json]:
 
 
 def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
-    """Give the kind and the payload of an action; fields that it does not use are refused there."""
+    """Return the kind and the payload of an action; fields that it does not use are refused there."""
     if (
         action.action_type is ActionType.SET  # which nearly every action is
         and action.amount is None
@@ -142,7 +142,7 @@ def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
 
 
 def _used(action: Action) -> Iterator[tuple[str, Json]]:
-    """Give the fields that an action uses."""
+    """Return the fields that an action uses."""
     for name in _FIELDS:
         value = getattr(action, name)
         if value is not None:
@@ -159,7 +159,7 @@ def action_of(kind: str, payload: Mapping[str, Json]) -> Action:
 
 
 def is_action(kind: str) -> bool:
-    """Tell whether a kind of intent is an action of a plan."""
+    """Return whether a kind of intent is an action of a plan."""
     return kind in _ACTION_KINDS
 
 
@@ -328,7 +328,7 @@ def _invalid(error: ValidationError, body: object) -> PlanInvalidError:
 
 
 def _place(loc: Sequence[int | str]) -> list[int | str]:
-    """Give the place without the tag that the union puts behind an action's index."""
+    """Return the place without the tag that the union puts behind an action's index."""
     return [
         step
         for n, step in enumerate(loc)

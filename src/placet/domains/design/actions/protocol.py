@@ -45,7 +45,7 @@ class Dated(Protocol):
     """What can say when it is, such as a datetime."""
 
     def isoformat(self) -> str:
-        """Give itself in ISO 8601."""
+        """Return itself in ISO 8601."""
 
 
 Moment: TypeAlias = Dated | str
@@ -101,7 +101,7 @@ class Action:
     message: str | None = None
 
     def with_value(self, new_value: Json) -> "Action":
-        """Give a copy with another value."""
+        """Return a copy with another value."""
         return replace(self, value=new_value)
 
 
@@ -145,7 +145,7 @@ class Warned:
     used: Json = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return {
             "code": self.code,
             "message": self.message,
@@ -191,7 +191,7 @@ class Rejection:
     index: int | None = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as it stands in an answer on the wire."""
+        """Return it as it stands in an answer on the wire."""
         return {"path": self.path, "reason": self.reason, "code": self.code}
 
 
@@ -215,12 +215,12 @@ class ValidationResult:
 
     @property
     def has_rejections(self) -> bool:
-        """Tell whether an action was rejected."""
+        """Return whether an action was rejected."""
         return bool(self.rejected)
 
     @property
     def all_approved(self) -> bool:
-        """Tell whether every action passes, so that the plan does."""
+        """Return whether every action passes, so that the plan does."""
         return not self.rejected
 
 
@@ -247,7 +247,7 @@ class StalePlanError(PlacetError):
         self.current_design_version = current_design_version
 
     def as_dict(self) -> Mapping[str, Json]:
-        """Give it as it stands in the body of a 409."""
+        """Return it as it stands in the body of a 409."""
         return {
             "error": "stale_plan",
             "message": str(self),

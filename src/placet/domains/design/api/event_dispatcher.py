@@ -27,7 +27,7 @@ class Subscription(NamedTuple):
     handler: Handler
 
     def wants(self, event: KernelEvent) -> bool:
-        """Tell whether an event is to be handed to the handler."""
+        """Return whether an event is to be handed to the handler."""
         if self.wanted is None:
             return True
         if isinstance(self.wanted, KernelEventType):

@@ -72,7 +72,7 @@ class PipelineResult:
 
     @property
     def success(self) -> bool:
-        """Tell whether every phase has a result."""
+        """Return whether every phase has a result."""
         return all(state is PhaseState.COMPLETED for state in self.states.values())
 
 

@@ -152,11 +152,11 @@ class StateManager:
         return value
 
     def exists(self, path: str) -> bool:
-        """Tell whether a parameter is set."""
+        """Return whether a parameter is set."""
         return self.get(path) is not None
 
     def is_locked(self, path: str) -> bool:
-        """Tell whether a parameter is locked."""
+        """Return whether a parameter is locked."""
         return lock_of(self.kernel.tree, path, self._now_ns()) is not None
 
     def get_locked_parameters(self) -> set[str]:
@@ -298,7 +298,7 @@ class StateManager:
             self.propose([(kind, payload)])
 
     def _meant(self, kind: str, payload: dict[str, Json], staging: Staging) -> Json:
-        """Give the value that a step comes to; what can never pass is left to the gate to refuse.
+        """Return the value that a step comes to; what can never pass is left to the gate to refuse.
 
         The design as a whole is judged at the commit, when all of the transaction is known.
         """

@@ -70,7 +70,7 @@ class AuditEntry:
     rejections: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         return asdict(self)
 
 
@@ -98,7 +98,7 @@ def audit(log: Iterable[Event], settings: Settings = _STANDARD) -> Iterator[Audi
 
 
 def _version_in(data: Mapping[str, Json]) -> int | None:
-    """Give the version that a record led to; None where it left it as it was."""
+    """Return the version that a record led to; None where it left it as it was."""
     if not data.get("changes"):
         return None
     version: int | None = changes_of(data).get(words.ABOUT, {}).get(words.DESIGN, {}).get("version")

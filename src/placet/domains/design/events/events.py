@@ -75,7 +75,7 @@ class KernelEvent:
         return self.event_type.value.partition(".")[0]
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON."""
+        """Return it as plain JSON."""
         values: dict[str, Json] = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"type": self.event_type.value, **values}
 

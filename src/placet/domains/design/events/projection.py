@@ -25,7 +25,7 @@ Changes: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Json]]]
 
 
 def project(event: Event) -> list[told.KernelEvent]:
-    """Give the events of one record, in order."""
+    """Return the events of one record, in order."""
     tell = _TELLERS.get(event.type)
     if tell is None:
         return []

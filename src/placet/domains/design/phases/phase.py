@@ -96,7 +96,7 @@ class Reading:
     instead: str = ""
 
     def given(self, values: Mapping[str, Json]) -> Json:
-        """Give what the state holds, or None."""
+        """Return what the state holds, or None."""
         value = values.get(self.path)
         return values.get(self.instead) if value is None and self.instead else value
 
@@ -252,7 +252,7 @@ def _unsound(reading: Reading, value: Json) -> Flag | None:
 
 
 def _kind(value: Json) -> str:
-    """Say what came; never the value itself, whose text may be endless."""
+    """Return what came; never the value itself, whose text may be endless."""
     return f"a {type(value).__name__}"
 
 

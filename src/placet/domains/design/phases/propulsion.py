@@ -87,7 +87,7 @@ class PowerPoint:
     required_brake_power_kw: float
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain values, flat."""
+        """Return it as plain values, flat."""
         return {
             "speed_kts": self.speed_kts,
             **asdict(self.resistance),
@@ -180,7 +180,7 @@ def _validity(ship: Ship, speeds_kts: list[float]) -> list[Flag]:
 
 
 def _planing(values: Mapping[str, Json]) -> tuple[Json, list[Flag]]:
-    """Give Savitsky's prediction at the max speed, beside that of Holtrop & Mennen."""
+    """Return Savitsky's prediction at the max speed, beside that of Holtrop & Mennen."""
     try:
         found, flags = planing(
             displacement_t=values["displacement_t"],

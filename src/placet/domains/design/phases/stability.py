@@ -110,7 +110,7 @@ def _compute(values: Mapping[str, Json]) -> PhaseOutcome:
 
 
 def _centers_of_gravity(values: Mapping[str, Json]) -> dict[str, float]:
-    """Give KG by groups, of the lightship (its margin at its own KG), and of the loaded ship."""
+    """Return KG by groups, of the lightship (its margin at its own KG), and of the loaded ship."""
     depth, length = values["depth_m"], values["length_m"]
     double_bottom = values["double_bottom_m"]
     hull = kg_hull_m(length, values["beam_m"], depth, values["block_coefficient"])

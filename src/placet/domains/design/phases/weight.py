@@ -116,7 +116,7 @@ def fuel_t(power_kw: float, sfc_g_per_kwh: float, hours: float) -> float:
 def range_on_fuel_nm(
     fuel_on_board_t: float, power_kw: float, sfc_g_per_kwh: float, speed_kts: float
 ) -> float:
-    """Give the range that a quantity of fuel allows: the inverse of `fuel_t`."""
+    """Return the range that a quantity of fuel allows: the inverse of `fuel_t`."""
     return speed_kts * fuel_on_board_t / fuel_t(power_kw, sfc_g_per_kwh, 1.0)
 
 

@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 def design_model(
     fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA,
 ) -> type[BaseModel]:
-    """Give the pydantic model of a design with these fields."""
+    """Return the pydantic model of a design with these fields."""
     return _standard_model() if fields is REFINABLE_SCHEMA else _model(fields)
 
 
@@ -88,7 +88,7 @@ class DesignState:
     phases: dict[str, dict[str, Json]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Json]:
-        """Give it as plain JSON; sections in the order of the whitelist, locks sorted."""
+        """Return it as plain JSON; sections in the order of the whitelist, locks sorted."""
         given: dict[str, Json] = {
             "design_id": self.design_id,
             "design_version": self.design_version,

@@ -89,5 +89,5 @@ def write_lock(draft: Draft, path: str, lock: Json) -> RuleRefusal | None:
 
 
 def is_operator(draft: Draft, agent_id: str) -> bool:
-    """Tell whether an agent is an operator."""
+    """Return whether an agent is an operator."""
     return bool(draft.get(ROLES, agent_id, "role") == OPERATOR_ROLE)

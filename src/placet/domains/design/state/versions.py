@@ -76,7 +76,7 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 
 def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
-    """Tell whether operators alone touched these locks, whoever else has intents in the batch."""
+    """Return whether operators alone touched these locks, whoever else has intents in the batch."""
     rows = draft.state.collections[LOCKS].entities
     return all(is_operator(draft, rows[path].by) for path in locks)
 

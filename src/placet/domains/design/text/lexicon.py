@@ -139,7 +139,7 @@ def _unit(token: Token) -> str | None:
 
 
 def _cases(unit: str) -> set[str]:
-    """Give the ways to write a unit; one letter (m, t, W) is written in one way."""
+    """Return the ways to write a unit; one letter (m, t, W) is written in one way."""
     return {unit, unit.lower(), unit.upper(), unit.capitalize()} if unit[1:] else {unit}
 
 
@@ -177,7 +177,7 @@ class Lexicon:
         return [], 0
 
     def called_partly(self, word: str) -> list[str]:
-        """Give the paths of the fields that have a word in one of their keywords."""
+        """Return the paths of the fields that have a word in one of their keywords."""
         paths = (path for name, path in self.keywords.items() if word in name.split())
         return list(dict.fromkeys(paths))
 
@@ -196,7 +196,7 @@ def _phrases(field: RefinableField) -> Iterator[tuple[tuple[str, ...], Meaning]]
 
 
 def _singulars(field: RefinableField) -> Iterator[tuple[str, ...]]:
-    """Give the keywords in the singular; what is declared goes before (a passenger vessel)."""
+    """Return the keywords in the singular; what is declared goes before (a passenger vessel)."""
     for keyword in field.keywords:
         if field.type == "int" and keyword.endswith("s"):
             yield tuple(keyword.lower().removesuffix("s").split())

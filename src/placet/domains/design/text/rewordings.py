@@ -24,7 +24,7 @@ def rewordings(
     fields: Mapping[str, RefinableField] = REFINABLE_SCHEMA,
     current: Mapping[str, Json] = NOTHING_KNOWN,
 ) -> tuple[str, ...]:
-    """Give texts that mean one candidate each; none where it is no field that is missing.
+    """Return texts that mean one candidate each; none where it is no field that is missing.
 
     Args:
         asked: What `parse_text` came back with.

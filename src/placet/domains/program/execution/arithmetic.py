@@ -25,7 +25,7 @@ class Trap(Exception):  # noqa: N818  # a run's outcome, not a fault of ours
 
 
 def checked(value: Json) -> Json:
-    """Give a value that is within the bounds.
+    """Return a value that is within the bounds.
 
     Raises:
         Trap: It is not.
@@ -52,7 +52,7 @@ def divide(a: float, b: float) -> float:
 
 
 def remainder(a: float, b: float) -> float:
-    """Give what `divide` leaves; it has the sign of `a`."""
+    """Return what `divide` leaves; it has the sign of `a`."""
     if b == 0:
         raise Trap("divide_by_zero")
     if isinstance(a, int):

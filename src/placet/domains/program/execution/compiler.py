@@ -138,5 +138,5 @@ def _lazily(nodes: Mapping[str, Node], name: str) -> str:
 
 
 def _is_leaf(node: Node) -> bool:
-    """Tell whether a node is written where it is used: it can neither trap nor take time."""
+    """Return whether a node is written where it is used: it can neither trap nor take time."""
     return node["op"] in {"const", "param"}

@@ -41,7 +41,7 @@ class Run(NamedTuple):
     trace: list[tuple[str, str, Json]]
 
     def as_dict(self, returns: str) -> dict[str, Json]:
-        """Give it as plain values; without the trace, which is told where it was asked for."""
+        """Return it as plain values; without the trace, which is told where it was asked for."""
         if self.code:
             return {"ok": False, "code": PREFIX + self.code, "at": self.at, "steps": self.steps}
         return {"ok": True, "value": told(self.value), "type": returns, "steps": self.steps}
@@ -62,7 +62,7 @@ class _Frame:
 
 
 def _chosen(inputs: Sequence[str], values: Mapping[str, Json]) -> Sequence[str]:
-    """Give the inputs of a select that are needed: the condition, then the branch it chooses."""
+    """Return the inputs of a select that are needed: the condition, then the branch it chooses."""
     condition, yes, no = inputs
     if condition not in values:
         return (condition,)
@@ -197,6 +197,6 @@ def arguments_of(function: Function, inputs: Mapping[str, Json]) -> dict[str, Js
 
 
 def told(value: Json) -> Json:
-    """Give a value as JSON carries it: an int beyond 64 bits as its digits."""
+    """Return a value as JSON carries it: an int beyond 64 bits as its digits."""
     is_wide = type(value) is int and not -_WIRE <= value < _WIRE
     return str(value) if is_wide else value

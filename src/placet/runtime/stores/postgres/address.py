@@ -72,7 +72,7 @@ class PostgresAddress:
         return dict(self.secrets)
 
     def key(self, purpose: str) -> int:
-        """Give the number of an advisory lock of this world, 64 bits with a sign."""
+        """Return the number of an advisory lock of this world, 64 bits with a sign."""
         digest = blake2b(f"{purpose} {self.schema}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big", signed=True)
 
@@ -105,7 +105,7 @@ def address_of(url: str) -> PostgresAddress:
 
 
 def shown_url(url: str) -> str:
-    """Give a store's name as people may see it: without a password, whatever else is wrong."""
+    """Return a store's name as people may see it: without a password, whatever else is wrong."""
     if not url.lower().startswith(tuple(f"{scheme}:" for scheme in SCHEMES)):
         return url
     try:
@@ -143,7 +143,7 @@ def _with_quoted_user(url: str) -> str:
 
 
 def _has_ports(netloc: str) -> bool:
-    """Tell whether what comes after the hosts' names are numbers: a password is not."""
+    """Return whether what comes after the hosts' names are numbers: a password is not."""
     hosts = netloc.rpartition("@")[2].split(",")
     ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts)
     return all(port.isdecimal() or not port for port in ports)

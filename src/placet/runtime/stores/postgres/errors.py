@@ -72,7 +72,7 @@ def postgres_faults(doing: str, store: str) -> Iterator[None]:
 
 
 def meaning_of(error: psycopg.Error) -> tuple[str, str]:
-    """Say what came and what to do."""
+    """Return what came and what to do."""
     state = error.sqlstate
     if state is not None:
         return _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or _UNKNOWN
@@ -84,7 +84,7 @@ def meaning_of(error: psycopg.Error) -> tuple[str, str]:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Tell whether the connection went, so that nobody knows what became of the last statement."""
+    """Return whether the connection went, so that nobody knows what became of the last statement."""
     return isinstance(error, psycopg.Error) and meaning_of(error) is _LOST
 
 

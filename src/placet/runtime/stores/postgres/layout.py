@@ -153,16 +153,16 @@ class Layout:
             )
 
     def tail_of(self, connection: Connection[TupleRow]) -> Tail:
-        """Say where the log ends. O(log n)."""
+        """Return where the log ends. O(log n)."""
         row = connection.execute(self.tail).fetchone()
         return Tail(*row) if row else Tail()
 
     def epoch_of(self, connection: Connection[TupleRow]) -> int:
-        """Give the latest epoch that anyone has taken."""
+        """Return the latest epoch that anyone has taken."""
         return _only(connection.execute(self.epoch).fetchone())
 
     def start_of(self, connection: Connection[TupleRow]) -> LogStart:
-        """Say where the log begins. O(log n).
+        """Return where the log begins. O(log n).
 
         Raises:
             StoreError: What is written down and what is there contradict each other.
@@ -184,7 +184,7 @@ class Layout:
         return cast("list[Row]", cursor.fetchall())
 
     def holder_of_record(self, connection: Connection[TupleRow], record: int) -> int:
-        """Give the first record of the group that holds a record; 0 if none does. O(log n)."""
+        """Return the first record of the group that holds a record; 0 if none does. O(log n)."""
         return _only(connection.execute(self.holds_record, (record,)).fetchone()) or 0
 
     def remove_groups(

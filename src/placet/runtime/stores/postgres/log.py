@@ -125,7 +125,7 @@ class PostgresEventLog:
             self._failure = None
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
 
         A compacted log gives what is left of it, and tells a reader who is still before the cut.
         Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
@@ -141,7 +141,7 @@ class PostgresEventLog:
         yield from read_rows(self._page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
-        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n).
 
         Raises:
             StoreError: The log cannot be read.
@@ -151,7 +151,7 @@ class PostgresEventLog:
             return found[0] if found else self._layout.tail_of(connection).record_count
 
     def start(self) -> LogStart:
-        """Say where the log begins. O(log n).
+        """Return where the log begins. O(log n).
 
         Raises:
             StoreError: The log cannot be read, or a group is lost at its front.
@@ -187,7 +187,7 @@ class PostgresEventLog:
         return self._known_tail().record_count
 
     def size_bytes(self) -> int:
-        """Give the bytes of all records ever appended, without the server's own.
+        """Return the bytes of all records ever appended, without the server's own.
 
         Raises:
             StoreError: The log cannot be read.
@@ -225,7 +225,7 @@ class PostgresEventLog:
         return tail
 
     def _refuse(self, connection: Connection[TupleRow], group: LogGroup, epoch: int) -> None:
-        """Say why a group was not taken.
+        """Return why a group was not taken.
 
         Raises:
             StoreError: Always: the writer is fenced, or the group does not follow.
@@ -239,7 +239,7 @@ class PostgresEventLog:
 
     @contextmanager
     def _writing(self, doing: str, epoch: int) -> Iterator[None]:
-        """Say what went wrong in the block; of a session that was lost, also whether to another.
+        """Return what went wrong in the block; of a session that was lost, also whether to another.
 
         Raises:
             StoreError: The server refused, was lost, or another writer has taken the fence.

@@ -41,7 +41,7 @@ class PostgresNews:
             announce_follower(self._connection, address)
 
     def fileno(self) -> int:
-        """Give the descriptor that can be read once there is news."""
+        """Return the descriptor that can be read once there is news."""
         return self._connection.fileno()
 
     def drain(self) -> bool:

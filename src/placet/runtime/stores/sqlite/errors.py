@@ -59,7 +59,7 @@ def sqlite_faults(doing: str, store: str) -> Iterator[None]:
 
 
 def primary_code(error: sqlite3.Error | OSError | UnicodeError) -> int:
-    """Give SQLite's primary result code, or the nearest to it; 0 where there is none."""
+    """Return SQLite's primary result code, or the nearest to it; 0 where there is none."""
     if isinstance(error, UnicodeError):  # SQLite's message quotes a damaged name
         return sqlite3.SQLITE_CORRUPT
     if isinstance(error, OSError):

@@ -34,7 +34,7 @@ def leave_wal(connection: sqlite3.Connection) -> bool:
 
 
 def is_in_use(path: Path, store: str) -> bool:
-    """Tell whether somebody has a log's file open: a live writer, or a reader beside one.
+    """Return whether somebody has a log's file open: a live writer, or a reader beside one.
 
     What a killed writer has left stays as it is: it may lie where nothing can be written.
 
@@ -63,7 +63,7 @@ def connect_bare(path: Path) -> sqlite3.Connection:
 
 
 def is_bare(path: Path) -> bool:
-    """Tell whether a log has a `-wal` and no `-shm`, in a folder where none can be made.
+    """Return whether a log has a `-wal` and no `-shm`, in a folder where none can be made.
 
     A copy on a read-only medium is so. SQLite makes a `-shm` even to read, and gives up without.
     """
@@ -75,7 +75,7 @@ def is_bare(path: Path) -> bool:
 
 
 def vacuum(path: Path, store: str) -> None:
-    """Give the system back the space of what was removed, whenever it was; if any, O(file).
+    """Return the system back the space of what was removed, whenever it was; if any, O(file).
 
     It needs as much again, and may have found no room for it before.
 

@@ -149,19 +149,19 @@ def take_epoch(connection: sqlite3.Connection) -> int:
 
 
 def epoch_of(connection: sqlite3.Connection) -> int:
-    """Give the latest epoch that anyone has taken."""
+    """Return the latest epoch that anyone has taken."""
     epoch: int = connection.execute("SELECT epoch FROM meta").fetchone()[0]
     return epoch
 
 
 def tail_of(connection: sqlite3.Connection) -> Tail:
-    """Say where the log ends. O(log n)."""
+    """Return where the log ends. O(log n)."""
     row = connection.execute(_TAIL).fetchone()
     return Tail(*row) if row else Tail()
 
 
 def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
-    """Say where the log begins. O(log n).
+    """Return where the log begins. O(log n).
 
     Raises:
         StoreError: What is written down and what is there contradict each other.
@@ -204,7 +204,7 @@ def begin_at(connection: sqlite3.Connection, record: int) -> None:
 
 
 def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
-    """Give the first record of the group that holds a record, or of the nearest before it.
+    """Return the first record of the group that holds a record, or of the nearest before it.
 
     Of a record that was compacted away, and of an empty log, it is 0.
     """
@@ -213,7 +213,7 @@ def holder_of_record(connection: sqlite3.Connection, record: int) -> int:
 
 
 def holder_of_seq(connection: sqlite3.Connection, seq: int, store: str) -> int | None:
-    """Give the first record of the first group that reached a seq; None if none has. O(log n).
+    """Return the first record of the first group that reached a seq; None if none has. O(log n).
 
     Raises:
         StoreError: The index and the table contradict each other.
@@ -250,7 +250,7 @@ def read_page(connection: sqlite3.Connection, place: int, store: str) -> list[Ro
 
 
 def require_end(connection: sqlite3.Connection, store: str) -> int:
-    """Give the first record of the last group, -1 in an empty log. O(log n).
+    """Return the first record of the last group, -1 in an empty log. O(log n).
 
     Raises:
         StoreError: The table and the index contradict each other: a group is lost.

@@ -23,7 +23,7 @@ _SECONDS_MAX: Final = 30.0
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether some process, this one included, holds a lock of SQLite on a file.
+    """Return whether some process, this one included, holds a lock of SQLite on a file.
 
     Raises:
         OSError: The file cannot be read, or the other process failed; its last words are told.

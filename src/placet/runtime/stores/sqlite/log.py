@@ -132,7 +132,7 @@ class SqliteEventLog:
                 self._tail = layout.insert_group(connection, group, start)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Give `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
 
         A compacted log gives what is left of it, and tells a reader who is still before the cut.
         Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
@@ -147,7 +147,7 @@ class SqliteEventLog:
             yield from read_rows(page, place, self.start, from_record, self.url)
 
     def find_seq(self, seq: int) -> int:
-        """Give the ordinal of the group that reached a seq; `count()` if none has. O(log n).
+        """Return the ordinal of the group that reached a seq; `count()` if none has. O(log n).
 
         Raises:
             StoreError: The file cannot be read.
@@ -157,7 +157,7 @@ class SqliteEventLog:
             return layout.tail_of(connection).record_count if found is None else found
 
     def start(self) -> LogStart:
-        """Say where the log begins. O(log n).
+        """Return where the log begins. O(log n).
 
         Raises:
             StoreError: The file cannot be read, or a group is lost at its front.
@@ -194,7 +194,7 @@ class SqliteEventLog:
         return self._known_tail().record_count
 
     def size_bytes(self) -> int:
-        """Give the bytes of all records ever appended, without SQLite's own.
+        """Return the bytes of all records ever appended, without SQLite's own.
 
         Raises:
             StoreError: The file cannot be read.
@@ -225,7 +225,7 @@ class SqliteEventLog:
                 leave_wal(connection)
 
     def _require_place(self) -> None:
-        """Say what SQLite would only call "unable to open database file"."""
+        """Return what SQLite would only call "unable to open database file"."""
         what = None
         if self.file.is_dir():
             what = f"{self.file} is a directory; give the path of a file in it"
@@ -317,7 +317,7 @@ class SqliteEventLog:
             return layout.tail_of(connection)
 
     def _place_of(self, connection: sqlite3.Connection, record: int) -> int:
-        """Give the first record of the group in which a reading begins."""
+        """Return the first record of the group in which a reading begins."""
         with sqlite_faults("read", self.url):
             start = layout.start_of(connection, self.url)
             return max(start.record, layout.holder_of_record(connection, record))

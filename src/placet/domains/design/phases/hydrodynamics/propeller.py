@@ -150,7 +150,7 @@ def _prismatic_of_wake(form: HullForm) -> float:
 def _single_screw(
     form: HullForm, speed_m_per_s: float, propellers: Propellers, year: Year
 ) -> tuple[float, float, float]:
-    """Give w, t, η_R of a single screw with a conventional stern."""
+    """Return w, t, η_R of a single screw with a conventional stern."""
     length, beam, diameter = form.length_m, form.beam_m, propellers.diameter_m
     cp, cb, cp1 = form.prismatic_coefficient, form.block_coefficient, _prismatic_of_wake(form)
     if cb >= 0.95:
@@ -187,7 +187,7 @@ def _c10(length_m: float, beam_m: float) -> float:
 def _twin_screw(
     form: HullForm, speed_m_per_s: float, propellers: Propellers, year: Year
 ) -> tuple[float, float, float]:
-    """Give w, t, η_R of two screws with a conventional open stern."""
+    """Return w, t, η_R of two screws with a conventional open stern."""
     cp, cb, diameter = form.prismatic_coefficient, form.block_coefficient, propellers.diameter_m
     viscous = viscous_coefficient(form, speed_m_per_s, year)
     root = math.sqrt(form.beam_m * form.draft_m)
