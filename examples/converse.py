@@ -14,7 +14,7 @@ from typing import Any
 
 from placet import AgentHandle, Orchestrator, StaleContextError, View
 from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.staleness_options import StalenessOptions
+from placet.actors.policies.staleness_scope import StalenessOptions
 from placet.domains.world import World
 
 SECONDS_PER_WORD = 0.04

@@ -10,8 +10,7 @@ import pytest
 from placet import Orchestrator, PermissionDeniedError
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.agent import AgentActor
-from placet.actors.policies.staleness_options import StalenessOptions
-from placet.actors.policies.staleness_scope import StalenessScope
+from placet.actors.policies.staleness_scope import StalenessOptions, StalenessScope
 from placet.runtime.world import WorldRuntime
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal, RefusalCode, Stage

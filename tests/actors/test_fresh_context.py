@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from placet import IntentError, PermissionDeniedError, RefusalCode, StaleContextError
-from placet.actors.policies.staleness_options import StalenessOptions
+from placet.actors.policies.staleness_scope import StalenessOptions
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.domains.world import World
 from placet.kernel.domain import Kind

@@ -22,7 +22,7 @@ from placet.actors.cycle import Cycle, resolve
 from placet.actors.metrics.counters import Counters
 from placet.actors.metrics.group_metrics import GroupMetrics, GroupReport
 from placet.actors.ports import Clock, HostClock
-from placet.actors.timers.alarm import OneShotTimer
+from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from placet.actors.admission.overload import unauthorized
 from placet.actors.observation.observer import Observer
-from placet.actors.policies.staleness_options import Read, StalenessOptions
-from placet.actors.policies.staleness_scope import Begin, StalenessScope
+from placet.actors.policies.staleness_scope import Begin, Read, StalenessOptions, StalenessScope
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
 from placet.runtime.api.sim_time import Sleeps

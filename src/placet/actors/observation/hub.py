@@ -11,9 +11,9 @@ observes, and a world in which nobody does pays one comparison per commit.
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from placet.actors.observation.delayed_observer import DelayedObserver, Time
+from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.observer import Begin, Observer
 from placet.actors.observation.replica import ReadReplica
-from placet.actors.observation.visible_state import VisibleState
 from placet.kernel.kernel import Kernel
 from placet.kernel.registry import Registry
 from placet.kernel.state.tree import State

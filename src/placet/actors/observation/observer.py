@@ -7,14 +7,52 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
-from placet.actors.observation.delta_packer import DeltaPacker
 from placet.actors.observation.dirty_set import DirtySet
+from placet.actors.observation.interest import VisibleState
 from placet.actors.observation.replica import Fields
-from placet.actors.observation.visible_state import VisibleState
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import Ref
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.view import Change, Observation
+
+
+class DeltaPacker:
+    """The scores of one observer's changes.
+
+    Args:
+        bytes_max: How many bytes of encoded changes one observation holds; a single change that is
+            larger is sent alone. Events, and snapshots, which are whole, are not counted.
+    """
+
+    __slots__ = ("_scores", "bytes_max")
+
+    def __init__(self, bytes_max: int) -> None:
+        if bytes_max < 1:
+            raise ValueError(f"bytes_max must be at least 1, got {bytes_max!r}")
+        self.bytes_max = bytes_max
+        self._scores: dict[Ref, float] = {}
+
+    def choose(
+        self, changes: Iterable[tuple[Ref, Change]], relevance: Callable[[Ref], float]
+    ) -> set[Ref]:
+        """Choose what is sent now; the rest grows. O(n log n) of what waits."""
+        waiting = list(changes)
+        scores = {ref: self._scores.get(ref, 0.0) + relevance(ref) for ref, _ in waiting}
+        waiting.sort(key=lambda one: -scores[one[0]])
+        chosen: set[Ref] = set()
+        left = self.bytes_max
+        for ref, change in waiting:
+            left -= len(change.encoded)
+            if chosen and left < 0:
+                break
+            chosen.add(ref)
+        self._scores = {ref: score for ref, score in scores.items() if ref not in chosen}
+        return chosen
+
+    def clear(self) -> None:
+        """Forget the scores: all was sent."""
+        self._scores.clear()
+
 
 End = Literal["", "closed", "removed"]
 """Why there will be no more observations; empty while there may be."""
