@@ -272,11 +272,11 @@ async def test_the_copy_is_there_while_somebody_observes_and_not_longer():
     async with Orchestrator(town(None), config()) as world:
         ann = await world.register_agent("ann")
         observing = world._open.observing
-        watched = [observing.is_watched]
+        watched = [observing.is_observed]
         async with ann.observer(), ann.observer():
-            watched.append(observing.is_watched)
+            watched.append(observing.is_observed)
             assert observing.count == 2
-        assert [*watched, observing.is_watched] == [False, True, False]
+        assert [*watched, observing.is_observed] == [False, True, False]
         assert observing.lag_seqs == 0
 
 
@@ -317,7 +317,7 @@ async def test_one_who_observes_for_the_host_ends_whenever_its_agent_goes(laps):
             assert watching.result() in ([], ["snapshot"])
         else:
             assert isinstance(watching.exception(), AgentError)
-        assert not world._open.observing.is_watched
+        assert not world._open.observing.is_observed
 
 
 class RaisingSight(Visibility):

@@ -226,7 +226,7 @@ class WorldRuntime:
     def _on_durable(self, commit: Commit) -> None:
         if commit.group is not None:
             self.publisher.publish(commit.group)
-            if self.observing.is_watched:
+            if self.observing.is_observed:
                 self.observing.publish(commit.group)
             if self.subscriptions:
                 self.subscriptions.publish(commit.group)
@@ -241,7 +241,7 @@ class WorldRuntime:
 
     def _make_observing(self, kernel: Kernel) -> ObserverHub:
         sleepers = self.sleepers
-        time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.rest, kernel.config.seed)
+        time = Time(self.clock.now_ns, sleepers.sleep_until, sleepers.idle, kernel.config.seed)
         return ObserverHub(kernel.registry, self._on_error, time)
 
     def _make_keeper(self) -> SnapshotScheduler | None:

@@ -29,11 +29,11 @@ def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     kernel = runner.kernel
     interest = InterestManager(kernel.registry)
     published = ReadReplica(kernel)
-    interest.begin(published)
+    interest.build(published)
     shown, fields = _shown(kernel, published), _fields(published)
     for step in life:
         for agent_id in AGENTS:
-            interest.join(published.state, agent_id)
+            interest.add_observer(published.state, agent_id)
         there = frozenset(kernel.ledger.agents)
         runner.live(step)
         there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
@@ -41,7 +41,7 @@ def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
         shown_now, fields_now = _shown(kernel, published), _fields(published)
         changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
         concerns = list(
-            map(_kept, interest.concerns(published.state, list(dict.fromkeys(changed))))
+            map(_kept, interest.affected(published.state, list(dict.fromkeys(changed))))
         )
         for agent_id, ref in sorted({pair for pair, _ in shown.items() ^ shown_now.items()}):
             if agent_id in there and not any(

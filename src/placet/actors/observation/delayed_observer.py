@@ -1,10 +1,12 @@
-"""Eyes to which all comes late: they look at every commit, and show it when its time has come.
+"""An observer with simulated latency, and its delay queue.
 
-    ObserverHub.publish > take_in: a look, and into the line > simulated time passes > next
+    ObserverHub.publish > sample, into the delay queue > simulated time passes > next
 
-So what is shown is what was to be seen so long ago: a cut at one seq, however slow or quick the
-agent is. Where the latency is by distance, each entity is shown as it was its own time ago. What
-the line has no room for stays in the inbox and is conflated there: it comes later, and never early.
+The observer samples every commit and delivers the sample after the configured delay. So an
+observation shows the state at one seq as it was that long ago, however often the agent asks. Where
+the latency depends on distance, each entity is shown with the delay of its own distance. When the
+queue is full, changes stay in the dirty set and are conflated there: they are delivered later than
+configured, never earlier.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,12 +28,12 @@ from placet.schemas.view import Change, DeliveredEvent, Observation
 
 
 class Part(NamedTuple):
-    """Some of what one look saw, to be shown together.
+    """Changes and events of one sample that are delivered together.
 
     Attributes:
-        due_ns: From when on, in simulated nanoseconds.
-        changes: Of entities.
-        events: What was heard.
+        due_ns: When to deliver them, in simulated nanoseconds.
+        changes: Changes of entities.
+        events: Events delivered to the agent.
     """
 
     due_ns: int
@@ -39,8 +41,8 @@ class Part(NamedTuple):
     events: tuple[DeliveredEvent, ...]
 
 
-class _Look:
-    """What is left of one look."""
+class _Sample:
+    """The undelivered parts of one sample."""
 
     __slots__ = ("before_seq", "changes", "observation", "parts")
 
@@ -52,45 +54,49 @@ class _Look:
 
 
 class DelayQueue:
-    """The line of one observer.
+    """The undelivered samples of one observer. Pure: the caller passes the time.
+
+    A sample is put in as parts, each with its own due time; the parts of one sample that are due
+    at the same time become one observation. A part is never delivered before its due time. The
+    caller keeps the parts of one entity in order: the queue orders by due time only.
 
     Attributes:
-        held: How many changes and events are in it.
+        size: Number of changes and events in the queue.
     """
 
-    __slots__ = ("_due", "_looks", "_numbers", "_shown_at", "_upto_seq", "_waiting", "held")
+    __slots__ = ("_delivered_at", "_due", "_numbers", "_samples", "_upto_seq", "_waiting", "size")
 
     def __init__(self) -> None:
         self._numbers = count()
-        self._looks: dict[int, _Look] = {}
+        self._samples: dict[int, _Sample] = {}
         self._waiting: list[tuple[int, int, int, Part]] = []
         self._due: list[tuple[int, int, Part]] = []
         self._upto_seq = -1
-        self._shown_at = 0.0
-        self.held = 0
+        self._delivered_at = 0.0
+        self.size = 0
 
     @property
     def due_ns(self) -> int | None:
-        """When the next part is to be shown; None if none waits."""
+        """Return when the next part is due, in simulated nanoseconds; None if nothing is."""
         return self._waiting[0][0] if self._waiting else None
 
     def put(self, observation: Observation, before_seq: int, parts: Iterable[Part]) -> None:
-        """Put in what one look saw, in parts; they are all of it.
+        """Add one sample, divided into parts that cover all of it.
 
         Args:
-            observation: What it saw.
-            before_seq: `view_seq` of the look before it.
-            parts: When each part of it is to be shown.
+            observation: The sample.
+            before_seq: `view_seq` of the sample before it.
+            parts: The parts, each with its due time.
         """
-        number, together = next(self._numbers), list(parts)
-        self._looks[number] = _Look(observation, before_seq, len(together))
+        number, parts = next(self._numbers), tuple(parts)
+        self._samples[number] = _Sample(observation, before_seq, len(parts))
         self._upto_seq = observation.view_seq
-        for part in together:
+        for part in parts:
             heappush(self._waiting, (part.due_ns, number, next(self._numbers), part))
-            self.held += len(part.changes) + len(part.events)
+            self.size += len(part.changes) + len(part.events)
 
     def take(self, now_ns: int) -> Observation | None:
-        """Take out what is due of the oldest look of which anything is; None if nothing is."""
+        """Remove and return the due parts of the oldest sample that has any, or None."""
         while self._waiting and self._waiting[0][0] <= now_ns:
             _, number, order, part = heappop(self._waiting)
             heappush(self._due, (number, order, part))
@@ -99,61 +105,61 @@ class DelayQueue:
         number, parts = self._due[0][0], []
         while self._due and self._due[0][0] == number:
             parts.append(heappop(self._due)[2])
-        look = self._looks[number]
+        sample = self._samples[number]
         changes = tuple([change for part in parts for change in part.changes])
         events = tuple([event for part in parts for event in part.events])
-        look.parts -= len(parts)
-        look.changes -= len(changes)
-        self.held -= len(changes) + len(events)
-        if not look.parts:
-            del self._looks[number]
-        self._shown_at = max(self._shown_at, look.observation.sim_time)
+        sample.parts -= len(parts)
+        sample.changes -= len(changes)
+        self.size -= len(changes) + len(events)
+        if not sample.parts:
+            del self._samples[number]
+        self._delivered_at = max(self._delivered_at, sample.observation.sim_time)
         return msgspec.structs.replace(
-            look.observation,
-            view_seq=self._shown_seq,
-            sim_time=self._shown_at,
+            sample.observation,
+            view_seq=self._delivered_seq,
+            sim_time=self._delivered_at,
             changes=changes,
             events=events,
-            deferred_count=look.observation.deferred_count + self._late(number),
+            deferred_count=sample.observation.deferred_count + self._undelivered_changes(number),
         )
 
     @property
-    def _shown_seq(self) -> int:
-        """Up to where everything was shown: before the oldest look that is not wholly out."""
-        oldest = next(iter(self._looks.values()), None)
+    def _delivered_seq(self) -> int:
+        """Return the seq before the oldest incomplete sample: all up to it was delivered."""
+        oldest = next(iter(self._samples.values()), None)
         return self._upto_seq if oldest is None else oldest.before_seq
 
-    def _late(self, number: int) -> int:
-        """Count the changes that are not shown though they are no younger than what is."""
-        late = 0
-        for other, look in self._looks.items():
+    def _undelivered_changes(self, number: int) -> int:
+        """Count the undelivered changes of the samples up to and including a number."""
+        count_before = 0
+        for other, sample in self._samples.items():
             if other > number:
                 break
-            late += look.changes
-        return late
+            count_before += sample.changes
+        return count_before
 
 
 _GONE_MAX: Final = 64
 
 
 class Time(NamedTuple):
-    """Simulated time, as observers need it.
+    """Simulated time, as observers use it.
 
     Attributes:
-        now_ns: Gives it.
-        sleep_until: Waits for a moment of it.
-        rest: Around a wait for something to see, which holds up nobody's time.
-        seed: Of the world, for what is drawn.
+        now_ns: Returns the present time in simulated nanoseconds.
+        sleep_until: Waits until a simulated time in nanoseconds.
+        idle: Context of a wait for observations; simulated time may advance meanwhile.
+        seed: The world's seed, for random delays.
     """
 
     now_ns: Callable[[], int]
     sleep_until: Callable[[int], Awaitable[None]]
-    rest: Callable[[], AbstractContextManager[None]]
+    idle: Callable[[], AbstractContextManager[None]]
     seed: int
 
 
 class DelayedObserver(Observer):
-    """One agent's eyes, behind a latency. Made by `ObserverHub.observer`."""
+    """The observer of one agent, with a latency. Created by `ObserverHub.observer`."""
 
     __slots__ = (
         "_distances",
@@ -164,7 +170,7 @@ class DelayedObserver(Observer):
         "_floor_ns",
         "_held_max",
         "_latency",
-        "_line",
+        "_queue",
         "_time",
     )
 
@@ -182,80 +188,81 @@ class DelayedObserver(Observer):
         super().__init__(host, agent_id, begin, limits, bytes_max)
         self._latency = latency
         self._time = time
-        self._line = DelayQueue()
+        self._queue = DelayQueue()
         self._held_max = limits.marks_max
         self._failure: BaseException | None = None
-        # Where it is by distance: how far a thing was when it was last seen, and when what was last
-        # seen of it is due, which nothing newer of it may overtake.
+        # Latency by distance: the last known distance of each entity, and the due time of its
+        # latest change. A newer change must not be delivered before an older one of the same entity.
         self._distances: dict[str, float] = {}
         self._dues: dict[str, int] = {}
         self._event_due_ns = 0
-        self._floor_ns = 0  # nothing is due before the last snapshot is
+        self._floor_ns = 0  # nothing is due before the last snapshot
         self._due_max_ns = 0
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self.take_in()  # the latency counts from here, whenever it is asked first
+        self.sample()  # the latency counts from here, not from the first read
         return self
 
-    def take_in(self) -> None:
-        """See what is to be seen, and put it in line. Costs what was marked; called every commit.
+    def sample(self) -> None:
+        """Compare the marked entities with the last sample and queue what differs.
 
-        A domain's judgement that raises is raised where the agent asks, and stops nobody else.
+        Called after every commit; costs O(marked entities). An exception of a domain's visibility
+        rule is raised by the agent's next call of `look`; other observers are not affected.
         """
-        if self._open_scene is None:
+        if self._open_state is None:
             return
         try:
-            while not (self.dirty_set.is_empty or self._line.held >= self._held_max):
+            while not (self.dirty_set.is_empty or self._queue.size >= self._held_max):
                 before_seq = self._seen_seq
-                observation = self._see()
+                observation = self._observe()
                 if observation is not None:
-                    self._line.put(observation, before_seq, self._parts(observation))
+                    self._queue.put(observation, before_seq, self._parts(observation))
         except INTERRUPTS:
             raise
-        except BaseException as error:  # noqa: BLE001  # a domain's judgement, raised out of `next`
+        except BaseException as error:  # noqa: BLE001  # a domain's rule, raised by `look`
             self._failure = error
 
     async def next(self) -> Observation | None:
-        """Wait until something has come through, and give it; the first is a snapshot."""
+        """Wait for a due observation and return it; the first is a snapshot. None: it ended."""
         while not self.end:
             observation = self.look()
             if observation is not None:
                 return observation
-            await self.news()
+            await self.wait_changed()
         return None
 
     def look(self) -> Observation | None:
-        """Take what has come through; None if nothing has."""
-        self.take_in()  # what the line had no room for
-        observation = self._line.take(self._time.now_ns())
+        """Return what is due without waiting; None if nothing is."""
+        self.sample()  # changes the queue had no room for
+        observation = self._queue.take(self._time.now_ns())
         if observation is not None:
             self.view_seq = observation.view_seq
         elif self._failure is not None:
             raise self._failure
         return observation
 
-    async def news(self) -> None:
-        """Wait until more is in line, or the next of it is due, or it is over."""
-        due_ns = self._line.due_ns
+    async def wait_changed(self) -> None:
+        """Wait until more is queued, the next part is due, or the observer has ended."""
+        due_ns = self._queue.due_ns
         if due_ns is None:
-            await super().news()
+            await super().wait_changed()
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._wake_at, due_ns)
-            await super().news()
+            await super().wait_changed()
             group.cancel_scope.cancel()
 
     async def _wake_at(self, due_ns: int) -> None:
         try:
             await self._time.sleep_until(due_ns)
         except (ClosedError, StoreError):
-            return  # the world has ended, and has said so
+            return  # the world has ended and finishes its observers
         except TimeStalledError as stalled:
             self._failure = stalled
         self.wake()
 
-    # when what was seen is shown
+    # due times
 
     def _parts(self, observation: Observation) -> list[Part]:
         now_ns = self._visible.published.now_ns
@@ -263,12 +270,15 @@ class DelayedObserver(Observer):
             parts = self._parts_by_distance(observation, now_ns)
             self._due_max_ns = max(self._due_max_ns, *[part.due_ns for part in parts])
             return parts
-        delay = self._delay_of_all(observation)
+        delay = self._delay_of_sample(observation)
         self._due_max_ns = self._floor_ns = max(self._due_max_ns, now_ns + delay)
         return [Part(self._floor_ns, observation.changes, observation.events)]
 
-    def _delay_of_all(self, observation: Observation) -> int:
-        """Return how late it all is. A snapshot by distance comes when the farthest of it does."""
+    def _delay_of_sample(self, observation: Observation) -> int:
+        """Return the delay of a whole sample, in nanoseconds.
+
+        With `ByDistance`, a snapshot has the delay of its farthest entity.
+        """
         if isinstance(self._latency, ByDistance):
             self._distances.clear()
             far = max((self._distance_of(change) for change in observation.changes), default=0.0)
@@ -278,24 +288,27 @@ class DelayedObserver(Observer):
         return delay_ns(self._latency, chance, 0.0)
 
     def _parts_by_distance(self, observation: Observation, now_ns: int) -> list[Part]:
-        """Let each change come at its own time, and none before an older one of its entity."""
-        together: dict[int, tuple[list[Change], list[DeliveredEvent]]] = {}
+        """Divide a sample by due time: each change has the delay of its entity's distance.
+
+        A change is never due before an older change of the same entity, nor before the snapshot.
+        """
+        parts_by_due: dict[int, tuple[list[Change], list[DeliveredEvent]]] = {}
         for change in observation.changes:
             delay = delay_ns(self._latency, 0.0, self._distance_of(change))
             before_ns = max(self._floor_ns, self._dues.get(change.entity, 0))
             due_ns = self._dues[change.entity] = max(before_ns, now_ns + delay)
-            together.setdefault(due_ns, ([], []))[0].append(change)
+            parts_by_due.setdefault(due_ns, ([], []))[0].append(change)
         for event in observation.events:
             delay = delay_ns(self._latency, 0.0, self._distance_to(event.agent_id))
             before_ns = max(self._floor_ns, self._event_due_ns)
             due_ns = self._event_due_ns = max(before_ns, now_ns + delay)
-            together.setdefault(due_ns, ([], []))[1].append(event)
-        if len(self._dues) > self._line.held + _GONE_MAX:
+            parts_by_due.setdefault(due_ns, ([], []))[1].append(event)
+        if len(self._dues) > self._queue.size + _GONE_MAX:
             self._dues = {name: due for name, due in self._dues.items() if due > now_ns}
-        return [Part(due, tuple(changes), tuple(e)) for due, (changes, e) in together.items()]
+        return [Part(due, tuple(changes), tuple(e)) for due, (changes, e) in parts_by_due.items()]
 
     def _distance_of(self, change: Change) -> float:
-        """Return how far a thing is; of one that leaves, how far it was when it was last seen."""
+        """Return the distance of a changed entity; of a removed one, its last known distance."""
         if change.what == "leave":
             return self._distances.pop(change.entity, 0.0)
         collection, _, entity = change.entity.partition("/")
@@ -304,11 +317,11 @@ class DelayedObserver(Observer):
         return distance
 
     def _distance_to(self, agent_id: str) -> float:
-        """Return how far an agent is that was heard."""
-        body = self._visible.body_of(agent_id)
-        if body is None:
+        """Return the distance of the agent that caused an event."""
+        entity = self._visible.own_entity(agent_id)
+        if entity is None:
             return 0.0
-        distance = self._visible.distance(self.agent_id, body)
-        if distance is None:  # it is gone
-            return self._distances.get(f"{body.collection}/{body.entity}", 0.0)
+        distance = self._visible.distance(self.agent_id, entity)
+        if distance is None:  # the entity was removed
+            return self._distances.get(f"{entity.collection}/{entity.entity}", 0.0)
         return distance

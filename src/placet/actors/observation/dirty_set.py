@@ -1,8 +1,8 @@
-"""What waits for one observer: bounded, and the same size however long it does not look.
+"""The pending input of one observer, bounded in memory however rarely the observer is read.
 
-Of an entity it is only noted *that* it changed, so the latest value wins; what was heard stays in
-order. What does not fit becomes one snapshot: the observer is told everything anew, and misses no
-change. It is pure: who waits for it, and who fills it, is in `hub.py`.
+For an entity only the fact that it changed is recorded, so the latest value wins; events keep their
+order. If entities or events exceed their bound, the next observation is a full snapshot, so the
+observer misses no change of state. This module is pure: `hub.py` fills it and wakes the observer.
 """
 
 from collections import deque
@@ -13,19 +13,19 @@ from placet.schemas.view import DeliveredEvent
 
 
 class DirtySet:
-    """Marks on entities, and events.
+    """Entities that changed since the last observation, and events not yet delivered.
 
     Attributes:
-        marks: What may look otherwise, and up to which seq it is as it was shown; oldest first.
-        is_all_marked: All that it knows or may see may have changed.
-        is_lost: The marks did not fit; the next observation is a snapshot. So is the first.
-        events: What was heard, oldest first.
-        events_dropped: How many were heard before these and did not fit.
-        overflows: How often it became lost.
+        marks: Changed entities, oldest first, with the seq up to which the observer has seen each.
+        is_all_marked: Every entity that the observer knows or may see may have changed.
+        is_lost: The marks exceeded their bound; the next observation is a snapshot. True at first.
+        events: Events not yet delivered, oldest first.
+        events_dropped: Number of events dropped before these, because they exceeded the bound.
+        overflows: How often `is_lost` became true after the first snapshot.
 
     Args:
-        marks_max: How many entities it marks.
-        events_max: How many events it keeps.
+        marks_max: Maximum number of marked entities.
+        events_max: Maximum number of events.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class DirtySet:
         self.overflows = 0
 
     def mark(self, refs: Iterable[Ref], seq: int) -> None:
-        """Note that entities may look otherwise since a seq."""
+        """Record that entities changed after a seq."""
         if self.is_lost:
             return
         marks = self.marks
@@ -56,39 +56,39 @@ class DirtySet:
             if ref not in marks:
                 marks[ref] = seq
         if len(marks) > self._marks_max:
-            self.lose()
+            self.overflow()
 
     def mark_all(self) -> None:
-        """Note that everything may look otherwise."""
+        """Record that every entity may have changed."""
         self.is_all_marked = not self.is_lost
 
-    def lose(self) -> None:
-        """Forget the marks: the next observation is a snapshot."""
+    def overflow(self) -> None:
+        """Drop the marks: the next observation is a snapshot."""
         if not self.is_lost:
             self.overflows += 1
         self.is_lost, self.is_all_marked = True, False
         self.marks.clear()
 
-    def keep(self, late: dict[Ref, int]) -> None:
-        """Take note that all that was marked has been looked at, and that some of it is late."""
-        self.marks = late
+    def replace(self, deferred: dict[Ref, int]) -> None:
+        """Replace the marks, after an observation was made, by the changes that it deferred."""
+        self.marks = deferred
         self.is_lost = self.is_all_marked = False
 
-    def tell(self, event: DeliveredEvent) -> None:
-        """Put an event behind the others."""
+    def add_event(self, event: DeliveredEvent) -> None:
+        """Append an event; if the bound is reached, drop the oldest and force a snapshot."""
         if len(self.events) == self.events.maxlen:
             self.events_dropped += 1
-            self.lose()
+            self.overflow()
         self.events.append(event)
 
     def take_events(self) -> tuple[tuple[DeliveredEvent, ...], int]:
-        """Take out the events, and the count of those that are missing before them."""
-        taken = tuple(self.events), self.events_dropped
+        """Remove and return the events, and the number of events dropped before them."""
+        events = tuple(self.events), self.events_dropped
         self.events.clear()
         self.events_dropped = 0
-        return taken
+        return events
 
     @property
     def is_empty(self) -> bool:
-        """Nothing waits."""
+        """Return whether nothing is pending."""
         return not (self.marks or self.is_lost or self.is_all_marked or self.events)

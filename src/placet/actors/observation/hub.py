@@ -1,11 +1,11 @@
-"""Observers: each agent's picture of the world, kept true by snapshots and deltas.
+"""Observers: each agent's view of the world, kept current by snapshots and deltas.
 
-    committer > ObserverHub.publish > marks in each observer's inbox > Observer.next, at its own pace
+    committer > ObserverHub.publish > marks in each observer's dirty set > Observer.next
 
-What an observer is told is worked out when it looks, against what it was told before, on the
-published copy of the state. So it is a cut at one seq, holds nothing that is hidden, and a slow
-observer costs the others nothing: of it there are only marks. The copy is kept while somebody
-observes, and a world in which nobody does pays one comparison per commit.
+An observation is computed when the observer is read: it compares what was shown before with the
+published replica. So it is consistent at one seq, contains nothing hidden, and a slow observer
+costs only its marks. The replica exists while there is an observer; a world without observers
+pays one comparison per commit.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -31,14 +31,13 @@ class ObserverHub:
     """The observers of one world.
 
     Args:
-        registry: Whose domains say who may see what.
-        on_fault: Told of a domain whose judgement raised as a group was published; all observers
-            are then asked about everything.
-        time: For observers behind a latency; told of all who wait for something to see.
+        registry: The world's domains, which decide what an agent may see.
+        on_fault: Called when a domain's visibility rule raised while a group was published; all
+            observers then compare everything.
+        time: Simulated time, for delayed observers and for waits.
 
     Attributes:
-        overflows: How often an inbox overflowed, of all observers that ever were.
-        rest: Around a wait for something to see.
+        idle: Context of a wait for observations; simulated time may advance meanwhile.
     """
 
     def __init__(
@@ -47,8 +46,8 @@ class ObserverHub:
         self._registry = registry
         self._on_fault = on_fault
         self._time = time
-        self.rest = time.rest
-        self._late: dict[DelayedObserver, None] = {}
+        self.idle = time.idle
+        self._delayed: dict[DelayedObserver, None] = {}
         self._observers: dict[str, list[Observer]] = {}
         self._count = 0
         self._visible: VisibleState | None = None
@@ -57,18 +56,18 @@ class ObserverHub:
         self._overflows_before = 0
 
     @property
-    def is_watched(self) -> bool:
-        """There is a copy to be kept true."""
+    def is_observed(self) -> bool:
+        """Return whether there is a replica to update."""
         return self._visible is not None
 
     @property
     def count(self) -> int:
-        """How many observers there are."""
+        """Return the number of observers."""
         return self._count
 
     @property
     def lag_seqs(self) -> int:
-        """How far the slowest observer is behind, in seqs."""
+        """Return how far the slowest observer is behind, in seqs."""
         if self._visible is None:
             return 0
         seq = self._visible.published.seq
@@ -77,13 +76,13 @@ class ObserverHub:
 
     @property
     def overflows(self) -> int:
-        """How often an inbox overflowed."""
+        """Return how often a dirty set overflowed, over all observers ever opened."""
         now = sum(observer.dirty_set.overflows for observer in self._all_observers())
         return self._overflows_before + now
 
     @property
     def state(self) -> State | None:
-        """The published state; None while nobody observes."""
+        """Return the published state; None while there is no observer."""
         return None if self._visible is None else self._visible.published.state
 
     def observer(
@@ -94,15 +93,15 @@ class ObserverHub:
         bytes_max: int | None = None,
         latency: Latency | None = None,
     ) -> Observer:
-        """Make an observer for an agent, to be opened as an async context manager.
+        """Create an observer for an agent, to be entered as an async context manager.
 
         Args:
-            agent_id: As whom; `begin` checks that it may.
-            begin: Carries out something in the orchestrator's turn, and returns once all that it
-                could see is durable.
-            limits: How much may wait.
-            bytes_max: Budget of one observation; None is no budget.
-            latency: How late all comes; None is as soon as it is durable.
+            agent_id: The agent; `begin` checks that it may observe.
+            begin: Runs a function in the orchestrator's turn, and returns once everything the
+                function could see is durable.
+            limits: Bounds of the pending changes and events.
+            bytes_max: Byte budget of one observation; None is unlimited.
+            latency: Delay of observations; None delivers as soon as a change is durable.
         """
         limits = limits or ObserverLimits()
         if latency is None:
@@ -111,70 +110,70 @@ class ObserverHub:
         return DelayedObserver(self, agent_id, begin, limits, bytes_max, latency=latency, time=time)
 
     def publish(self, group: LogGroup) -> None:
-        """Take in a durable group. Costs what it changed, and who is near that."""
-        published = self._watched().published
+        """Apply a durable group. Costs O(changed entities and the observers near them)."""
+        published = self._open_visible().published
         seq_before = published.seq
         skip = published.record - group.first_record
         changed: dict[Ref, None] = {}
         removed: list[str] = []
-        heard: list[tuple[Intent, int]] = []
+        events: list[tuple[Intent, int]] = []
         for data in group.records[max(0, skip) :]:
             record = decode_record(data)
             changed.update(dict.fromkeys(published.fold(record)))
             if isinstance(record, AgentChanged) and record.what == "removed":
                 removed.append(record.agent_id)
             elif self._event_kinds and isinstance(record, Admitted):
-                heard += self._events_of(record)
+                events += self._events_of(record)
         if changed:
             self._mark(list(changed), seq_before)
-        for intent, seq in heard:
-            self._tell(intent, seq)
+        for intent, seq in events:
+            self._deliver(intent, seq)
         for agent_id in removed:
             for observer in self._observers.get(agent_id, ()):
                 observer.finish("removed")
-        for late in self._late:  # when all of the group is marked: a look is a cut
-            late.take_in()
+        for delayed in self._delayed:  # after the whole group is marked: a sample is one seq
+            delayed.sample()
 
     def close(self) -> None:
-        """Let every observer stop."""
+        """End every observer."""
         self._is_closed = True
         for observer in self._all_observers():
             observer.finish("closed")
 
-    # who observes
+    # observers
 
-    async def admit(self, observer: Observer, begin: Begin) -> VisibleState:
-        """Take an observer in, and make the copy in the orchestrator's turn if there is none.
+    async def attach(self, observer: Observer, begin: Begin) -> VisibleState:
+        """Register an observer; create the replica in the orchestrator's turn if there is none.
 
-        It is counted before that turn, so that the copy is kept from when it is made.
+        The observer is counted before that turn, so that no commit after it misses the replica.
         """
         self._observers.setdefault(observer.agent_id, []).append(observer)
         self._count += 1
         if isinstance(observer, DelayedObserver):
-            self._late[observer] = None
+            self._delayed[observer] = None
         try:
             await begin(self._copy)
         except BaseException:
-            self.dismiss(observer)
+            self.detach(observer)
             raise
         if self._is_closed:
             observer.finish("closed")
-        visible = self._watched()
-        visible.interest.join(visible.published.state, observer.agent_id)
+        visible = self._open_visible()
+        visible.interest.add_observer(visible.published.state, observer.agent_id)
         return visible
 
-    def dismiss(self, observer: Observer) -> None:
-        """Let an observer go, and with the last the copy."""
-        mine = self._observers[observer.agent_id]
-        mine.remove(observer)
+    def detach(self, observer: Observer) -> None:
+        """Unregister an observer; the last one drops the replica."""
+        observers = self._observers[observer.agent_id]
+        observers.remove(observer)
         self._count -= 1
         if isinstance(observer, DelayedObserver):
-            del self._late[observer]
+            del self._delayed[observer]
         self._overflows_before += observer.dirty_set.overflows
-        if not mine:
+        if not observers:
             del self._observers[observer.agent_id]
             if self._visible is not None:
-                self._visible.interest.leave(observer.agent_id)
+                self._visible.interest.remove_observer(observer.agent_id)
         if not self._observers:
             self._visible = None
 
@@ -182,23 +181,23 @@ class ObserverHub:
         if self._visible is None:
             self._visible = VisibleState(self._registry, ReadReplica(kernel))
 
-    def _watched(self) -> VisibleState:
-        assert self._visible is not None, "there is a copy while somebody observes"
+    def _open_visible(self) -> VisibleState:
+        assert self._visible is not None, "there is a replica while there is an observer"
         return self._visible
 
     # publishing
 
     def _mark(self, changed: Sequence[Ref], seq: int) -> None:
-        """Mark what changed after a seq for those whom it may concern."""
-        visible = self._watched()
+        """Mark the entities that changed after a seq, for the observers they may affect."""
+        visible = self._open_visible()
         try:
-            for agent_ids, refs in visible.interest.concerns(visible.published.state, changed):
+            for agent_ids, refs in visible.interest.affected(visible.published.state, changed):
                 self._mark_for(agent_ids, refs, seq)
         except INTERRUPTS:
             raise
-        except BaseException as error:  # noqa: BLE001  # a domain's judgement, reported; the world lives
+        except BaseException as error:  # noqa: BLE001  # a domain's rule, reported; the world continues
             self._on_fault("sight", error)
-            visible.judge_all_anew()
+            visible.disable_indexes()
             self._mark_for(None, None, seq)
 
     def _mark_for(
@@ -217,32 +216,32 @@ class ObserverHub:
     def _events_of(self, record: Admitted) -> list[tuple[Intent, int]]:
         encoded = record.encoded
         if not any(kind in encoded for kind in self._event_kinds):
-            return []  # most batches tell of nothing, and are not looked into
+            return []  # cheap test: most batches have no event, and parsing them is costly
         kinds = self._registry.kinds
-        intents, applied = recorded_batch(record).intents, dict(record.normalized or ())
+        intents, payloads = recorded_batch(record).intents, dict(record.normalized or ())
         return [
-            ({**intents[n], "payload": applied.get(n, intents[n]["payload"])}, record.seq)
-            for n in record.order or range(len(intents))  # as they took effect
+            ({**intents[n], "payload": payloads.get(n, intents[n]["payload"])}, record.seq)
+            for n in record.order or range(len(intents))  # in apply order
             if kinds[intents[n]["kind"]].broadcast
         ]
 
-    def _tell(self, intent: Intent, seq: int) -> None:
-        """Tell of an intent those who hear it."""
-        visible, speaker = self._watched(), intent["agent_id"]
+    def _deliver(self, intent: Intent, seq: int) -> None:
+        """Add the event of an applied intent to the dirty sets of the agents that hear it."""
+        visible, sender = self._open_visible(), intent["agent_id"]
         domain = self._registry.domain_of[intent["kind"]]
-        heard = DeliveredEvent(seq, speaker, intent["kind"], intent["payload"])
-        listeners = visible.interest.listeners(speaker)
+        event = DeliveredEvent(seq, sender, intent["kind"], intent["payload"])
+        listeners = visible.interest.listeners(sender)
         try:
             for agent_id in self._observers if listeners is None else listeners:
                 observers = self._observers.get(agent_id)
                 if observers and domain.should_deliver(visible.published.state, agent_id, intent):
                     for observer in observers:
-                        observer.dirty_set.tell(heard)
+                        observer.dirty_set.add_event(event)
                         observer.wake()
         except INTERRUPTS:
             raise
-        except BaseException as error:  # noqa: BLE001  # likewise
+        except BaseException as error:  # noqa: BLE001  # a domain's rule, reported; the world continues
             self._on_fault(f"hears of {domain.name}", error)
 
     def _all_observers(self) -> list[Observer]:
-        return [observer for several in self._observers.values() for observer in several]
+        return [observer for observers in self._observers.values() for observer in observers]

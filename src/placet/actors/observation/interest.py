@@ -1,8 +1,9 @@
-"""Whom a change concerns: the followers of a world's domains, side by side.
+"""Interest management: which observers a change affects, and what each of them may see.
 
-A domain that is open concerns everyone, by what changes and by nothing else. One with a `sight` is
-asked through its follower, so that a change costs what is near it. One that judges by itself
-(`may_see` of its own) may judge by anything, so whatever changes, all is judged anew.
+A change in a domain without a visibility policy affects every observer, but only for the changed
+entities. A domain with a policy is asked through its interest index, so a change costs only the
+observers near it. A domain that overrides `may_see` or `hidden_fields` itself may depend on
+anything, so every change makes all observers compare everything.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,196 +21,205 @@ AgentIds = Collection[str]
 
 
 class Affected(NamedTuple):
-    """What some agents are to look at again. `None` stands for everyone, and for everything."""
+    """Observers, and the entities they must compare again. None: all observers, or all entities."""
 
     agent_ids: AgentIds | None
     refs: Iterable[Ref] | None
 
 
 class InterestManager:
-    """The followers of one published state.
+    """The interest indexes of the domains of one published state.
 
     Args:
-        registry: Whose domains they are.
-        is_indexed: Keep indexes; without them everything concerns everyone.
+        registry: The world's domains.
+        is_indexed: Keep indexes; without them every change affects every observer.
     """
 
     def __init__(self, registry: Registry, *, is_indexed: bool = True) -> None:
-        self._ways = {
+        self._indexes = {
             d.name: _DomainIndex(d.sight) for d in registry.domains if d.sight is not None
         }
         self._names = frozenset(domain.name for domain in registry.domains)
-        self._ways_of: dict[str, tuple[_DomainIndex | None, ...]] = {}
-        self._is_judged_by_anything = not is_indexed or any(
-            _judges_itself(domain) or (domain.sight is not None and domain.sight.depends_on is None)
+        self._indexes_of: dict[str, tuple[_DomainIndex | None, ...]] = {}
+        self._is_unindexed = not is_indexed or any(
+            _overrides_visibility(domain)
+            or (domain.sight is not None and domain.sight.depends_on is None)
             for domain in registry.domains
         )
 
-    def begin(self, published: ReadReplica) -> None:
-        """Index all there is. O(state), where there is an index."""
-        if self._is_judged_by_anything:
+    def build(self, published: ReadReplica) -> None:
+        """Index the whole state. O(state) where a domain has an index, else O(1)."""
+        if self._is_unindexed:
             return
-        for way in self._ways.values():
-            mine = [ref for ref in published.refs() if way in self._following(ref.collection)]
-            way.follower.update(published.state, mine)
+        for index in self._indexes.values():
+            refs = [ref for ref in published.refs() if index in self._indexes_for(ref.collection)]
+            index.interest.update(published.state, refs)
 
-    def join(self, state: State, agent_id: str) -> None:
-        """Begin to follow how an agent looks."""
-        for way in self._ways.values():
-            way.looks[agent_id] = way.look_of(state, agent_id)
+    def add_observer(self, state: State, agent_id: str) -> None:
+        """Start tracking the fields that an agent's visibility depends on."""
+        for index in self._indexes.values():
+            index.inputs[agent_id] = index.inputs_of(state, agent_id)
 
-    def leave(self, agent_id: str) -> None:
-        """Follow it no longer."""
-        for way in self._ways.values():
-            way.looks.pop(agent_id, None)
+    def remove_observer(self, agent_id: str) -> None:
+        """Stop tracking an agent."""
+        for index in self._indexes.values():
+            index.inputs.pop(agent_id, None)
 
-    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
-        """Say whom a change concerns; the state is that after it, and is then followed."""
-        if self._is_judged_by_anything:
+    def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
+        """Yield which observers a change affects, and update the indexes.
+
+        Args:
+            state: The state after the change.
+            changed: The changed entities.
+        """
+        if self._is_unindexed:
             yield Affected(None, None)
             return
-        by_way: dict[_DomainIndex | None, list[Ref]] = {}
+        by_index: dict[_DomainIndex | None, list[Ref]] = {}
         for ref in changed:
-            for way in self._following(ref.collection):
-                by_way.setdefault(way, []).append(ref)
-        for way, refs in by_way.items():
-            if way is None:
+            for index in self._indexes_for(ref.collection):
+                by_index.setdefault(index, []).append(ref)
+        for index, refs in by_index.items():
+            if index is None:
                 yield Affected(None, refs)
             else:
-                yield from way.concerns(state, refs)
+                yield from index.affected(state, refs)
 
     def candidates_for(self, agent_id: str, published: ReadReplica) -> Iterator[Ref]:
-        """Name what an agent may see at most."""
+        """Yield every entity that an agent might see: a superset of what it may see."""
         near = (
             {}
-            if self._is_judged_by_anything
+            if self._is_unindexed
             else {
-                name: some
-                for name, way in self._ways.items()
-                if (some := way.follower.candidates_for(agent_id)) is not None
+                name: refs
+                for name, index in self._indexes.items()
+                if (refs := index.interest.candidates_for(agent_id)) is not None
             }
         )
-        for some in near.values():
-            yield from sorted(some)
+        for refs in near.values():
+            yield from sorted(refs)
         for name, rows in published.state.collections.items():
             if name.partition(".")[0] not in near:
                 for entity in rows.entities:
                     yield Ref(name, entity)
 
     def relevance(self, state: State, agent_id: str, ref: Ref) -> float:
-        """Return how near an entity is to an agent, from 0 to 1; 1 where no sight can tell."""
-        way = self._following(ref.collection)[0]
-        return 1.0 if way is None else way.sight.relevance(state, agent_id, ref)
+        """Return the relevance of an entity for an agent, 0 to 1; 1 where no policy computes it."""
+        index = self._indexes_for(ref.collection)[0]
+        return 1.0 if index is None else index.sight.relevance(state, agent_id, ref)
 
     def distance(self, state: State, agent_id: str, ref: Ref) -> float | None:
-        """Return how far an entity is from an agent; None where no sight can measure it."""
-        way = self._following(ref.collection)[0]
-        return None if way is None else way.sight.distance(state, agent_id, ref)
+        """Return the distance of an entity from an agent; None where no policy measures it."""
+        index = self._indexes_for(ref.collection)[0]
+        return None if index is None else index.sight.distance(state, agent_id, ref)
 
-    def body_of(self, agent_id: str) -> Ref | None:
-        """Name an agent's own entity; None where no sight knows of one."""
-        bodies = (
-            way.sight.agent_collection for way in self._ways.values() if way.sight.agent_collection
+    def own_entity(self, agent_id: str) -> Ref | None:
+        """Return an agent's own entity; None where no policy declares the agents' collection."""
+        collections = (
+            index.sight.agent_collection
+            for index in self._indexes.values()
+            if index.sight.agent_collection
         )
-        body = next(bodies, None)
-        return None if body is None else Ref(body, agent_id)
+        collection = next(collections, None)
+        return None if collection is None else Ref(collection, agent_id)
 
     def listeners(self, agent_id: str) -> AgentIds | None:
-        """Name who may see an agent's own entity, and so may hear it; None is everyone."""
-        body = None if self._is_judged_by_anything else self.body_of(agent_id)
-        if body is None:
+        """Return the agents that may see an agent's entity and so hear its events; None is all."""
+        entity = None if self._is_unindexed else self.own_entity(agent_id)
+        if entity is None:
             return None
-        way = self._following(body.collection)[0]
-        return None if way is None else way.follower.observers_of(body)
+        index = self._indexes_for(entity.collection)[0]
+        return None if index is None else index.interest.observers_of(entity)
 
-    def _following(self, collection: str) -> "tuple[_DomainIndex | None, ...]":
-        """Return who follows a collection, its own domain first; None stands for what is open.
+    def _indexes_for(self, collection: str) -> "tuple[_DomainIndex | None, ...]":
+        """Return the indexes that judge a collection, its own domain's first; None: an open domain.
 
-        A sight follows the agents' own entities, though they are another domain's, for it judges by
-        them. What begins with no domain's name is judged by all sights, as the registry does.
+        A policy also tracks the agents' own entities where they belong to another domain, because
+        it depends on their fields. A collection outside every domain is judged by all
+        policies, as in the registry.
         """
-        known = self._ways_of.get(collection)
+        known = self._indexes_of.get(collection)
         if known is None:
-            owner, ways = collection.partition(".")[0], [*self._ways.values()]
+            owner, indexes = collection.partition(".")[0], [*self._indexes.values()]
             if owner in self._names:
-                own = self._ways.get(owner)
+                own = self._indexes.get(owner)
                 others = (
-                    way
-                    for way in ways
-                    if way.sight.agent_collection == collection and way is not own
+                    index
+                    for index in indexes
+                    if index.sight.agent_collection == collection and index is not own
                 )
                 known = (own, *others)
             else:
-                known = (*ways, None)
-            self._ways_of[collection] = known
+                known = (*indexes, None)
+            self._indexes_of[collection] = known
         return known
 
 
 class _DomainIndex:
-    """One domain's sight, followed."""
+    """The interest index of one domain, with the observers' fields that it depends on."""
 
     def __init__(self, sight: VisibilityPolicy) -> None:
         self.sight = sight
-        self.follower: InterestIndex = sight.follower()
-        self.looks: dict[str, tuple[Json, ...]] = {}
+        self.interest: InterestIndex = sight.follower()
+        self.inputs: dict[str, tuple[Json, ...]] = {}
         self._fields = sorted(sight.depends_on or ())
 
-    def look_of(self, state: State, agent_id: str) -> tuple[Json, ...]:
-        """Return what an agent's sight is judged by."""
-        body = self.sight.agent_collection
-        return tuple(state.get(body, agent_id, field) for field in self._fields)
+    def inputs_of(self, state: State, agent_id: str) -> tuple[Json, ...]:
+        """Return the field values of an agent that its visibility depends on."""
+        collection = self.sight.agent_collection
+        return tuple(state.get(collection, agent_id, field) for field in self._fields)
 
-    def concerns(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
-        """Ask before and after the change: who saw it, and who sees it now."""
+    def affected(self, state: State, changed: Sequence[Ref]) -> Iterator[Affected]:
+        """Yield the observers that see the changed entities before or after the change."""
         refs = dict.fromkeys(changed)
         for ref in changed:
             refs.update(dict.fromkeys(self.sight.dependents_of(state, ref)))
-        turned = self._turned(state, changed)
-        within = self.follower.candidates_for
-        before = {agent_id: within(agent_id) for agent_id in turned}
+        observers = self._changed_observers(state, changed)
+        candidates = self.interest.candidates_for
+        before = {agent_id: candidates(agent_id) for agent_id in observers}
         yield from self._audiences(refs)
-        self.follower.update(state, refs)
+        self.interest.update(state, refs)
         yield from self._audiences(refs)
-        for agent_id, has_moved_only in turned.items():
-            then, now = before[agent_id], within(agent_id)
+        for agent_id, is_move_only in observers.items():
+            then, now = before[agent_id], candidates(agent_id)
             if then is None or now is None:
                 yield Affected((agent_id,), None)
-            elif has_moved_only:
+            elif is_move_only:
                 yield Affected((agent_id,), [ref for ref in then if ref not in now])
                 yield Affected((agent_id,), [ref for ref in now if ref not in then])
             else:
                 yield Affected((agent_id,), then)
                 yield Affected((agent_id,), now)
 
-    def _turned(self, state: State, changed: Sequence[Ref]) -> dict[str, bool]:
-        """Name the observers whose own sight changed: they moved (alone), or changed sides."""
-        turned = {}
+    def _changed_observers(self, state: State, changed: Sequence[Ref]) -> dict[str, bool]:
+        """Return the observers whose own visibility fields changed; True if they only moved."""
+        observers = {}
         for collection, agent_id in changed:
-            if agent_id in self.looks and collection == self.sight.agent_collection:
-                look = self.look_of(state, agent_id)
-                if look != self.looks[agent_id]:
-                    pairs = zip(self._fields, look, self.looks[agent_id], strict=True)
+            if agent_id in self.inputs and collection == self.sight.agent_collection:
+                inputs = self.inputs_of(state, agent_id)
+                if inputs != self.inputs[agent_id]:
+                    pairs = zip(self._fields, inputs, self.inputs[agent_id], strict=True)
                     fields = {field for field, new, old in pairs if new != old}
-                    turned[agent_id] = fields <= self.sight.indexed_by
-                    self.looks[agent_id] = look
-        return turned
+                    observers[agent_id] = fields <= self.sight.indexed_by
+                    self.inputs[agent_id] = inputs
+        return observers
 
     def _audiences(self, refs: Iterable[Ref]) -> Iterator[Affected]:
         for ref in refs:
-            yield Affected(self.follower.observers_of(ref), (ref,))
+            yield Affected(self.interest.observers_of(ref), (ref,))
 
 
-def _judges_itself(domain: Domain) -> bool:
+def _overrides_visibility(domain: Domain) -> bool:
     kind = type(domain)
     return kind.may_see is not Domain.may_see or kind.hidden_fields is not Domain.hidden_fields
 
 
 class VisibleState:
-    """One published copy, as agents see it.
+    """The published replica, as agents may see it.
 
     Attributes:
-        published: The copy.
-        interest: Whom its changes concern.
+        published: The replica.
+        interest: Which observers its changes affect.
     """
 
     __slots__ = ("_registry", "interest", "published")
@@ -218,10 +228,10 @@ class VisibleState:
         self._registry = registry
         self.published = published
         self.interest = InterestManager(registry)
-        self.interest.begin(published)
+        self.interest.build(published)
 
     def seen(self, agent_id: str, ref: Ref, row: ReplicaEntity) -> Fields | None:
-        """Give what an agent may see of an entity; None if nothing. O(1)."""
+        """Return the fields of an entity that an agent may see; None if it may not see it. O(1)."""
         state, registry = self.published.state, self._registry
         if not registry.hiding(ref.collection):
             return row.fields
@@ -230,25 +240,25 @@ class VisibleState:
         return row.without(registry.hidden_fields(state, agent_id, ref))
 
     def candidates_for(self, agent_id: str) -> Iterable[Ref]:
-        """Name what an agent may see at most."""
+        """Return every entity that an agent might see: a superset of what it may see."""
         return self.interest.candidates_for(agent_id, self.published)
 
     def relevance(self, agent_id: str, ref: Ref) -> float:
-        """Say how near an entity is to an agent: 1 is here, 0 is infinitely far."""
+        """Return the relevance of an entity for an agent: 1 is here, 0 is infinitely far."""
         return self.interest.relevance(self.published.state, agent_id, ref)
 
     def distance(self, agent_id: str, ref: Ref) -> float | None:
-        """Say how far an entity is from an agent; None where that is not known."""
+        """Return the distance of an entity from an agent; None where it is unknown."""
         return self.interest.distance(self.published.state, agent_id, ref)
 
-    def body_of(self, agent_id: str) -> Ref | None:
-        """Name an agent's own entity; None where agents have none."""
-        return self.interest.body_of(agent_id)
+    def own_entity(self, agent_id: str) -> Ref | None:
+        """Return an agent's own entity; None where agents have none."""
+        return self.interest.own_entity(agent_id)
 
-    def left(self, ref: Ref) -> Change:
-        """Say that an entity is out of sight; nothing of why, which may be hidden."""
+    def removal(self, ref: Ref) -> Change:
+        """Return the change that removes an entity from a view; it does not disclose why."""
         return Change(f"{ref.collection}/{ref.entity}", "leave", self.published.seq, "", None)
 
-    def judge_all_anew(self) -> None:
-        """Do without indexes from here on: a judgement in them has raised."""
+    def disable_indexes(self) -> None:
+        """Stop using indexes, after a domain's policy raised in one."""
         self.interest = InterestManager(self._registry, is_indexed=False)

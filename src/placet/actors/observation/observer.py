@@ -1,4 +1,7 @@
-"""One agent's eyes: they compare what was shown with what may be seen now, when they look."""
+"""One agent's observer.
+
+When it is read, it compares what the agent was shown with what the agent may see now.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,11 +20,16 @@ from placet.schemas.view import Change, Observation
 
 
 class DeltaPacker:
-    """The scores of one observer's changes.
+    """Selects the changes that fit into one observation, by accumulated relevance.
+
+    Each deferred change adds its relevance to its score whenever an observation is made, and the
+    highest scores are sent. So near changes are sent at once, far changes later, and none is lost.
 
     Args:
-        bytes_max: How many bytes of encoded changes one observation holds; a single change that is
-            larger is sent alone. Events, and snapshots, which are whole, are not counted.
+        bytes_max: Maximum bytes of encoded changes in one observation; a single change that is
+            larger is sent alone. Events and snapshots are not limited.
+
+    Source: priority accumulator, G. Fiedler, "State Synchronization" (gafferongames.com, 2015).
     """
 
     __slots__ = ("_scores", "bytes_max")
@@ -35,10 +43,10 @@ class DeltaPacker:
     def choose(
         self, changes: Iterable[tuple[Ref, Change]], relevance: Callable[[Ref], float]
     ) -> set[Ref]:
-        """Choose what is sent now; the rest grows. O(n log n) of what waits."""
+        """Return the entities to send now; raise the scores of the others. O(n log n)."""
         waiting = list(changes)
         scores = {ref: self._scores.get(ref, 0.0) + relevance(ref) for ref, _ in waiting}
-        waiting.sort(key=lambda one: -scores[one[0]])
+        waiting.sort(key=lambda item: -scores[item[0]])
         chosen: set[Ref] = set()
         left = self.bytes_max
         for ref, change in waiting:
@@ -50,47 +58,47 @@ class DeltaPacker:
         return chosen
 
     def clear(self) -> None:
-        """Forget the scores: all was sent."""
+        """Drop all scores, after everything was sent."""
         self._scores.clear()
 
 
 End = Literal["", "closed", "removed"]
-"""Why there will be no more observations; empty while there may be."""
+"""Why an observer ended; empty while it is open."""
 
 Begin: TypeAlias = Callable[[Callable[[Kernel], None]], Awaitable[None]]
-"""Carries out something in the orchestrator's turn; returns once all it could see is durable."""
+"""Run a function in the orchestrator's turn; return once all it could see is durable."""
 
 
 class Host(Protocol):
-    """Who keeps the observers of a world."""
+    """The owner of a world's observers."""
 
-    async def admit(self, observer: "Observer", begin: Begin) -> VisibleState:
-        """Take an observer in; give what it looks at, once that is durable."""
+    async def attach(self, observer: "Observer", begin: Begin) -> VisibleState:
+        """Register an observer; return the state it observes, once that state is durable."""
 
-    def dismiss(self, observer: "Observer") -> None:
-        """Let it go."""
+    def detach(self, observer: "Observer") -> None:
+        """Unregister an observer."""
 
-    def rest(self) -> AbstractContextManager[None]:
-        """Wait inside for something to see: that holds up nobody's time."""
+    def idle(self) -> AbstractContextManager[None]:
+        """Return the context of a wait for observations: simulated time may advance meanwhile."""
 
 
 class Observer:
-    """One agent's eyes. Made by `ObserverHub.observer`, and awaited by one task at a time.
+    """The observer of one agent. Created by `ObserverHub.observer`; awaited by one task at a time.
 
     Attributes:
-        agent_id: Whose.
-        view_seq: All that the agent may see, up to here, was shown to it.
-        end: Why it is over; empty while it is not.
-        dirty_set: What waits.
+        agent_id: The observing agent.
+        view_seq: The agent was shown everything it may see, up to this seq; -1 before the first.
+        end: Why it ended; empty while it has not.
+        dirty_set: Pending changes and events.
     """
 
     __slots__ = (
         "_begin",
-        "_budget",
+        "_changed",
         "_host",
         "_known",
-        "_news",
-        "_open_scene",
+        "_open_state",
+        "_packer",
         "_seen_seq",
         "agent_id",
         "dirty_set",
@@ -108,17 +116,17 @@ class Observer:
     ) -> None:
         self._host = host
         self._begin = begin
-        self._open_scene: VisibleState | None = None
-        self._budget = None if bytes_max is None else DeltaPacker(bytes_max)
+        self._open_state: VisibleState | None = None
+        self._packer = None if bytes_max is None else DeltaPacker(bytes_max)
         self._known: dict[Ref, Fields] = {}
-        self._news: asyncio.Future[None] | None = None
+        self._changed: asyncio.Future[None] | None = None
         self.agent_id = agent_id
         self._seen_seq = self.view_seq = -1
         self.end: End = ""
         self.dirty_set = DirtySet(limits.marks_max, limits.events_max)
 
     async def __aenter__(self) -> Self:
-        self._open_scene = await self._host.admit(self, self._begin)
+        self._open_state = await self._host.attach(self, self._begin)
         return self
 
     async def __aexit__(
@@ -128,47 +136,47 @@ class Observer:
         trace: TracebackType | None,
     ) -> None:
         self.finish("closed")
-        self._host.dismiss(self)
+        self._host.detach(self)
 
     @property
     def _visible(self) -> VisibleState:
-        assert self._open_scene is not None, "an observer is asked while it is open"
-        return self._open_scene
+        assert self._open_state is not None, "an observer is read while it is open"
+        return self._open_state
 
     async def next(self) -> Observation | None:
-        """Wait for something new to see, and give it; the first is a snapshot. None: it is over."""
+        """Wait for a change and return the observation; the first is a snapshot. None: it ended."""
         while not self.end:
             observation = None if self.dirty_set.is_empty else self.look()
             if observation is not None:
                 return observation
-            await self.news()
+            await self.wait_changed()
         return None
 
     def look(self) -> Observation | None:
-        """Take what waits; None if nothing of it shows. Costs what was marked."""
-        observation = self._see()
+        """Return pending changes without waiting; None if none is visible. O(marked entities)."""
+        observation = self._observe()
         self.view_seq = self._seen_seq
         return observation
 
-    def _see(self) -> Observation | None:
-        """Compare what was seen before with what may be seen now; None if nothing differs."""
+    def _observe(self) -> Observation | None:
+        """Compare what the agent knows with what it may see now; None if nothing differs."""
         published, dirty_set = self._visible.published, self.dirty_set
-        events, missed = dirty_set.take_events()
+        events, dropped = dirty_set.take_events()
         is_snapshot = dirty_set.is_lost
-        late: dict[Ref, int] = {}
+        deferred: dict[Ref, int] = {}
         if is_snapshot:
             self._known.clear()
-        found = self._compared(self._candidates())
-        if self._budget is not None:
-            late = self._held_back(self._budget, found, is_snapshot=is_snapshot)
-        for ref, (now, _) in found.items():
+        diffs = self._diff(self._candidates())
+        if self._packer is not None:
+            deferred = self._defer_excess(self._packer, diffs, is_snapshot=is_snapshot)
+        for ref, (now, _) in diffs.items():
             if now is None:
                 del self._known[ref]
             else:
                 self._known[ref] = now
-        dirty_set.keep(late)
-        self._seen_seq = min(late.values(), default=published.seq)
-        changes = tuple([change for _, change in found.values() if change is not None])
+        dirty_set.replace(deferred)
+        self._seen_seq = min(deferred.values(), default=published.seq)
+        changes = tuple([change for _, change in diffs.values() if change is not None])
         if not (is_snapshot or changes or events):
             return None
         return Observation(
@@ -178,71 +186,71 @@ class Observer:
             kind="snapshot" if is_snapshot else "delta",
             changes=changes,
             events=events,
-            events_dropped=missed,
-            deferred_count=len(late),
+            events_dropped=dropped,
+            deferred_count=len(deferred),
         )
 
-    async def news(self) -> None:
-        """Wait until something was put into the inbox after this call, or it is over."""
+    async def wait_changed(self) -> None:
+        """Wait until the dirty set grows after this call, or the observer has ended."""
         if self.end:
             return
-        self._news = asyncio.get_running_loop().create_future()
+        self._changed = asyncio.get_running_loop().create_future()
         try:
-            with self._host.rest():
-                await self._news
+            with self._host.idle():
+                await self._changed
         finally:
-            self._news = None
+            self._changed = None
 
     def wake(self) -> None:
-        """Let the one who waits look."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        """Wake the task that waits for a change."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
     def finish(self, end: End) -> None:
-        """Say that it is over."""
+        """End the observer; the first reason is kept."""
         self.end = self.end or end
         self.wake()
 
     def _candidates(self) -> Iterable[Ref]:
-        """Name what may look otherwise than it is known."""
+        """Return the entities whose visible fields may differ from the known ones."""
         dirty_set = self.dirty_set
         if dirty_set.is_lost or dirty_set.is_all_marked:
             return {**self._known, **dict.fromkeys(self._visible.candidates_for(self.agent_id))}
         return dirty_set.marks
 
-    def _compared(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
-        """Compare what was known with what may be seen now; give what differs."""
+    def _diff(self, refs: Iterable[Ref]) -> dict[Ref, tuple[Fields | None, Change | None]]:
+        """Return, for each entity that differs, the fields visible now and the change to send."""
         visible, known, agent_id = self._visible, self._known, self.agent_id
         row_of, seen = visible.published.row, visible.seen
-        found: dict[Ref, tuple[Fields | None, Change | None]] = {}
+        diffs: dict[Ref, tuple[Fields | None, Change | None]] = {}
         for ref in refs:
             before, row = known.get(ref), row_of(ref)
             now = None if row is None else seen(agent_id, ref, row)
             if now is before:
                 continue
             if now is None or row is None:
-                found[ref] = (None, visible.left(ref))
+                diffs[ref] = (None, visible.removal(ref))
             else:
-                found[ref] = (now, row.change(before, now))
-        return found
+                diffs[ref] = (now, row.change(before, now))
+        return diffs
 
-    def _held_back(
+    def _defer_excess(
         self,
-        budget: DeltaPacker,
-        found: dict[Ref, tuple[Fields | None, Change | None]],
+        packer: DeltaPacker,
+        diffs: dict[Ref, tuple[Fields | None, Change | None]],
         *,
         is_snapshot: bool,
     ) -> dict[Ref, int]:
-        """Take out of what was found what does not fit; give it, and up to where it was shown."""
+        """Remove the changes over the byte budget; return them with the seqs they were shown at."""
         if is_snapshot:
-            budget.clear()
+            packer.clear()
             return {}
-        showing = [(ref, change) for ref, (_, change) in found.items() if change is not None]
+        changes = [(ref, change) for ref, (_, change) in diffs.items() if change is not None]
         relevance = partial(self._visible.relevance, self.agent_id)
-        chosen = budget.choose(showing, relevance)
-        late = {}
-        for ref, _ in showing:
+        chosen = packer.choose(changes, relevance)
+        deferred = {}
+        for ref, _ in changes:
             if ref not in chosen:
-                del found[ref]
-                late[ref] = self.dirty_set.marks.get(ref, self._seen_seq)
-        return late
+                del diffs[ref]
+                deferred[ref] = self.dirty_set.marks.get(ref, self._seen_seq)
+        return deferred

@@ -1,8 +1,8 @@
-"""The published copy of the state: what is durable, and nothing that is not.
+"""The read replica: a copy of the state that contains only durable changes.
 
-It is made when somebody begins to observe, and then follows the records as they become durable, so
-it costs what they changed. Rows are never changed in place: what was shown to an observer stays as
-it was, and all observers who know the same of an entity share it, and share what is new in it.
+It is made when the first observer of a world is opened, and then applies each durable record, so it
+costs what the records changed. Field mappings are replaced, never modified: an observation
+stays as it was, and observers that know the same version of an entity share it and its delta.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,38 +18,38 @@ Fields = Mapping[str, Json]
 
 
 class ReplicaEntity(Entity):
-    """One row: its fields are replaced as a whole, and what was made of them is kept with it."""
+    """An entity of the replica, with its redacted versions and deltas cached until it changes."""
 
-    __slots__ = ("_deltas", "_shown", "name")
+    __slots__ = ("_deltas", "_redacted", "name")
 
     def __init__(self, name: str, fields: dict[str, Json], stamp: Stamp) -> None:
         super().__init__(fields, stamp.seq, stamp.by, stamp.foreign_seq)
         self.name = name
-        self._shown: dict[frozenset[str], Fields] = {}
+        self._redacted: dict[frozenset[str], Fields] = {}
         self._deltas: dict[tuple[int, int], tuple[Fields | None, Fields, Change | None]] = {}
 
     def replace(self, fields: dict[str, Json]) -> None:
-        """Return it other fields."""
+        """Set the fields and clear the caches."""
         self.fields = fields
-        self._shown.clear()
+        self._redacted.clear()
         self._deltas.clear()
 
     def without(self, hidden: Iterable[str]) -> Fields:
-        """Return what is left of it without some fields: the same object to all who ask."""
+        """Return the fields without the hidden ones; equal arguments return the same object."""
         if not hidden:
             return self.fields
-        fewer = frozenset(hidden)
-        shown = self._shown.get(fewer)
-        if shown is None:
-            shown = {name: value for name, value in self.fields.items() if name not in fewer}
-            self._shown[fewer] = shown
-        return shown
+        names = frozenset(hidden)
+        fields = self._redacted.get(names)
+        if fields is None:
+            fields = {name: value for name, value in self.fields.items() if name not in names}
+            self._redacted[names] = fields
+        return fields
 
     def change(self, before: Fields | None, now: Fields) -> Change | None:
-        """Return what is new in `now`, one of the results of `without`; None if nothing is."""
+        """Return the delta between two results of `without`; None if they have equal values."""
         key = (id(before), id(now))
         known = self._deltas.get(key)
-        if known is None:  # both are kept beside it, so that no other object has their ids
+        if known is None:  # the entry holds both, so no other object can get their ids
             known = self._deltas[key] = (before, now, self._compare(before, now))
         return known[2]
 
@@ -65,19 +65,22 @@ class ReplicaEntity(Entity):
 
 
 class ReadReplica:
-    """The copy.
+    """A durable copy of a kernel's state.
 
     Attributes:
-        state: The tree; its digest is not kept.
-        seq: Sequence number at which it is true.
-        now_ns: Simulated nanoseconds.
-        record: Ordinal of the first record that is not in it.
+        state: The tree; its digest is not maintained.
+        seq: Sequence number of the last applied record.
+        now_ns: Simulated time in nanoseconds.
+        record: Ordinal of the first record not yet applied.
     """
 
     __slots__ = ("now_ns", "record", "seq", "state")
 
     def __init__(self, kernel: Kernel) -> None:
-        """Copy what a kernel has; whoever is told of it waits until it is durable. O(state)."""
+        """Copy the state of a kernel. O(state).
+
+        The kernel may be ahead of the log: observations are sent only after it is durable.
+        """
         self.seq, self.record = kernel.seq, kernel.record_count
         self.now_ns = kernel.ledger.now_ns
         self.state = state = State(kernel.tree.tombstones_max)
@@ -90,25 +93,25 @@ class ReadReplica:
                 for key, row in rows.entities.items()
             }
             copy.tombstones = {
-                key: Stamp(grave.seq, grave.by, grave.foreign_seq)
-                for key, grave in rows.tombstones.items()
+                key: Stamp(stamp.seq, stamp.by, stamp.foreign_seq)
+                for key, stamp in rows.tombstones.items()
             }
 
     def row(self, ref: Ref) -> ReplicaEntity | None:
-        """Find a row."""
+        """Return an entity; None if it does not exist."""
         rows = self.state.collections.get(ref.collection)
         row = None if rows is None or ref.entity is None else rows.entities.get(ref.entity)
-        assert row is None or isinstance(row, ReplicaEntity), "all rows here are published ones"
+        assert row is None or isinstance(row, ReplicaEntity), "a replica holds only ReplicaEntity"
         return row
 
     def refs(self) -> Iterator[Ref]:
-        """Return every entity there is."""
+        """Yield every entity."""
         for name, rows in self.state.collections.items():
             for entity in rows.entities:
                 yield Ref(name, entity)
 
     def fold(self, record: Record) -> Sequence[Ref]:
-        """Take in a record; say which entities it changed."""
+        """Apply a record; return the entities it changed."""
         self.seq = record.seq
         self.now_ns = max(self.now_ns, record.now_ns)
         self.record += 1
@@ -144,5 +147,5 @@ class ReadReplica:
 
 
 def _is_same(old: Json, new: Json) -> bool:
-    """Return whether two values are written alike; to Python 1, 1.0 and True are equal."""
+    """Return whether two values have the same JSON; in Python 1, 1.0 and True are equal."""
     return old is new or (bool(old == new) and canonical(old) == canonical(new))

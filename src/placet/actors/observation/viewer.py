@@ -1,8 +1,8 @@
-"""Views: an atomic cut of the state for one agent.
+"""Views: a consistent copy of the state, as one agent may see it.
 
-The state is copied once per seq, whoever asks first, and the copy is shared: nobody changes it.
-What an agent may not see is judged when it is looked at, on the copy and not on the live state, so
-a view costs its agent what it looks at and stays true at its seq.
+The state is copied once per seq, by the first request, and the copy is shared and never modified.
+Visibility is judged lazily, on the copy and not on the live state, so a view costs its agent only
+what it reads and stays true at its seq.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from placet.schemas.view import View
 
 
 class Viewer:
-    """Makes views of one world."""
+    """Creates the views of one world."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._registry = kernel.registry
@@ -25,47 +25,47 @@ class Viewer:
         self._cut = State()
 
     def view(self, kernel: Kernel, agent_id: str) -> View:
-        """Return what an agent may see now. O(state) once per seq, else O(1)."""
+        """Return the view of an agent. O(state) for the first call at a seq, else O(1)."""
         if self._seq != kernel.seq:
             self._seq = kernel.seq
             self._cut = _copy(kernel.tree)
-        shown = _SeenState(self._cut, agent_id, self._registry)
-        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, shown)
+        state = _SeenState(self._cut, agent_id, self._registry)
+        return View(kernel.seq, kernel.ledger.now_ns / SECOND_NS, agent_id, state)
 
 
 class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
-    """A cut without what one agent may not see; where that is all, the collection is not there."""
+    """The copied state as one agent may see it; a collection with no visible entity is absent."""
 
-    __slots__ = ("_agent_id", "_cut", "_registry", "_seen", "_shown")
+    __slots__ = ("_agent_id", "_collections", "_cut", "_registry", "_state")
 
     def __init__(self, cut: State, agent_id: str, registry: Registry) -> None:
         self._cut = cut
-        self._shown = WorldState(cut)
+        self._state = WorldState(cut)
         self._agent_id = agent_id
         self._registry = registry
-        self._seen: dict[str, _SeenEntities] = {}
+        self._collections: dict[str, _SeenEntities] = {}
 
     def __getitem__(self, collection: str) -> Mapping[str, Mapping[str, Json]]:
-        rows = self._shown[collection]
+        rows = self._state[collection]
         if not self._registry.hiding(collection):
             return rows
-        seen = self._seen.get(collection)
-        if seen is not None:
-            return seen
+        entities = self._collections.get(collection)
+        if entities is not None:
+            return entities
         if not self._sees_any(collection):
             raise KeyError(collection)
-        seen = _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
-        self._seen[collection] = seen
-        return seen
+        entities = _SeenEntities(rows, self._cut, self._agent_id, self._registry, collection)
+        self._collections[collection] = entities
+        return entities
 
     def __iter__(self) -> Iterator[str]:
-        return filter(self.__contains__, self._shown)
+        return filter(self.__contains__, self._state)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def _sees_any(self, collection: str) -> bool:
-        """Return whether anything in a collection may be seen; what it has of its own is first."""
+        """Return whether any entity of a collection is visible, the agent's own first."""
         entities, may_see = self._cut.collections[collection].entities, self._registry.may_see
         own = self._agent_id
         if own in entities and may_see(self._cut, own, Ref(collection, own)):
@@ -74,7 +74,7 @@ class _SeenState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
 
 
 class _SeenEntities(Mapping[str, Mapping[str, Json]]):
-    """One collection without what one agent may not see."""
+    """One collection as one agent may see it."""
 
     __slots__ = ("_agent_id", "_collection", "_cut", "_registry", "_rows")
 
@@ -111,7 +111,7 @@ class _SeenEntities(Mapping[str, Mapping[str, Json]]):
 
 
 def _copy(tree: State) -> State:
-    """Copy what views show: entities and their fields, whose values are immutable."""
+    """Copy the entities and their fields, which are what views show; the values are immutable."""
     cut = State()
     for name, rows in tree.collections.items():
         cut.collection(name).entities = {

@@ -59,7 +59,7 @@ class TimeParticipants(TimerQueue):
             self._thinks(task)
 
     @contextmanager
-    def rest(self) -> Iterator[None]:
+    def idle(self) -> Iterator[None]:
         """Wait inside for something that comes about in this world: that is no thought."""
         task = asyncio.current_task()
         if task not in self._thinking:

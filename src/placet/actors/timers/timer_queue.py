@@ -97,7 +97,7 @@ class TimerQueue:
             if woken.cancelled():
                 self._forget_gone()
 
-    def rest(self) -> AbstractContextManager[None]:
+    def idle(self) -> AbstractContextManager[None]:
         """Wait inside for something that comes about in this world, where that is told apart."""
         return _RESTING
 
