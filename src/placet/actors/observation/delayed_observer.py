@@ -192,7 +192,7 @@ class DelayedObserver(Observer):
         self._held_max = limits.marks_max
         self._failure: BaseException | None = None
         # Latency by distance: the last known distance of each entity, and the due time of its
-        # latest change. A newer change must not be delivered before an older one of the same entity.
+        # latest change. A newer change of an entity must not be delivered before an older one.
         self._distances: dict[str, float] = {}
         self._dues: dict[str, int] = {}
         self._event_due_ns = 0
