@@ -160,7 +160,7 @@ async def test_a_threshold_lets_the_world_move_on_by_so_many_seqs_of_others():
                 stopped.append(thought.was_cancelled)
             assert stopped == [False, False, True]
         assert thought.stale.changed == ()
-        assert "moved the world on by 3" in str(thought.stale)
+        assert "advanced the world by 3" in str(thought.stale)
 
 
 READS: list[tuple[dict[str, Any], bool, bool]] = [
@@ -482,7 +482,7 @@ async def test_a_judgement_that_raises_while_a_group_is_published_stops_the_bloc
     ("settings", "error", "message"),
     [
         ({"kinds": ["Nope"]}, ValueError, "there is no kind 'Nope'"),
-        ({"kinds": ["Look"]}, ValueError, "depends on its payload"),
+        ({"kinds": ["Look"]}, ValueError, "depend on its payload"),
         ({"intents": [intent("Nope")]}, IntentError, "Nope"),
         ({"intents": [intent("Look", {"thing": "raise"})]}, RuntimeError, "footprint"),
     ],

@@ -584,6 +584,6 @@ async def test_one_who_waits_for_what_is_late_is_told_that_time_has_stalled():
             await asyncio.Event().wait()
 
         thinking = asyncio.ensure_future(think())
-        with pytest.raises(TimeStalledError, match="'bob' neither slept nor posted"):
+        with pytest.raises(TimeStalledError, match="'bob' has not slept"):
             await anext(ann.observe(latency=Constant(1.0)))
         thinking.cancel()

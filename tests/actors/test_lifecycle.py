@@ -222,7 +222,7 @@ async def test_an_agent_that_is_removed_before_its_policy_had_a_turn_never_has_o
 async def test_one_policy_at_a_time_runs_for_an_agent():
     async with open_world() as world:
         run(world, "alice", lambda view: None)
-        with pytest.raises(ValueError, match="runs for 'alice' already"):
+        with pytest.raises(ValueError, match="already runs for 'alice'"):
             run(world, "alice", Adder())
         await turns()
         assert state_of(world) == "idle"  # it has come to its end
@@ -232,7 +232,7 @@ async def test_one_policy_at_a_time_runs_for_an_agent():
 
 @in_virtual_time
 async def test_who_is_gone_is_remembered_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("placet.actors.policies.runner._GONE_MAX", 2)
+    monkeypatch.setattr("placet.actors.policies.runner._REMOVED_MAX", 2)
     names = [f"a{number}" for number in range(4)]
     async with open_world(agents=names) as world:
         for name in names:
@@ -695,5 +695,5 @@ async def test_one_that_observes_ends_with_its_agent_and_with_its_world():
 
 
 def test_one_that_observes_cannot_be_interrupted_as_well():
-    with pytest.raises(ValueError, match="is not interrupted"):
+    with pytest.raises(ValueError, match="cannot be interrupted"):
         AgentActor(AgentHandle.__new__(AgentHandle), Follower(), interruptible=True)

@@ -1,7 +1,7 @@
-"""Before a step: wait until everybody has submitted or passed, or the deadline is over.
+"""The barrier of a stepped world: wait until every agent has submitted or passed, or a deadline.
 
-A stepped world holds what is posted; the host decides when to step. Where agents think for as long
-as they need, it steps when the last of them is done, or goes without those who take too long.
+A stepped world holds submitted batches until the host steps it. Where agents compute for as long as
+they need, the host steps when the last agent is ready, or without the late ones.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ _LISTED_MAX = 1_000
 
 
 class Arrivals(NamedTuple):
-    """Who was there when a barrier opened.
+    """The outcome of one wait at the barrier.
 
     Attributes:
-        expected: How many were waited for.
-        passed: Those of them who passed, by name, the first thousand.
-        late: Those of them who had done neither by the deadline; all, by name.
-        waited_s: How long it took, real seconds.
+        expected: Number of agents waited for.
+        passed: Ids of the agents that passed, the first thousand.
+        late: Ids of all agents that had neither submitted nor passed at the deadline.
+        waited_s: Duration of the wait, real seconds.
     """
 
     expected: int
@@ -31,13 +31,13 @@ class Arrivals(NamedTuple):
 
 
 class Barrier:
-    """The barrier of one stepped world. O(agents) to wait; a batch costs O(1) while it does.
+    """The barrier of one stepped world. A wait costs O(agents), each batch meanwhile O(1).
 
     Args:
-        ingress: Where batches come in, and where those are that came before.
+        ingress: Accepts batches, and holds those submitted before the wait.
 
     Attributes:
-        lates: How often an agent was late, so far.
+        lates: How often an agent was late, in total.
     """
 
     def __init__(self, ingress: Ingress) -> None:
@@ -48,34 +48,34 @@ class Barrier:
         self.lates = 0
 
     async def wait(self, agents: Iterable[str], seconds_max: float) -> Arrivals:
-        """Wait until each of the agents has a batch that is held, or has passed.
+        """Wait until each of the agents has a held batch, or has passed.
 
         Args:
-            agents: By name.
+            agents: Ids of the agents.
             seconds_max: The deadline, in real seconds from now.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
-            ValueError: Somebody waits here already.
+            ValueError: Another task waits at this barrier.
         """
         if self._opened is not None:
-            raise ValueError("a barrier of this world is waited at already; one host steps it")
+            raise ValueError("another task waits at this barrier; only one host may step the world")
         self._ingress.check_open()
         expected = dict.fromkeys(agents)
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._missing = {agent: None for agent in expected if agent not in self._passed}
         for batch in self._ingress.held.batches():
-            self._arrived(batch)
+            self._note_batch(batch)
         self._opened = asyncio.Event()
-        self._ingress.on_held = self._arrived
+        self._ingress.on_held = self._note_batch
         try:
             if self._missing:
                 async with asyncio.timeout(seconds_max):
                     await self._opened.wait()
                 self._ingress.check_open()
         except TimeoutError:
-            pass  # who is missing is told as late
+            pass  # the missing agents are reported as late
         finally:
             self._ingress.on_held = self._opened = None
         late, self._missing = tuple(self._missing), {}
@@ -85,25 +85,25 @@ class Barrier:
         return Arrivals(len(expected), passed, late, loop.time() - began)
 
     def note_pass(self, agent_id: str) -> None:
-        """Note that an agent has nothing to propose before the next step."""
+        """Record that an agent submits nothing before the next step."""
         self._passed[agent_id] = None
         self._missing.pop(agent_id, None)
-        self._perhaps_open()
+        self._open_if_complete()
 
     def note_step(self) -> None:
-        """Note that a step was taken; who passed before it has not passed before the next."""
+        """Record that a step was taken; passes count for one step only."""
         self._passed.clear()
 
     def end(self) -> None:
-        """Keep nobody waiting: the world is closed, or has failed."""
+        """Wake the waiter: the world is closed, or has failed."""
         if self._opened is not None:
             self._opened.set()
 
-    def _arrived(self, batch: CheckedBatch) -> None:
+    def _note_batch(self, batch: CheckedBatch) -> None:
         for agent_id in (batch.submitter, *batch.agents):
             self._missing.pop(agent_id, None)
-        self._perhaps_open()
+        self._open_if_complete()
 
-    def _perhaps_open(self) -> None:
+    def _open_if_complete(self) -> None:
         if not self._missing and self._opened is not None:
             self._opened.set()

@@ -1,14 +1,15 @@
-"""`next_event`: simulated time jumps to whatever is due next, once nobody has anything to do.
+"""The `next_event` clock: simulated time jumps to the next due time once no task is runnable.
 
-Three things are done by turns. While somebody thinks, nothing. When nobody does, what they posted
-is decided as one group, in an order that does not ask who was first. When nothing is posted, time
-goes to the next moment that somebody sleeps until, a batch is scheduled for, or a tick falls on.
-So a run is a function of the policies and the seed, however long each thought took.
+A loop of three cases. While a task is runnable, wait. When none is, decide the submitted batches
+as one group, in an order that does not depend on arrival. When none is submitted, advance time to
+the next wake-up, scheduled batch or tick. So a run is a function of the policies and the
+seed, independent of how long each computation took.
 
-A moment is bounded: by rounds, and by the machine's time. Who holds it up is named.
+The groups at one simulated time and the real time of one computation are bounded; the error names
+the tasks that exceed a bound.
 
     Source: next-event time advance of discrete-event simulation (Law, "Simulation Modeling and
-    Analysis", 2015, 1.3); trio's autojump clock for "nobody has anything to do".
+    Analysis", 2015, 1.3); trio's autojump clock for the test that no task is runnable.
 """
 
 import asyncio
@@ -24,24 +25,24 @@ from placet.schemas.errors import ClosedError, StoreError, TimeStalledError
 from placet.schemas.limits import SECOND_NS
 
 _QUIET_TURNS: Final = 16
-"""So many turns of the event loop without a doing, and nobody has anything to do.
+"""Event-loop iterations without activity after which the program counts as quiet.
 
-Who is known is waited for by name; this is for a program that is still setting up."""
+Registered tasks are awaited by name; this is for a program that is still setting up its tasks."""
 
 
 class NextEvent:
-    """Moves the time of one world.
+    """Advances the time of one world.
 
     Args:
-        kernel: Read for what is scheduled.
-        actor: Decides, and moves the clock.
-        executors: Effects that run are waited for.
-        participants: Those who live in this time.
-        clock: Says when it is.
-        tick_ns: Let what moves by itself move, so often; None is never.
-        rounds_max: How often what is posted is decided at one moment.
-        seconds_max: How long one thought may hold up time, of the machine's.
-        on_stall: Told when time has ended for one of these reasons.
+        kernel: Read for scheduled batches.
+        actor: Decides batches and moves the clock.
+        executors: Running effects are awaited before time advances.
+        participants: Tasks registered on this clock.
+        clock: The world's clock.
+        tick_ns: Period of ticks, in simulated nanoseconds; None is no ticks.
+        rounds_max: Maximum groups decided at one simulated time.
+        seconds_max: Maximum real seconds that one computation may hold time.
+        on_stall: Called when time has ended because a bound was exceeded.
     """
 
     def __init__(
@@ -69,13 +70,13 @@ class NextEvent:
         self._rounds = 0
 
     async def run(self) -> None:
-        """Go on until the world is closed or fails, or time stalls."""
+        """Advance time until the world is closed or fails, or time stalls."""
         try:
             while True:
                 if self._actor.is_paused:
                     await self._participants.wait_changed()
                     continue
-                await self._thought()
+                await self._wait_for_thinkers()
                 if not await self._is_quiet():
                     continue
                 if self._actor.held:
@@ -91,11 +92,11 @@ class NextEvent:
             self._actor.stall(stalled)
             self._on_stall(stalled)
 
-    async def _thought(self) -> None:
-        """Wait until nobody thinks.
+    async def _wait_for_thinkers(self) -> None:
+        """Wait until no task is runnable.
 
         Raises:
-            TimeStalledError: Others wait for time, and it takes too long.
+            TimeStalledError: A task is runnable for too long, while others wait for a later time.
         """
         participants, now = self._participants, asyncio.get_running_loop().time
         ends: float | None = None
@@ -110,20 +111,21 @@ class NextEvent:
             except TimeoutError:
                 ends = participants.thinks_since + self._seconds_max
                 if ends > now():
-                    continue  # it is another thought by now, or none
+                    continue  # another task is the longest-running one by now, or none is runnable
                 raise TimeStalledError(
-                    f"simulated time stands at {self._now_s:g} s: for {self._seconds_max:g} s "
-                    f"{_listed(participants.thinkers())} neither slept nor posted nor ended, while "
-                    "others wait for later; a task that lives in this time waits by sleep_until"
+                    f"simulated time stopped at {self._now_s:g} s: "
+                    f"{_join_names(participants.thinkers())} has not slept, submitted or ended for "
+                    f"{self._seconds_max:g} s, while other tasks wait for a later time; a task on "
+                    "this clock must wait with sleep_until"
                 ) from None
 
     async def _is_quiet(self) -> bool:
-        """See that nothing is under way: no command, no write, no effect, no task that goes on."""
+        """Return whether nothing is in progress: no command, write, effect or runnable task."""
         participants, kernel = self._participants, self._kernel
         before = (participants.version, kernel.record_count)
         if kernel.ledger.outbox:
             await self._executors.settled(run_only=True)
-        await self._actor.command(_nothing)
+        await self._actor.command(_do_nothing)
         for _ in range(_QUIET_TURNS):
             await asyncio.sleep(0)
             if (participants.version, kernel.record_count) != before or participants.is_thinking:
@@ -134,23 +136,23 @@ class NextEvent:
         try:
             await self._actor.step(dt_ns, is_tick=is_tick)
         except ValueError:
-            if not self._actor.is_paused:  # else it was paused just now, and no harm is done
+            if not self._actor.is_paused:  # a pause between the test and the step is harmless
                 raise
 
     async def _decide(self) -> None:
-        """Decide what was posted at this moment."""
+        """Decide the batches submitted at this simulated time."""
         self._rounds += 1
         if self._rounds > self._rounds_max and self._next_ns() is not None:
             raise TimeStalledError(
-                f"simulated time stands at {self._now_s:g} s: {self._rounds_max} rounds were "
-                f"decided at this moment and {_listed(self._participants.posters())} still post, while "
-                "others wait for later; a policy must sleep between two turns"
+                f"simulated time stopped at {self._now_s:g} s: {self._rounds_max} groups were "
+                f"decided at this time and {_join_names(self._participants.posters())} still "
+                "submit, while other tasks wait for a later time; a policy must sleep between turns"
             )
         self._participants.reset()
         await self._step(0, is_tick=False)
 
     async def _go_to(self, due_ns: int) -> None:
-        """Jump, by way of the next tick."""
+        """Advance time to a due time, or to the next tick before it."""
         self._rounds = 0
         now_ns, tick_ns = self._clock.now_ns(), self._tick_ns
         is_tick = False
@@ -161,7 +163,7 @@ class NextEvent:
         self._participants.wake()
 
     def _next_ns(self) -> int | None:
-        """Return what somebody waits for; ticks alone are waited for by nobody."""
+        """Return the next due time; ticks do not count, because no task waits for them."""
         dues = (self._participants.next_ns, self._kernel.ledger.next_due_ns)
         return min((due for due in dues if due is not None), default=None)
 
@@ -170,9 +172,9 @@ class NextEvent:
         return self._clock.now_ns() / SECOND_NS
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names) or "somebody"
+def _join_names(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "an unnamed task"
 
 
-def _nothing(kernel: Kernel) -> None:
-    """Command nothing: its answer says that everything before it is decided and durable."""
+def _do_nothing(kernel: Kernel) -> None:
+    """Do nothing: the answer of this command means that everything before it is durable."""

@@ -149,7 +149,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
                 lambda kernel: actor.change_agent(self._checked(kernel), agent_id, "removed")
             )
         finally:  # it may be done though nobody waits for that any more
-            self._world.policy_supervisor.look(agent_id)
+            self._world.policy_supervisor.sync(agent_id)
 
     async def observe(
         self,

@@ -184,7 +184,7 @@ class WorldRuntime:
         try:
             await self.actor.operate(lambda k: self.actor.change_agent(k, agent_id, what))
         finally:  # it may be done though nobody waits for that any more
-            self.policy_supervisor.look(agent_id)
+            self.policy_supervisor.sync(agent_id)
 
     @cached_property
     def metrics_registry(self) -> "CollectorRegistry":

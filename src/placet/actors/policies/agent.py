@@ -1,9 +1,9 @@
-"""An agent as an actor: it looks, proposes, and answers what the gate says.
+"""An agent run by a policy: read the view, propose, submit, react to the verdict.
 
-A policy is anything with `propose(view)`, or a function of a view, plain or async; one with
-`observe(observation)` instead is asked when there is something new to see. What goes wrong in it is
-its own: the supervisor restarts it with a pause, and when its budget is spent the agent is
-suspended, and only that agent.
+A policy is an object with `propose(view)`, or a plain or async function of a view; an object with
+`observe(observation)` is called instead whenever there is a new observation. If the policy
+raises, the supervisor restarts it after a pause; when its restart budget is spent, the agent is
+suspended. Other agents are not affected.
 """
 
 import asyncio
@@ -37,20 +37,24 @@ from placet.schemas.view import Observation, View
 S = TypeVar("S")
 
 Proposal: TypeAlias = Iterable[Mapping[str, Json]] | Mapping[str, Json]
-"""Intents that pass or fail together; one intent is a batch of its own."""
+"""Intents that are admitted or refused together; a single intent is a batch of one."""
 
 Answer: TypeAlias = Proposal | Awaitable[Proposal | None] | None
 
 
 class PolicyCall(Generic[S]):
-    """One agent's way to ask its policy.
+    """Calls a policy and bounds the time and the size of its answer.
+
+    An awaitable is canceled at the deadline. A plain function cannot be canceled: it blocks the
+    event loop while it runs and is reported as too slow afterwards. With `threaded` it runs in a
+    thread of its own and blocks only itself.
 
     Args:
-        think: The policy, as a function of what the agent sees.
-        name: For people.
-        seconds_max: How long one answer may take.
-        intents_max: How many intents are taken from an iterator; a list goes to the gate as it is.
-        threaded: Call it in a thread.
+        think: The policy, as a function of a view or an observation.
+        name: Its name in error messages.
+        seconds_max: Deadline of one answer, real seconds.
+        intents_max: Maximum intents taken from an iterator; a list goes to the gate unchecked.
+        threaded: Call the policy in a thread.
     """
 
     def __init__(
@@ -69,11 +73,11 @@ class PolicyCall(Generic[S]):
         self._thread = PolicyThread(name) if threaded else None
 
     async def ask(self, seen: S) -> Sequence[Mapping[str, Json]] | None:
-        """Ask once.
+        """Call the policy once and return its batch; None ends the agent's run.
 
         Raises:
-            TimeoutError: It took longer than it may.
-            ValueError: An iterator gave more intents than it may, or has no end.
+            TimeoutError: The policy took longer than `seconds_max`.
+            ValueError: An iterator yielded more than `intents_max` intents, or has no end.
             Exception: Whatever the policy raises.
         """
         began = anyio.current_time()
@@ -97,7 +101,7 @@ class PolicyCall(Generic[S]):
         return answer if isawaitable(answer) else self._gather(answer)
 
     def _gather(self, proposal: Proposal | None) -> Sequence[Mapping[str, Json]] | None:
-        """Make a batch of an answer; an iterator is run here, in the policy's own time."""
+        """Convert an answer into a batch; iterators run here, within the policy's deadline."""
         if proposal is None or isinstance(proposal, list | tuple):
             return proposal
         if isinstance(proposal, Mapping):
@@ -106,7 +110,7 @@ class PolicyCall(Generic[S]):
         if len(batch) > self._intents_max:
             raise ValueError(
                 f"{self._name} proposed more than {self._intents_max} intents at once; "
-                "give less at a time, or raise intents_max and the world's batch_intents_max"
+                "propose fewer at a time, or raise intents_max and the world's batch_intents_max"
             )
         return batch
 
@@ -115,60 +119,61 @@ _TRIES_MAX = 5
 _BACKOFF_FIRST_S = 0.01
 _BACKOFF_MAX_S = 1.0
 _PASS_PAUSE_S = 0.01
-"""After a pass, so that a policy with nothing to say does not look without end."""
+"""Minimum pause after a pass, so that an idle policy does not poll in a busy loop."""
 
 
 class Observant(Protocol):
-    """What decides for an agent whenever it sees something new, first of all a snapshot."""
+    """A policy that is called for each new observation, the first of which is a snapshot."""
 
     def observe(self, observation: Observation) -> Answer:
-        """Propose intents; empty is a pass, None ends the agent's run.
+        """Return the intents to propose: an empty answer is a pass, None ends the agent's run.
 
-        Where the gate says that another try may help, the same observation may come again.
+        The same observation may come again, where the verdict says that a retry may succeed.
         """
 
 
 class Policy(Protocol):
-    """What decides for an agent.
+    """A policy that decides for an agent from its view.
 
-    It may have `interruptible = True`, or a `StalenessOptions`, to be stopped and asked again when what
-    it was shown is no longer true; and a method `interrupted(error)`, which is told why.
+    It may have an attribute `interruptible`, True or a `StalenessOptions`: the call is then
+    canceled and repeated when its view is no longer true. It may have a method
+    `interrupted(error)`, which is called with the reason.
     """
 
     def propose(self, view: View) -> Answer:
-        """Propose intents on the ground of a view; empty is a pass, None ends the agent's run."""
+        """Return the intents to propose for a view: empty is a pass, None ends the agent's run."""
 
 
 AnyPolicy: TypeAlias = Policy | Observant | Callable[[View], Answer]
 
 
 class AgentPort(Protocol):
-    """What an agent actor needs of the world: its own handle."""
+    """The part of an agent handle that an agent actor uses."""
 
     agent_id: str
     generation: int
     view_seq: int
 
     async def refresh_view(self) -> View:
-        """Look."""
+        """Return the current view."""
 
     async def submit(self, batch: object) -> Verdict:
-        """Propose."""
+        """Submit a batch and return its verdict."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait in simulated time."""
 
     def fresh_context(
-        self, freshness: StalenessOptions, /
+        self, options: StalenessOptions, /
     ) -> AbstractAsyncContextManager[StalenessScope]:
-        """Look, and be stopped when what was seen is no longer true."""
+        """Return a block with a view, canceled when the view is no longer true."""
 
     def observer(self) -> AbstractAsyncContextManager[Observer]:
-        """Return the agent's eyes."""
+        """Return the agent's observer."""
 
 
 class AgentStatistics(NamedTuple):
-    """What an agent has done, in batches, and how often its policy was interrupted."""
+    """Batches of an agent by outcome, and how often its policy was interrupted."""
 
     proposed: int
     admitted: int
@@ -177,25 +182,25 @@ class AgentStatistics(NamedTuple):
 
 
 class AgentActor:
-    """Runs a policy: look, propose, submit, pause.
+    """Runs a policy in a loop: view, propose, submit, pause.
 
     Args:
-        handle: The agent's own way to the world.
-        policy: Decides.
+        handle: The agent's handle.
+        policy: The policy.
         pause_s: Real seconds between two proposals.
-        pause_sim_s: Simulated seconds between two turns at least, the passes too; None is that the
-            agent does not live in simulated time, and all its pauses are real.
-        propose_seconds_max: How long the policy may think.
-        seed: For the jitter of back-off.
-        tries_max: How often it is asked in one turn, where the gate or an interruption says that
-            another try may help. The last try is not interrupted: it comes to an end.
-        intents_max: How many intents a policy's iterator may give at a time.
+        pause_sim_s: Minimum simulated seconds between two turns, passes included; None if the
+            agent does not use simulated time, so that all its pauses are real.
+        propose_seconds_max: Deadline of one call of the policy, real seconds.
+        seed: Seed of the back-off jitter.
+        tries_max: Maximum calls of the policy in one turn, where a refusal or an interruption
+            says that a retry may succeed. The last call is not interrupted, so it completes.
+        intents_max: Maximum intents taken from a policy's iterator.
         threaded: Call the policy, a plain function, in a thread of its own.
-        interruptible: Stop the policy and ask it again when its view is no longer true; None is
-            what the policy says of itself.
+        interruptible: Cancel and repeat the policy's call when its view is no longer true; None
+            uses the policy's own attribute.
 
     Raises:
-        ValueError: A policy that observes is to be interrupted.
+        ValueError: A policy with `observe` is to be interrupted.
     """
 
     def __init__(
@@ -219,18 +224,18 @@ class AgentActor:
         self._tries_max = tries_max
         if interruptible is None:
             interruptible = getattr(policy, "interruptible", False)
-        self._freshness = StalenessOptions() if interruptible is True else interruptible or None
+        self._staleness = StalenessOptions() if interruptible is True else interruptible or None
         self._on_interruption = getattr(policy, "interrupted", None)
         observe: Callable[[Any], Answer] | None = getattr(policy, "observe", None)
-        if observe is not None and self._freshness is not None:
+        if observe is not None and self._staleness is not None:
             raise ValueError(
-                "a policy that observes is not interrupted; give it propose(view), or let it enter "
-                "handle.fresh_context() by itself"
+                "a policy with observe() cannot be interrupted; use propose(view), or enter "
+                "handle.fresh_context() in the policy"
             )
         self._is_observant = observe is not None
         self._observer: Observer | None = None
         self._observation: Observation | None = None
-        self._thinking: PolicyCall[Any] = PolicyCall(
+        self._policy_call: PolicyCall[Any] = PolicyCall(
             observe or cast("Callable[[Any], Answer]", getattr(policy, "propose", policy)),
             f"the policy of {handle.agent_id!r}",
             seconds_max=propose_seconds_max,
@@ -244,27 +249,27 @@ class AgentActor:
 
     @property
     def agent_id(self) -> str:
-        """The agent."""
+        """Return the agent's id."""
         return self._handle.agent_id
 
     @property
     def generation(self) -> int:
-        """Of the agent's name, for which the handle speaks."""
+        """Return the registration generation of the agent's name that the handle is for."""
         return self._handle.generation
 
     async def run(self) -> None:
-        """Go on until the policy returns None, the agent is removed, or the world or its time ends.
+        """Run until the policy returns None, the agent is removed, or the world or its time ends.
 
         Raises:
-            TimeoutError: The policy thought longer than it may.
-            Exception: Whatever the policy raises; of what is no `Exception`, a fault.
+            TimeoutError: The policy took longer than it may.
+            Exception: Whatever the policy raises; a `BaseException` is wrapped in a `RuntimeError`.
         """
         try:
             if self._is_observant:
                 async with self._handle.observer() as self._observer:
-                    await self._live()
+                    await self._loop()
             else:
-                await self._live()
+                await self._loop()
         except (ClosedError, StoreError, TimeStalledError):
             return
         except PermissionDeniedError as error:
@@ -275,13 +280,13 @@ class AgentActor:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and is_canceled():
                 raise
-            raise raisable(error) from error  # the policy's own, such as of what it awaited
+            raise raisable(error) from error  # raised by the policy
 
     def statistics(self) -> AgentStatistics:
-        """Tell what was proposed and what became of it."""
+        """Return the numbers of proposed, admitted and refused batches, and of interruptions."""
         return AgentStatistics(self._proposed, self._admitted, self._refused, self._interrupted)
 
-    async def _live(self) -> None:
+    async def _loop(self) -> None:
         while True:
             pause_s = await self._turn()
             if pause_s is None:
@@ -293,14 +298,14 @@ class AgentActor:
                 await self._handle.sleep(self._pause_sim_s)
 
     async def _turn(self) -> float | None:
-        """Propose once; look and propose again where the gate says that this may help.
+        """Propose once; repeat with a new view where the verdict says that this may help.
 
         Returns:
-            How long to wait before the next turn at least; None if there is none.
+            Minimum seconds to wait before the next turn; None if the agent's run has ended.
         """
         for attempt in range(self._tries_max):
             try:
-                batch = await self._look_and_think(attempt)
+                batch = await self._call_policy(attempt)
             except StaleContextError as stale:
                 self._note_interruption(stale)
                 continue
@@ -324,21 +329,21 @@ class AgentActor:
                 await anyio.sleep(pause_s)
         return 0.0
 
-    async def _look_and_think(self, attempt: int) -> Sequence[Mapping[str, Json]] | None:
+    async def _call_policy(self, attempt: int) -> Sequence[Mapping[str, Json]] | None:
         if self._observer is not None:
-            observation = await self._see(self._observer, is_again=attempt > 0)
-            return None if observation is None else await self._thinking.ask(observation)
-        if self._freshness is None or attempt + 1 == self._tries_max:
-            return await self._thinking.ask(await self._handle.refresh_view())
-        async with self._handle.fresh_context(self._freshness) as context:
-            return await self._thinking.ask(context.view)
+            observation = await self._next_observation(self._observer, is_retry=attempt > 0)
+            return None if observation is None else await self._policy_call.ask(observation)
+        if self._staleness is None or attempt + 1 == self._tries_max:
+            return await self._policy_call.ask(await self._handle.refresh_view())
+        async with self._handle.fresh_context(self._staleness) as context:
+            return await self._policy_call.ask(context.view)
 
-    async def _see(self, observer: Observer, *, is_again: bool) -> Observation | None:
-        """Wait for something new; asked again, take what is new by now, or what was seen before.
+    async def _next_observation(self, observer: Observer, *, is_retry: bool) -> Observation | None:
+        """Wait for an observation; on a retry, return what is new by now or else the last one.
 
-        None: there will be nothing new.
+        None: the observer has ended.
         """
-        if is_again:  # what made the thought stale may be nothing that the agent sees
+        if is_retry:  # the change that made the batch stale may be invisible to the agent
             await self._handle.refresh_view()
             observation = observer.look() or self._observation
         else:
@@ -354,9 +359,11 @@ class AgentActor:
             self._on_interruption(stale)
 
     def _pause_after(self, refusal: Refusal, attempt: int) -> float | None:
-        """Return how long to wait before another try: stale at once, quota as told, else with jitter.
+        """Return the seconds to wait before a retry; None if a retry cannot succeed.
 
-        None is no other try: the domain or the structure said no, and would say it again.
+        Staleness is retried at once, quota after `retry_after`, overload and suspension after an
+        exponential back-off with jitter. A refusal by structure or domain rules is not retried,
+        because the same batch would be refused again.
         """
         if refusal.stage is Stage.STALENESS:
             return 0.0

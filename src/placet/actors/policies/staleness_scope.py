@@ -1,8 +1,8 @@
-"""Stops a thought when what it rests on is no longer true.
+"""Cancels an agent's computation when the state it depends on has changed.
 
-A block that is open has one watch, which lies where it is found by what has changed; no task runs
-for it. What others did is known here once it is durable, never before. Why the thought was stopped,
-with the values that its agent may see, is looked up when it has been.
+An open block has one subscription, found by the refs that change; it needs no task. Changes of
+other agents are seen here once they are durable. The reason of a cancellation, with the values
+that the agent may see, is looked up only after the block was canceled.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,15 +29,15 @@ Read: TypeAlias = str | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessOptions:
-    """On what a thought depends. With nothing set: on everything that its agent may see.
+    """What a computation depends on. By default: everything that its agent may see.
 
     Attributes:
-        threshold: The thought is stale once others moved the world on by more seqs than this.
-        reads: It depends on these; a collection changes when something in it comes or goes.
-        kinds: It depends on what intents of these kinds read, where that is the agent's own.
-        intents: It depends on what these intents read.
-        relevant: Says of each change by another, among those above, whether it counts.
-        debounce: Seconds to collect further changes from the first on, before it is stopped.
+        threshold: Stale once other agents advanced the world by more seqs than this.
+        reads: Depends on these refs; a collection changes when an entity is created or deleted.
+        kinds: Depends on what intents of these kinds read of the agent's own entity.
+        intents: Depends on what these intents read.
+        relevant: Decides for each change by another agent, among those selected, whether it counts.
+        debounce: Seconds to collect further changes after the first, before the cancellation.
     """
 
     threshold: int | None = None
@@ -53,27 +53,27 @@ class StalenessOptions:
         if not 0 <= self.debounce < float("inf"):
             raise ValueError(f"debounce must be a number of seconds >= 0, got {self.debounce!r}")
         for name in ("reads", "kinds", "intents"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise ValueError(f"{name} must be a list, got the string {given!r}")
-            if given is not None:  # it is asked once for each block, and an iterator gives once
-                object.__setattr__(self, name, tuple(given))
+            refs = getattr(self, name)
+            if isinstance(refs, str):
+                raise ValueError(f"{name} must be a list, got the string {refs!r}")
+            if refs is not None:  # read once per block; an iterator would be empty the second time
+                object.__setattr__(self, name, tuple(refs))
 
     def footprint(self, kernel: Kernel, agent_id: str) -> frozenset[Ref] | None:
-        """Name what the thought depends on; None is all that the agent may see.
+        """Return the refs that the computation depends on; None is all that the agent may see.
 
         Raises:
-            IntentError: The structure of the intents is unsound.
-            ValueError: A kind is unknown, or what it reads depends on its payload.
+            IntentError: An intent has an invalid structure.
+            ValueError: A kind is unknown, or its reads depend on the payload.
         """
         if self.reads is None and self.kinds is None and self.intents is None:
             is_counted_alone = self.threshold is not None and self.relevant is None
             return frozenset() if is_counted_alone else None
         refs = {_ref(read) for read in self.reads or ()}
         for name in self.kinds or ():
-            refs.update(_of_kind(name, kernel, agent_id))
+            refs.update(_reads_of_kind(name, kernel, agent_id))
         if self.intents:
-            refs.update(_of_intents(list(self.intents), kernel, agent_id))
+            refs.update(_reads_of_intents(list(self.intents), kernel, agent_id))
         return frozenset(refs)
 
 
@@ -84,7 +84,7 @@ def _ref(read: Read) -> Ref:
     return Ref(*read)
 
 
-def _of_kind(name: str, kernel: Kernel, agent_id: str) -> Iterable[Ref]:
+def _reads_of_kind(name: str, kernel: Kernel, agent_id: str) -> Iterable[Ref]:
     kind = kernel.registry.kinds.get(name)
     if kind is None:
         raise ValueError(
@@ -94,12 +94,12 @@ def _of_kind(name: str, kernel: Kernel, agent_id: str) -> Iterable[Ref]:
         return ()
     if kind.reads is not None:
         raise ValueError(
-            f"what {name} reads depends on its payload; give intents=[...], or reads=[...]"
+            f"the reads of {name} depend on its payload; pass intents=[...] or reads=[...]"
         )
     return () if kind.reads_self is None else (Ref(kind.reads_self, agent_id),)
 
 
-def _of_intents(intents: list[Intent], kernel: Kernel, agent_id: str) -> Iterable[Ref]:
+def _reads_of_intents(intents: list[Intent], kernel: Kernel, agent_id: str) -> Iterable[Ref]:
     checked = kernel.check(intents, agent_id)
     if isinstance(checked, Verdict):
         raise error_of(checked)
@@ -114,19 +114,19 @@ Look = Callable[[Begin | None], Awaitable[View]]
 
 
 class StalenessScope:
-    """A view, and a block that is stopped when the view is no longer true. Used once.
+    """A view, and a block that is canceled when the view is no longer true. Used once.
 
     Attributes:
-        view: What the agent saw as the block began; the thought rests on it.
-        changed: What others have changed since, of what counts, by what it is.
+        view: The agent's view at the start of the block.
+        changed: The relevant changes by other agents since, by ref.
 
     Args:
-        agent_id: Whose.
-        freshness: On what the thought depends.
-        look: Gives the agent's view; its argument, if there is one, is called with it in the same
-            turn of the orchestrator's.
-        subscriptions: Of the world.
-        changes_max: How many changes the reason lists.
+        agent_id: The agent.
+        options: What the computation depends on.
+        look: Returns the agent's view; calls its argument with the view in the same turn of the
+            orchestrator, so that no change is missed in between.
+        subscriptions: Subscriptions of the world.
+        changes_max: Maximum changes listed in the reason.
     """
 
     view: View
@@ -134,14 +134,14 @@ class StalenessScope:
     def __init__(
         self,
         agent_id: str,
-        freshness: StalenessOptions,
+        options: StalenessOptions,
         look: Look,
         subscriptions: SubscriptionTable,
         changes_max: int,
     ) -> None:
         self.agent_id = agent_id
-        self.freshness = freshness
-        self.threshold = freshness.threshold
+        self.options = options
+        self.threshold = options.threshold
         self.footprint: frozenset[Ref] | None = None
         self.context_seq = 0
         self.foreign_seqs = 0
@@ -152,23 +152,23 @@ class StalenessScope:
         self._scope = anyio.CancelScope()
         self._is_stale = False
         self._error: BaseException | None = None
-        self._is_over = False
+        self._is_ended = False
         self._is_inside = False
 
     @property
     def is_stale(self) -> bool:
-        """Something that counts has changed since the view, or the world has moved too far on."""
+        """Return whether a relevant change happened, or the threshold of seqs was exceeded."""
         return self._is_stale
 
     async def __aenter__(self) -> Self:
         try:
-            await self._look(self._begin)
+            await self._look(self._subscribe)
         except BaseException:
             self._subscriptions.discard(self)
             raise
         self._scope.__enter__()
         self._is_inside = True
-        if self._is_over:
+        if self._is_ended:
             self._scope.cancel()
         elif self._is_stale:
             self._stop()
@@ -186,66 +186,66 @@ class StalenessScope:
             raise (self._error or await self._reason()) from None
         return is_stopped
 
-    # what the watches call
+    # called by the subscription table
 
-    def knows(self, ref: Ref) -> bool:
-        """Return whether the agent saw a thing as the block began."""
+    def saw(self, ref: Ref) -> bool:
+        """Return whether the agent saw an entity at the start of the block."""
         return ref.entity in self.view.state.get(ref.collection, {})
 
     def note(self, change: ExternalChange) -> None:
-        """Take in a change by another, of something that the thought depends on."""
-        relevant = self.freshness.relevant
+        """Record a change by another agent of something the computation depends on."""
+        relevant = self.options.relevant
         if relevant is not None and not relevant(change):
             return
         if change.ref in self.changed or len(self.changed) < self._changes_max:
             self.changed[change.ref] = change
-        self._turn_stale()
+        self._mark_stale()
 
-    def move_on(self, seqs: int) -> None:
-        """Take in that others moved the world on."""
+    def advance(self, seqs: int) -> None:
+        """Record that other agents advanced the world by some seqs."""
         self.foreign_seqs += seqs
         if self.threshold is not None and self.foreign_seqs > self.threshold:
-            self._turn_stale()
+            self._mark_stale()
 
     def fail(self, error: BaseException) -> None:
-        """Stop the body at once: what counts can no longer be told. The error is raised."""
+        """Cancel the block at once and raise the error from it: a change could not be judged."""
         self._error = self._error or error
         self.end()
 
     def end(self) -> None:
-        """Stop the body at once: its agent was removed, which looking for the reason will say."""
-        self._is_stale = self._is_over = True
+        """Cancel the block at once: the agent was removed. Looking up the reason raises that."""
+        self._is_stale = self._is_ended = True
         if self._is_inside:
             self._scope.cancel()
 
-    def _turn_stale(self) -> None:
+    def _mark_stale(self) -> None:
         if not self._is_stale:
             self._is_stale = True
             if self._is_inside:
                 self._stop()
 
     def _stop(self) -> None:
-        if self.freshness.debounce:
-            self._scope.deadline = anyio.current_time() + self.freshness.debounce
+        if self.options.debounce:
+            self._scope.deadline = anyio.current_time() + self.options.debounce
         else:
             self._scope.cancel()
 
-    def _begin(self, kernel: Kernel, view: View) -> None:
-        """Watch from the very seq of the view on."""
+    def _subscribe(self, kernel: Kernel, view: View) -> None:
+        """Subscribe from exactly the seq of the view."""
         self.view, self.context_seq = view, view.view_seq
-        self.footprint = self.freshness.footprint(kernel, self.agent_id)
+        self.footprint = self.options.footprint(kernel, self.agent_id)
         self._subscriptions.add(self)
 
     async def _reason(self) -> StaleContextError:
-        """Return what changed, with the values that the agent may see now."""
+        """Build the error that lists the changes, with the values that the agent may see now."""
         view = await self._look(None)
-        told, names = [], []
+        changes, names = [], []
         for ref, change in self.changed.items():
             now = None if ref.entity is None else view.state.get(ref.collection, {}).get(ref.entity)
-            if now is None and ref.entity is not None and not self.knows(ref):
-                continue  # the agent may not see it, and did not
+            if now is None and ref.entity is not None and not self.saw(ref):
+                continue  # never visible to the agent: its name must not leak
             names.append(change.entity)
-            told.append(
+            changes.append(
                 {
                     "entity": change.entity,
                     "seq": change.seq,
@@ -254,15 +254,15 @@ class StalenessScope:
                 }
             )
         if self.changed:
-            what = f"{', '.join(names) or 'something it depends on'} changed"
+            cause = f"{', '.join(names) or 'something it depends on'} changed"
         else:
-            what = f"others moved the world on by {self.foreign_seqs}"
+            cause = f"other agents advanced the world by {self.foreign_seqs}"
         refusal = Refusal(
             RefusalCode.STALE_CONTEXT,
-            f"{what} after context_seq {self.context_seq}; the thought was stopped, refresh the "
-            "view and think again",
+            f"{cause} after context_seq {self.context_seq}; the block was canceled, refresh "
+            "the view and try again",
             Stage.STALENESS,
-            changed=tuple(told),
+            changed=tuple(changes),
             details={"agent_id": self.agent_id, "context_seq": self.context_seq},
         )
         verdict = Verdict("", False, None, view.view_seq, view.sim_time, (refusal,))

@@ -1,7 +1,7 @@
-"""Tells the open blocks of a world what became durable: each record once, to those it concerns.
+"""Notifies active staleness scopes of durable changes to their read sets.
 
-A watch lies by what it depends on, so a record costs what it changed and whom it concerns, however
-many blocks are open; while none is, it costs nothing. What a watch gets wrong is its own.
+Subscriptions are indexed by ref, so a record costs what it changed and the scopes it concerns;
+without open scopes it costs nothing. An error in a scope's filter cancels that scope only.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ from placet.schemas.log.record import AgentChanged, LogGroup, decode_record
 
 
 class ExternalChange(NamedTuple):
-    """Something that another changed, as far as the agent may see it.
+    """A change by another agent, as far as the subscribing agent may see it.
 
     Attributes:
-        ref: What; a collection where something in it came or went.
-        seq: Sequence number of the latest change by another.
-        by: Who; None where the agent itself changed it since, or where it does not show.
-        fields: New values; None where it is gone, may not be seen, or has changed again since.
+        ref: The entity; a collection where an entity of it was created or deleted.
+        seq: Sequence number of the latest change by another agent.
+        by: That agent; None where the agent itself changed the entity since, or must not know.
+        fields: New values; None where deleted, not visible, or changed again since.
     """
 
     ref: Ref
@@ -33,19 +33,19 @@ class ExternalChange(NamedTuple):
 
     @property
     def entity(self) -> str:
-        """What, by the name that refusals give it."""
+        """Return the ref as refusals name it."""
         collection, entity = self.ref
         return collection if entity is None else f"{collection}/{entity}"
 
 
 class Subscription(Protocol):
-    """What is told of changes by others.
+    """A receiver of changes by other agents.
 
     Attributes:
-        agent_id: Whose own changes it is not told of.
-        context_seq: From where on.
-        threshold: By how many seqs others may move the world on; None is any number.
-        footprint: What it depends on; None is all that its agent may see.
+        agent_id: The subscribing agent; its own changes are not delivered.
+        context_seq: Only later changes are delivered.
+        threshold: Seqs by which other agents may advance the world; None is unlimited.
+        footprint: The refs it depends on; None is all that its agent may see.
     """
 
     agent_id: str
@@ -53,29 +53,30 @@ class Subscription(Protocol):
     threshold: int | None
     footprint: frozenset[Ref] | None
 
-    def knows(self, ref: Ref) -> bool:
-        """Return whether its agent saw a thing as it began."""
+    def saw(self, ref: Ref) -> bool:
+        """Return whether the agent saw an entity at the start."""
 
     def note(self, change: ExternalChange) -> None:
-        """Take in a change of what it depends on."""
+        """Record a change of something it depends on."""
 
-    def move_on(self, seqs: int) -> None:
-        """Take in that others moved the world on."""
+    def advance(self, seqs: int) -> None:
+        """Record that other agents advanced the world."""
 
     def fail(self, error: BaseException) -> None:
-        """Take in that it cannot be told any more."""
+        """End with an error: a change could not be judged."""
 
     def end(self) -> None:
-        """Take in that its agent was removed."""
+        """End because the agent was removed."""
 
 
 class SubscriptionTable:
-    """The watches of one world.
+    """The subscriptions of one world.
 
     Args:
-        registry: Whose domains say who may see what.
-        state: Gives the state by which that is judged: a durable one where there is a copy, else
-            the present one, which may be ahead. It shows nothing but whether it may be shown.
+        registry: The world's domains, which decide what an agent may see.
+        state: Returns the state that visibility is judged by: the published replica if there is
+            one, else the live state, which may be ahead of the log. It affects only whether a
+            change is delivered, never the delivered values.
     """
 
     def __init__(self, registry: Registry, state: Callable[[], State]) -> None:
@@ -89,36 +90,36 @@ class SubscriptionTable:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, watch: Subscription) -> None:
-        """Tell a watch of what comes after its context, until it is taken away."""
-        self._open[watch] = None
-        if watch.threshold is not None:
-            self._counting[watch] = None
-        if watch.footprint is None:
-            self._wide[watch] = None
-        for ref in watch.footprint or ():
-            self._by_ref.setdefault(ref, {})[watch] = None
+    def add(self, subscription: Subscription) -> None:
+        """Deliver changes after the subscription's context until `discard`."""
+        self._open[subscription] = None
+        if subscription.threshold is not None:
+            self._counting[subscription] = None
+        if subscription.footprint is None:
+            self._wide[subscription] = None
+        for ref in subscription.footprint or ():
+            self._by_ref.setdefault(ref, {})[subscription] = None
 
-    def discard(self, watch: Subscription) -> None:
-        """Take a watch away; harmless if it is not there."""
-        if watch not in self._open:
+    def discard(self, subscription: Subscription) -> None:
+        """Remove a subscription; no effect if it is absent."""
+        if subscription not in self._open:
             return
-        del self._open[watch]
-        self._counting.pop(watch, None)
-        self._wide.pop(watch, None)
-        for ref in watch.footprint or ():
+        del self._open[subscription]
+        self._counting.pop(subscription, None)
+        self._wide.pop(subscription, None)
+        for ref in subscription.footprint or ():
             subscriptions = self._by_ref[ref]
-            del subscriptions[watch]
+            del subscriptions[subscription]
             if not subscriptions:
                 del self._by_ref[ref]
 
     def publish(self, group: LogGroup) -> None:
-        """Take in a durable group."""
+        """Deliver the changes of a durable group."""
         seq = group.seq_before
         for data in group.records:
             record = decode_record(data)
             if self._counting and record.seq > seq:
-                self._move_on(record.seq - seq, record.seq, getattr(record, "submitter", None))
+                self._advance(record.seq - seq, record.seq, getattr(record, "submitter", None))
             seq = record.seq
             if isinstance(record, AgentChanged) and record.what == "removed":
                 self._end(record.agent_id)
@@ -126,46 +127,48 @@ class SubscriptionTable:
             if changes is not None:
                 for change in changes.entities:
                     self._note(Ref(change.collection, change.entity), change)
-                for came_or_went in changes.collections:
-                    self._note(Ref(came_or_went.collection), came_or_went)
+                for collection_change in changes.collections:
+                    self._note(Ref(collection_change.collection), collection_change)
 
-    def _move_on(self, seqs: int, seq: int, submitter: str | None) -> None:
-        for watch in self._counting:
-            if seq > watch.context_seq and submitter != watch.agent_id:
-                watch.move_on(seqs)
+    def _advance(self, seqs: int, seq: int, submitter: str | None) -> None:
+        for subscription in self._counting:
+            if seq > subscription.context_seq and submitter != subscription.agent_id:
+                subscription.advance(seqs)
 
     def _end(self, agent_id: str) -> None:
-        for watch in self._open:
-            if watch.agent_id == agent_id:
-                watch.end()
+        for subscription in self._open:
+            if subscription.agent_id == agent_id:
+                subscription.end()
 
     def _note(self, ref: Ref, change: EntityChange | CollectionChange) -> None:
-        for watch in self._by_ref.get(ref, ()):
-            self._tell(watch, ref, change)
-        if ref.entity is not None:  # that something hidden came or went is hidden too
-            for watch in self._wide:
-                self._tell(watch, ref, change)
+        for subscription in self._by_ref.get(ref, ()):
+            self._deliver(subscription, ref, change)
+        if ref.entity is not None:  # creating or deleting a hidden entity is hidden too
+            for subscription in self._wide:
+                self._deliver(subscription, ref, change)
 
-    def _tell(self, watch: Subscription, ref: Ref, change: EntityChange | CollectionChange) -> None:
-        is_own = change.by == watch.agent_id
+    def _deliver(
+        self, subscription: Subscription, ref: Ref, change: EntityChange | CollectionChange
+    ) -> None:
+        is_own = change.by == subscription.agent_id
         seq = change.foreign_seq if is_own else change.seq
-        if seq <= watch.context_seq:
+        if seq <= subscription.context_seq:
             return
         try:
-            fields, is_seen = self._seen(watch.agent_id, ref, change)
-            is_seen = is_seen or watch.knows(ref)
-            if watch.footprint is not None or is_seen:
-                by = change.by if is_seen and not is_own else None
-                watch.note(ExternalChange(ref, seq, by, fields))
+            fields, is_visible = self._visible(subscription.agent_id, ref, change)
+            is_visible = is_visible or subscription.saw(ref)
+            if subscription.footprint is not None or is_visible:
+                by = change.by if is_visible and not is_own else None
+                subscription.note(ExternalChange(ref, seq, by, fields))
         except INTERRUPTS:
             raise
-        except BaseException as error:  # noqa: BLE001  # a domain's or a policy's own judgement: raised out of its block
-            watch.fail(error)
+        except BaseException as error:  # noqa: BLE001  # a domain's or a policy's code: raised from its block
+            subscription.fail(error)
 
-    def _seen(
+    def _visible(
         self, agent_id: str, ref: Ref, change: EntityChange | CollectionChange
     ) -> tuple[Mapping[str, Json] | None, bool]:
-        """Return what of a change an agent may see, and whether it shows at all."""
+        """Return the fields of a change that an agent may see, and whether it is visible."""
         fields = change.fields if isinstance(change, EntityChange) else None
         state = self._state()
         if self._registry.hiding(ref.collection):
@@ -176,6 +179,7 @@ class SubscriptionTable:
                 fields = {name: value for name, value in fields.items() if name not in hidden}
                 if not fields:
                     return None, False
-        # Whether it may be seen is judged as it is now: of what has changed again, not what it was.
+        # Visibility is judged by the present state. If the entity has changed again, the values
+        # of this change are not disclosed: the agent might not have been allowed to see them.
         stamp = state.stamp(*ref)
         return fields if stamp is not None and stamp.seq == change.seq else None, True

@@ -1,8 +1,8 @@
-"""Lets a plain function think in a thread of its own, so that it blocks nobody else.
+"""Runs a plain policy function in a thread, so that it does not block the event loop.
 
-Nothing can stop a thread. What its caller no longer waits for is left to itself, and while it has
-not come to its end no second one is started: an agent has one such thread at most. The threads are
-daemons: one that never ends does not keep the process.
+A thread cannot be stopped. A call whose caller was canceled runs on, and no second call starts
+before it ends: an agent has at most one such thread. The threads are daemons, so they do not keep
+the process alive.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class PolicyThread:
-    """Calls functions one at a time, each in a thread.
+    """Calls functions one at a time, each in a new thread.
 
     Args:
-        name: Of the threads, for people.
+        name: Name of the threads, and of the policy in error messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,22 +27,22 @@ class PolicyThread:
         self._is_busy = False
 
     async def call(self, think: Callable[[], T]) -> T:
-        """Call a function and wait for what it returns; canceling stops the waiting, not it.
+        """Call a function in a thread and return its result; canceling stops only the wait.
 
         Raises:
-            TimeoutError: The call before it, for which nobody waits any more, has not ended yet.
+            TimeoutError: A previous call, whose caller was canceled, is still running.
             Exception: Whatever the function raises.
         """
         if self._is_busy:
             raise TimeoutError(
-                f"{self._name} still thinks about what it was asked before and cannot be stopped; "
-                "let it return by itself, or write it with async def"
+                f"{self._name} is still running its previous call and cannot be stopped; "
+                "make it return, or write it with async def"
             )
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
         context = copy_context()
 
-        def tell(result: T | None, error: BaseException | None) -> None:
+        def deliver(result: T | None, error: BaseException | None) -> None:
             self._is_busy = False
             if outcome.done():
                 return
@@ -55,10 +55,10 @@ class PolicyThread:
             result, fault = None, None
             try:
                 result = context.run(think)
-            except BaseException as error:  # noqa: BLE001  # the thread's boundary: it is raised where it is awaited
+            except BaseException as error:  # noqa: BLE001  # the thread's boundary: raised where the call is awaited
                 fault = raisable(error)
-            with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
-                loop.call_soon_threadsafe(tell, result, fault)
+            with suppress(RuntimeError):  # the loop was closed, so no caller waits
+                loop.call_soon_threadsafe(deliver, result, fault)
 
         Thread(target=run, name=self._name, daemon=True).start()
         self._is_busy = True
@@ -66,7 +66,11 @@ class PolicyThread:
 
 
 def raisable(error: BaseException) -> BaseException:
-    """Make of what ends a task, a program or an iterator a fault that ends none of them."""
+    """Return an exception that is safe to raise in a task.
+
+    `StopIteration` and exceptions that are no `Exception` would end an iterator, a task or the
+    program; they are wrapped in a `RuntimeError`.
+    """
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     fault = RuntimeError(f"the policy raised {error!r}")

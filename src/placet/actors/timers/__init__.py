@@ -1,1 +1,1 @@
-"""Timers on simulated time, and the tasks that time waits for."""
+"""Timers on simulated time, and the tasks that simulated time waits for."""

@@ -1,9 +1,9 @@
-"""Those who live in the time of a world that goes by its next event, and whom it waits for.
+"""Tasks registered on the `next_event` clock; time does not advance while one is runnable.
 
-A task joins with its first `sleep_until`, and leaves with its end. From then on time stands still
-while it is awake and has nothing in the queue: it thinks, or waits for something that is not of
-this world, such as a model's answer. What it posted is decided when nobody thinks any more. One
-who waits for something to see does not hold up time: it is time that brings it.
+A task joins with its first `sleep_until` and leaves when it ends. In between, simulated time stands
+while the task is awake without a batch in the queue: it computes, or waits for something outside
+the world, such as a model's answer. Its batches are decided when no task is runnable. A task that
+waits for an observation does not hold time, because only advancing time can bring it.
 """
 
 import asyncio
@@ -20,123 +20,123 @@ _NAMES_MAX: Final = 8
 
 
 class TimeParticipants(TimerQueue):
-    """Sleepers who are known by their tasks.
+    """A timer queue that knows the tasks that use it.
 
     Args:
-        clock: Says when it is.
+        clock: The world's clock.
 
     Attributes:
-        version: How often something was done that time may have to wait for.
+        version: Counts the events that time may have to wait for: sleep, wake, post, leave.
     """
 
-    __slots__ = ("_names", "_news", "_pending", "_posters", "_thinking", "version")
+    __slots__ = ("_changed", "_names", "_pending", "_posters", "_thinking", "version")
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self._names: dict[asyncio.Task[Any], str] = {}
-        self._thinking: dict[asyncio.Task[Any], float] = {}  # since when, by the loop's time
+        self._thinking: dict[asyncio.Task[Any], float] = {}  # runnable since, loop time
         self._pending: Counter[asyncio.Task[Any]] = Counter()
         self._posters: dict[str, None] = {}
-        self._news: asyncio.Future[None] | None = None
+        self._changed: asyncio.Future[None] | None = None
         self.version = 0
 
     async def sleep_until(self, due_ns: int, who: str = "") -> None:
-        """Wait until simulated time reaches a moment; whoever does so belongs to the company.
+        """Wait until a simulated time; registers the calling task.
 
         Raises:
             ClosedError, StoreError, TimeStalledError: The time of this world has ended.
         """
         task = asyncio.current_task()
-        assert task is not None, "who sleeps is a task"
+        assert task is not None, "sleep_until is called in a task"
         if task not in self._names:
-            task.add_done_callback(self._left)
+            task.add_done_callback(self._leaves)
         self._names[task] = who
         self._thinking.pop(task, None)
-        self._tell()
+        self._note_change()
         try:
             await super().sleep_until(due_ns, who)
         finally:
-            self._thinks(task)
+            self._wakes(task)
 
     @contextmanager
     def idle(self) -> Iterator[None]:
-        """Wait inside for something that comes about in this world: that is no thought."""
+        """Return the context of a wait for something in this world; time may advance meanwhile."""
         task = asyncio.current_task()
         if task not in self._thinking:
             yield
             return
         del self._thinking[task]
-        self._tell()
+        self._note_change()
         try:
             yield
         finally:
-            self._thinks(task)
+            self._wakes(task)
 
     def note_post(self, reply: "asyncio.Future[Any]", submitter: str) -> None:
-        """Note that a batch was posted; who posted it waits for it, as far as time is concerned."""
+        """Record that the calling task submitted a batch; it is not runnable until the verdict."""
         if len(self._posters) < _NAMES_MAX:
             self._posters[submitter] = None
         task = asyncio.current_task()
         if task is not None and task in self._names and not reply.done():
             self._pending[task] += 1
             reply.add_done_callback(lambda _: self._answered(task))
-        self._tell()
+        self._note_change()
 
     def reset(self) -> None:
-        """Forget who posted."""
+        """Clear the submitters of the round."""
         self._posters.clear()
 
     @property
     def is_thinking(self) -> bool:
-        """Somebody is awake and waits for no verdict. O(those who are awake)."""
+        """Return whether a task is awake without a pending verdict. O(awake tasks)."""
         return any(task not in self._pending for task in self._thinking)
 
     @property
     def thinks_since(self) -> float:
-        """When the longest of the present thoughts began, by the event loop's time; else never."""
-        thoughts = (one for task, one in self._thinking.items() if task not in self._pending)
-        return min(thoughts, default=inf)
+        """Return when the longest-running task became runnable, in loop time; else infinity."""
+        starts = (since for task, since in self._thinking.items() if task not in self._pending)
+        return min(starts, default=inf)
 
     def thinkers(self) -> list[str]:
-        """Name some of those who think."""
+        """Return the names of some runnable tasks."""
         names = [self._names[task] for task in self._thinking if task not in self._pending]
         return sorted(set(names))[:_NAMES_MAX]
 
     def posters(self) -> list[str]:
-        """Name some of those who posted in this round."""
+        """Return the names of some submitters of this round."""
         return sorted(self._posters)
 
     async def wait_changed(self) -> None:
-        """Wait until somebody sleeps, wakes, posts or leaves."""
-        self._news = asyncio.get_running_loop().create_future()
+        """Wait until a task sleeps, wakes, submits or leaves."""
+        self._changed = asyncio.get_running_loop().create_future()
         try:
-            await self._news
+            await self._changed
         finally:
-            self._news = None
+            self._changed = None
 
     def _answered(self, task: "asyncio.Task[Any]") -> None:
         self._pending[task] -= 1
         if not self._pending[task]:
             del self._pending[task]
             if task in self._thinking:
-                self._thinks(task)
+                self._wakes(task)
                 return
-        self._tell()
+        self._note_change()
 
-    def _thinks(self, task: "asyncio.Task[Any]") -> None:
+    def _wakes(self, task: "asyncio.Task[Any]") -> None:
         self._thinking[task] = asyncio.get_running_loop().time()
-        self._tell()
+        self._note_change()
 
-    def _left(self, task: "asyncio.Task[Any]") -> None:
+    def _leaves(self, task: "asyncio.Task[Any]") -> None:
         del self._names[task]
         self._thinking.pop(task, None)
-        self._tell()
+        self._note_change()
 
     def notify(self) -> None:
-        """Let who waits for news look again, though nobody has done anything."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+        """Wake the waiter of `wait_changed` although no task did anything."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
-    def _tell(self) -> None:
+    def _note_change(self) -> None:
         self.version += 1
         self.notify()

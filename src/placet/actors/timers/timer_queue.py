@@ -1,7 +1,7 @@
-"""Those who wait for a moment of simulated time: one heap, and one timer where time runs by itself.
+"""Waits for simulated time: one heap, and one event-loop timer where time runs by itself.
 
-Where the host or the next event moves time, whoever moves it says so: `wake`. The wait is of the
-caller's own task, so there are as many here as the program has tasks asleep.
+Where the host or `next_event` moves time, it calls `wake` afterwards. The caller's own task waits,
+so there are as many entries as the program has sleeping tasks.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from placet.schemas.errors import ClosedError
 from placet.schemas.limits import SECOND_NS
 
 _SLACK_S = 0.0005
-"""The loop's timers may be early by their resolution, and early is too early."""
+"""Added to each delay: timers of the loop may fire early by their resolution."""
 
 
 class OneShotTimer:
-    """One timer of the event loop.
+    """One timer of the event loop, set in simulated time: no polling.
 
     Args:
-        clock: Says when it is.
-        wake: Called, in the event loop, once it is time.
+        clock: The world's clock.
+        wake: Called in the event loop when the time has come.
     """
 
     __slots__ = ("_clock", "_timer", "_wake")
@@ -34,7 +34,7 @@ class OneShotTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, due_ns: int | None) -> None:
-        """Wake at a simulated time instead of the one set before; None is never."""
+        """Set the timer to a simulated time, replacing the previous one; None clears it."""
         self.clear()
         if due_ns is None:
             return
@@ -42,24 +42,24 @@ class OneShotTimer:
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
 
     def clear(self) -> None:
-        """Do not wake."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-_GONE_MAX: Final = 64
-_RESTING: Final = nullcontext()
+_CANCELED_MAX: Final = 64
+_IDLE: Final = nullcontext()
 
 
 class TimerQueue:
-    """The sleepers of one world, the earliest first; of as early, who came first.
+    """The sleeping tasks of one world, ordered by due time, then by arrival.
 
     Args:
-        clock: Says when it is.
+        clock: The world's clock.
     """
 
-    __slots__ = ("_alarm", "_asleep", "_clock", "_end", "_heap", "_number")
+    __slots__ = ("_asleep", "_clock", "_end", "_heap", "_number", "_timer")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,17 +67,17 @@ class TimerQueue:
         self._number = 0
         self._asleep = 0
         self._end: BaseException | None = None
-        self._alarm = None if isinstance(clock, HostClock) else OneShotTimer(clock, self.wake)
+        self._timer = None if isinstance(clock, HostClock) else OneShotTimer(clock, self.wake)
 
     async def sleep_until(self, due_ns: int, who: str = "") -> None:
-        """Wait until simulated time reaches a moment; one that has passed costs one turn.
+        """Wait until a simulated time; a time in the past yields to the event loop once.
 
         Args:
-            due_ns: The moment.
-            who: For people, where it matters who sleeps.
+            due_ns: The time, in nanoseconds.
+            who: Name of the sleeper in error messages; not used by this class.
 
         Raises:
-            ClosedError, StoreError: The world was closed, or failed, before.
+            ClosedError, StoreError: The world was closed, or failed.
         """
         if self._end is not None:
             raise self._end
@@ -89,39 +89,39 @@ class TimerQueue:
         heappush(self._heap, (due_ns, self._number, woken))
         self._asleep += 1
         if self._heap[0][2] is woken:
-            self._set_alarm()
+            self._set_timer()
         try:
             await woken
         finally:
             self._asleep -= 1
             if woken.cancelled():
-                self._forget_gone()
+                self._drop_canceled()
 
     def idle(self) -> AbstractContextManager[None]:
-        """Wait inside for something that comes about in this world, where that is told apart."""
-        return _RESTING
+        """Return the context of a wait for something in this world; no effect in this class."""
+        return _IDLE
 
     def wake(self) -> None:
-        """Wake everybody whose moment has come."""
+        """Wake all tasks whose time has come."""
         now_ns, heap = self._clock.now_ns(), self._heap
         while heap and (heap[0][0] <= now_ns or heap[0][2].done()):
             woken = heappop(heap)[2]
             if not woken.done():
                 woken.set_result(None)
-        self._set_alarm()
+        self._set_timer()
 
     def end(self, failure: BaseException | None = None) -> None:
-        """Let nobody sleep any more: all are told that the world is closed, or has failed."""
-        self._end = failure or ClosedError("the world is closed, and its time with it")
+        """Wake all tasks with an error, because the world is closed or has failed."""
+        self._end = failure or ClosedError("the world is closed, and its time has ended")
         for _, _, woken in self._heap:
             if not woken.done():
                 woken.set_exception(self._end)
         self._heap.clear()
-        self._set_alarm()
+        self._set_timer()
 
     @property
     def next_ns(self) -> int | None:
-        """When the first of them wakes; None if nobody sleeps."""
+        """Return when the first task wakes, in simulated nanoseconds; None if none sleeps."""
         heap = self._heap
         while heap and heap[0][2].done():
             heappop(heap)
@@ -130,13 +130,13 @@ class TimerQueue:
     def __len__(self) -> int:
         return self._asleep
 
-    def _set_alarm(self) -> None:
-        # As if time ran with the machine's. Where it is slower that is early: it is set again.
-        if self._alarm is not None:
-            self._alarm.set(self.next_ns)
+    def _set_timer(self) -> None:
+        # Computed for undilated time. Under dilation it fires early and is set again, never late.
+        if self._timer is not None:
+            self._timer.set(self.next_ns)
 
-    def _forget_gone(self) -> None:
-        """Keep no more of those who gave up than there are asleep."""
-        if len(self._heap) > 2 * self._asleep + _GONE_MAX:
+    def _drop_canceled(self) -> None:
+        """Drop canceled entries, once they outnumber the sleeping tasks."""
+        if len(self._heap) > 2 * self._asleep + _CANCELED_MAX:
             self._heap = [entry for entry in self._heap if not entry[2].done()]
             heapify(self._heap)
