@@ -267,7 +267,9 @@ async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
                 await world.register_agent(f"guest {number}", position=[0, 0])
 
         others = [asyncio.ensure_future(act) for act in (hanging(bob), come_and_go())]
-        with pytest.raises(TimeStalledError, match="'bob' has not slept, submitted or ended for 60 s"):
+        with pytest.raises(
+            TimeStalledError, match="'bob' has not slept, submitted or ended for 60 s"
+        ):
             await ann.sleep_until(2.0)
         assert asyncio.get_running_loop().time() == pytest.approx(60)
         for other in others:
