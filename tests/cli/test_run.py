@@ -264,7 +264,7 @@ def test_what_a_policy_proposes_and_is_no_intent_is_refused(placet, own, monkeyp
         (["town", "--set", "settings.max_stp=2"], "max_stp"),
         (["town", "--set", "domain=wrold"], "did you mean 'world'?"),
         (["town", "--set", "domain=demanding:Demanding"], "missing 1 required"),
-        (["town", "--set", "agents.folk.placing.hat=1"], "folk_1 cannot be registered: "),
+        (["town", "--set", "agents.folk.attributes.hat=1"], "folk_1 cannot be registered: "),
         (["town", "--set", f"name={'x' * 200}"], "world must be 1 to 128 characters"),
         (["town", "--store", "ftp://x"], "there is no store 'ftp'"),
         (["town", "--store", "nowhere/x.db"], "there is no directory"),

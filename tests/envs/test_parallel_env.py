@@ -116,7 +116,7 @@ def test_who_reaches_the_goal_is_done_and_the_others_go_on():
     assert env.agents == ["bob"]
     observations, *_ = env.step({"bob": STAY})
     assert observations.keys() == {"bob"}
-    with pytest.raises(ValueError, match=r"'ann' does not act; those who do are \['bob'\]"):
+    with pytest.raises(ValueError, match=r"'ann' is not an active agent; active are \['bob'\]"):
         env.step({"ann": STAY})
 
 
@@ -125,7 +125,7 @@ def test_an_episode_is_truncated_at_its_steps():
     assert not any(env.step({})[3].values())
     assert all(env.step({})[3].values())
     assert env.agents == []
-    with pytest.raises(ValueError, match="no agent acts any more; call reset"):
+    with pytest.raises(ValueError, match="the episode has ended; call reset"):
         env.step({})
 
 

@@ -13,7 +13,7 @@ from placet.runtime.history.reader import fold, verify
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import load
 from placet.scenarios.loader import as_text, from_text
-from placet.scenarios.resume import begun_run
+from placet.scenarios.resume import find_run
 from placet.scenarios.runner import ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 from tests.cli.command_line import run_process
@@ -99,7 +99,7 @@ async def test_wherever_it_is_cut_it_ends_as_it_would_have(crashes):
     assert len(images) > TICKS
     resumed_at = set()
     for image in images:
-        begun = begun_run(open_event_log(str(image)))
+        begun = find_run(open_event_log(str(image)))
         assert begun is not None
         assert begun.scenario == SCENARIO
         resumed_at.add(begun.ticks)
@@ -213,7 +213,7 @@ def test_a_store_that_holds_an_unfinished_run_says_how_to_go_on(placet):
     outcome = placet("run", "--resume", "town.db")
     assert (outcome.code, outcome.err) == (0, "")
     assert "gone on with at tick 2 of 5" in outcome.out
-    assert "20 agents, 3 ticks (3 s of their time)" in outcome.out
+    assert "20 agents, 3 ticks (3 s)" in outcome.out
     whole = placet("run", "town", "--agents", "20", "--ticks", "5", "--json").json()
     assert whole["digest"] in outcome.out
     assert whole["store"] == "sqlite:///town-2.db"

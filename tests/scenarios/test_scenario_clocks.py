@@ -9,7 +9,7 @@ from placet.cli.commands.run_report import report_lines
 from placet.runtime.history.reader import verify
 from placet.runtime.stores.url import open_event_log
 from placet.scenarios import ScenarioError, load
-from placet.scenarios.resume import begun_run
+from placet.scenarios.resume import find_run
 from placet.scenarios.runner import RunReport, ScenarioRunner
 
 GUESTS, TICKS = 300, 4
@@ -82,7 +82,7 @@ def test_wherever_a_run_by_its_next_event_is_stopped_it_ends_as_it_would_have(
     (tmp_path / "chasing.py").write_text(CHASE)
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "chase.toml"
-    group = "[agents.a]\ncount = 4\npolicy = 'chasing:Chase'\nplacing = { position = [0, 0] }\n"
+    group = "[agents.a]\ncount = 4\npolicy = 'chasing:Chase'\nattributes = { position = [0, 0] }\n"
     path.write_text(f"ticks = 9\nclock = 'next_event'\n{group}")
     scenario, store = load(path), f"sqlite:///{tmp_path}/chase.db"
     whole = asyncio.run(ScenarioRunner(scenario).run())
@@ -93,7 +93,7 @@ def test_wherever_a_run_by_its_next_event_is_stopped_it_ends_as_it_would_have(
         again = asyncio.run(ScenarioRunner(scenario, store=store, is_resumed=True).run())
         assert again.resumed_at == ticks
         assert (again.digest, again.seq, not again.refusals) == (whole.digest, whole.seq, True)
-    begun = begun_run(open_event_log(store))
+    begun = find_run(open_event_log(store))
     assert begun is not None
     assert begun.is_finished
 

@@ -36,7 +36,7 @@ def test_a_rush_is_the_same_in_memory_and_on_disk_and_its_log_holds(tmp_path):
     small: dict[str, Any] = {"agents__guest__count": 60, "ticks": 10}
     reports = [run(**small), run(store, **small), run(**small)]
     assert len({report.digest for report in reports}) == 1
-    assert len({json.dumps(report.contests.as_dict(60)) for report in reports}) == 1
+    assert len({json.dumps(report.fairness.as_dict(60)) for report in reports}) == 1
     verified = verify(open_event_log(store))
     assert (verified.is_ok, verified.digest) == (True, reports[0].digest)
     assert run(seed=2, **small).digest != reports[0].digest
@@ -47,9 +47,9 @@ def test_two_thousand_want_twenty_things_and_each_thing_is_won_each_time():
     report = run()
     scenario = report.scenario
     assert scenario.agents_count == 2000
-    assert report.contests.wins.total() == 20 * scenario.ticks / 2
+    assert report.fairness.wins.total() == 20 * scenario.ticks / 2
     assert set(report.refusals) == {"domain/conflict"}
-    figures = report.contests.as_dict(2000)
+    figures = report.fairness.as_dict(2000)
     assert figures["jain_decided"] > 0.99
     assert figures["jain_wins"] == pytest.approx(figures["jain_wins_of_a_lottery"], rel=0.15)
 
@@ -60,7 +60,7 @@ def test_wins_of_a_rush_are_drawn_among_all_alike():
     A gate that favored the lowest name, index or the first to come would be far out of it.
     """
     report = run(agents__guest__count=40, objects__prize__count=1, ticks=800)
-    wins = report.contests.wins
+    wins = report.fairness.wins
     expected = wins.total() / 40
     assert wins.total() == 400
     statistic = sum((wins[f"guest_{n}"] - expected) ** 2 / expected for n in range(1, 41))
@@ -73,10 +73,10 @@ def test_wins_of_a_rush_are_drawn_among_all_alike():
 def test_the_report_for_people_says_who_won_how_evenly_and_who_lost_to_whom():
     report = run(agents__guest__count=30, objects__prize__count=1, ticks=20)
     text = "\n".join(report_lines(report, None, ""))
-    assert "what several wanted in the same moment" in text
-    assert "10 times, among 30 who" in text
-    assert "batches decided 0.99" in text or "batches decided 1.000" in text
-    (loser, winner), count = report.contests.top_pairs()[0]
+    assert "contention" in text
+    assert "10 won, 30 agents took part" in text
+    assert "decided batches 0.99" in text or "decided batches 1.000" in text
+    (loser, winner), count = report.fairness.top_pairs()[0]
     assert f"{loser} to {winner} {count} times" in text
 
 

@@ -73,7 +73,7 @@ def live(scenario):
     kernel = Kernel(open_domain(scenario, World), config)
     people = []
     for member in scenario.members():
-        kernel.register_agent(member.agent_id, permissions=member.permissions, **member.placing)
+        kernel.register_agent(member.agent_id, permissions=member.permissions, **member.attributes)
         hand = Hand(member.agent_id)
         people.append((hand, make_policy(member, scenario, hand)))
     counts: Counter[str] = Counter()
@@ -167,16 +167,18 @@ def test_a_scenario_of_ones_own_is_named_by_its_file(small):
     assert (scenario.name, scenario.domain, scenario.seed) == ("small", "world", 0)
     members = list(scenario.members())
     assert [member.agent_id for member in members] == ["folk_1", "folk_2", "child_1"]
-    assert "position" not in members[2].placing
+    assert "position" not in members[2].attributes
 
 
 def test_places_are_drawn_within_their_area_by_name(small):
     scenario = load(small)
     more = scenario.with_agents(6)
-    places = {m.agent_id: m.placing.get("position") for m in scenario.members()}
+    places = {m.agent_id: m.attributes.get("position") for m in scenario.members()}
     assert all(1 <= n <= 9 for place in places.values() if place for n in place)
     assert places["folk_1"] != places["folk_2"]
-    assert places.items() <= {m.agent_id: m.placing.get("position") for m in more.members()}.items()
+    assert (
+        places.items() <= {m.agent_id: m.attributes.get("position") for m in more.members()}.items()
+    )
 
 
 def test_objects_become_a_setting_of_the_domain(small):
@@ -272,12 +274,21 @@ def test_text_stays_text_where_text_was(tmp_path):
         ("agents.folk.policy=json:Thing", "agents.folk.policy: .* has no callable 'Thing'"),
         ("agents.folk.area=[[5,5],[1,1]]", r"agents.folk.area: must be two corners"),
         ("objects.apple.area=[[1,1],[5,5,5]]", r"objects.apple.area: must be two corners"),
-        ("settings.objects={lamp={position=[0,0]}}", "settings.objects: 'objects' says the same"),
-        ("agents.folk.placing.position=[1,1]", "position: 'agents.folk.area' says the same"),
-        ("objects.apple.fields.position=[1,1]", "position: 'objects.apple.area' says the same"),
+        (
+            "settings.objects={lamp={position=[0,0]}}",
+            "settings.objects: 'objects' sets the same value",
+        ),
+        (
+            "agents.folk.attributes.position=[1,1]",
+            "position: 'agents.folk.area' sets the same value",
+        ),
+        (
+            "objects.apple.fields.position=[1,1]",
+            "position: 'objects.apple.area' sets the same value",
+        ),
         ("agents.folk.options.since=1979-05-27", "agents.folk.options: .*JSON has no date"),
         ("agents.folk.options.speed=nan", "agents.folk.options: .*must be finite, got nan"),
-        ("agents.folk.placing.at=07:32:00", "agents.folk.placing: .*JSON has no time"),
+        ("agents.folk.attributes.at=07:32:00", "agents.folk.attributes: .*JSON has no time"),
         ("objects.apple.fields.mass=inf", "objects.apple.fields: .*must be finite, got inf"),
         ("settings.max_step=nan", "settings: .*must be finite, got nan"),
         ("quotas.Speak={rate=0,burst=2}", "quotas.Speak: .*rate must be > 0"),

@@ -66,10 +66,10 @@ def require_fresh(store: str) -> None:
     if not records:
         return
     # Here, because scenarios and what checks them are 60 ms that only a run needs.
-    from placet.scenarios.resume import begun_run  # noqa: PLC0415  # see above
+    from placet.scenarios.resume import find_run  # noqa: PLC0415  # see above
 
     name = str(path or log.url)
-    begun = begun_run(log)
+    begun = find_run(log)
     if begun is not None and not begun.is_finished:
         raise CommandError(
             f"{name} holds an unfinished run of {begun.scenario.name}, at tick {begun.ticks} of "

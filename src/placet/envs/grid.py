@@ -1,7 +1,6 @@
 """A ready environment: agents of the domain `world` walk on a grid to a goal.
 
-An example of an adapter as much as an environment: it speaks to the world as any client does, by
-the words of its intents and of its views.
+It is also an example of an adapter: it uses only intents and views, as any client does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ except ModuleNotFoundError as error:
         "placet.envs.grid needs the extra 'gym': pip install 'placet[gym]'"
     ) from error
 
-from placet.envs.parallel_env import Adapter, Array, Placings, WorldEnv
+from placet.envs.parallel_env import Adapter, Array, Registrations, WorldEnv
 from placet.kernel.prng import randint_below
 from placet.runtime.plugins import find_domain
 from placet.schemas.codec import Json
@@ -31,12 +30,12 @@ _AGENTS: Final = "world.agents"
 class MoveOnGrid(Adapter):
     """Steps on a grid, rewarded by how much nearer to the goal they lead.
 
-    An observation has 1 + agents rows of x and y: the goal, the agent's own place, and those of the
-    others in order; who is not seen is at -1, -1.
+    An observation has 1 + agents rows of x and y: the goal, the agent's own position, and those of
+    the other agents in order; an agent that is not visible is at -1, -1.
 
     Args:
-        agents: Who is on the grid.
-        width: Cells along x; places are 0..width-1.
+        agents: Ids of the agents on the grid.
+        width: Cells along x; positions are 0..width-1.
         height: Cells along y.
         goal: The cell to reach, where an agent is done.
     """
@@ -49,29 +48,29 @@ class MoveOnGrid(Adapter):
         self._highest = np.tile(np.array([width - 1, height - 1], np.float32), (1 + len(agents), 1))
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Return the cells of the goal and of everybody."""
+        """Return the box of the positions of the goal and of all agents."""
         return Box(np.full_like(self._highest, _UNSEEN), self._highest, dtype=np.float32)
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Return the five steps."""
+        """Return the space of the five steps."""
         return Discrete(len(STEPS))
 
     def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
-        """Propose to move to a neighboring cell."""
+        """Return a move to a neighboring cell; None for the action that stays."""
         dx, dy = STEPS[int(action)]
         if (dx, dy) == STEPS[0]:
             return None
-        x, y = _place(view, agent)
+        x, y = _position(view, agent)
         return {"kind": "Move", "payload": {"to": [x + dx, y + dy]}}
 
     def observe(self, view: View, agent: str) -> Array:
-        """See the goal, oneself and the others."""
+        """Return the positions of the goal, the agent and the other agents: (1 + agents, 2)."""
         others = [other for other in self._agents if other != agent]
-        places = [self._goal, *(_place(view, seen) for seen in (agent, *others))]
-        return np.array(places, np.float32)
+        positions = [self._goal, *(_position(view, other) for other in (agent, *others))]
+        return np.array(positions, np.float32)
 
     def reward(self, before: View, after: View, agent: str) -> float:
-        """Return by how many steps the agent came nearer."""
+        """Return by how many steps the agent came nearer to the goal."""
         return self._distance(before, agent) - self._distance(after, agent)
 
     def is_done(self, view: View, agent: str) -> bool:
@@ -79,7 +78,7 @@ class MoveOnGrid(Adapter):
         return self._distance(view, agent) == 0
 
     def _distance(self, view: View, agent: str) -> float:
-        x, y = _place(view, agent)
+        x, y = _position(view, agent)
         return abs(x - self._goal[0]) + abs(y - self._goal[1])
 
 
@@ -91,16 +90,16 @@ def grid_env(
     goal: tuple[int, int] | None = None,
     max_steps: int = 100,
 ) -> WorldEnv:
-    """Make a grid on which agents begin at places drawn from the seed.
+    """Create a grid whose agents start at positions drawn from the seed.
 
     A step over the edge is refused as `world.out_of_bounds`.
 
     Args:
-        agents: Who is on it.
+        agents: Ids of the agents.
         width: Cells along x.
         height: Cells along y.
-        goal: The cell to reach; the middle when None.
-        max_steps: After so many the episode is truncated.
+        goal: The cell to reach; None is the middle.
+        max_steps: Steps after which the episode is truncated.
     """
     middle = (width // 2, height // 2)
     adapter = MoveOnGrid(agents, width, height, middle if goal is None else goal)
@@ -109,13 +108,15 @@ def grid_env(
     return WorldEnv(
         lambda: world(bounds=bounds, max_step=1.0),
         adapter,
-        _anywhere(agents, width, height),
+        _random_positions(agents, width, height),
         max_steps=max_steps,
     )
 
 
-def _anywhere(agents: Sequence[str], width: int, height: int) -> Callable[[int], Placings]:
-    def placings(seed: int) -> Placings:
+def _random_positions(
+    agents: Sequence[str], width: int, height: int
+) -> Callable[[int], Registrations]:
+    def registrations(seed: int) -> Registrations:
         return {
             agent: {
                 "position": [
@@ -126,12 +127,12 @@ def _anywhere(agents: Sequence[str], width: int, height: int) -> Callable[[int],
             for agent in agents
         }
 
-    return placings
+    return registrations
 
 
-def _place(view: View, agent: str) -> tuple[float, float]:
-    seen = view.state[_AGENTS].get(agent)
-    if seen is None:
+def _position(view: View, agent: str) -> tuple[float, float]:
+    fields = view.state[_AGENTS].get(agent)
+    if fields is None:
         return _UNSEEN, _UNSEEN
-    x, y, _ = seen["position"]
+    x, y, _ = fields["position"]
     return x, y

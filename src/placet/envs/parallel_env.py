@@ -1,7 +1,7 @@
-"""PettingZoo's `ParallelEnv` over any world: a step is a tick, with a batch of every agent's.
+"""PettingZoo's `ParallelEnv` over any world: a step is a tick with one batch of every agent.
 
 Needs the extra `gym`. The kernel is called synchronously, in simulated time: no event loop, no
-store. What an action does is the gate's to decide: a refused one changes nothing and is told in
+store. The gate decides about every action: a refused one changes nothing and is reported in
 `infos`. Effects that rules emit stay open in the kernel; nothing is executed or settled here.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-Placings: TypeAlias = Mapping[str, Mapping[str, Json]]
+Registrations: TypeAlias = Mapping[str, Mapping[str, Json]]
 """Agent -> the keywords of its registration."""
 
 MAX_STEPS: Final = 1_000
@@ -37,29 +37,29 @@ _PRIORITY: Final = 10
 
 
 class Adapter(Protocol):
-    """What makes an environment of a world. Subclass it: `is_done` has a default.
+    """Maps a world to an environment: spaces, actions, observations and rewards.
 
-    Every method is a function of its arguments; an agent's view is all that it may know.
+    Subclass it; `is_done` has a default. Every method is a function of its arguments, and may use
+    only the agent's view.
     """
 
     def observation_space(self, agent: str) -> Space[Any]:
-        """Return the space of an agent's observations; asked once."""
+        """Return the space of an agent's observations; called once."""
 
     def action_space(self, agent: str) -> Space[Any]:
-        """Return the space of an agent's actions; asked once."""
+        """Return the space of an agent's actions; called once."""
 
     def to_intent(self, agent: str, action: Any, view: View) -> Mapping[str, Json] | None:  # noqa: ANN401
-        """Return what an action proposes: an intent's `kind` and `payload`, or None for nothing.
+        """Return the intent of an action, `kind` and `payload`; None proposes nothing.
 
-        Other fields of an intent may be given too, such as `priority`; those that are not are
-        filled in.
+        Other fields of an intent, such as `priority`, are optional; missing ones are filled in.
         """
 
     def observe(self, view: View, agent: str) -> Array:
-        """Make an observation of what an agent sees."""
+        """Return the observation of an agent's view."""
 
     def reward(self, before: View, after: View, agent: str) -> float:
-        """Value a step, from what the agent saw before it and after it."""
+        """Return the reward of a step, from the agent's views before and after it."""
 
     def is_done(self, view: View, agent: str) -> bool:
         """Return whether an agent has reached its end; it then acts no more."""
@@ -70,23 +70,24 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     """A world as an environment for multi-agent learning.
 
     Args:
-        domain_factory: Makes the domain; called at every reset.
-        adapter: Its spaces, and what actions, observations and rewards mean.
-        agents: Who acts, with the keywords of their registration; or what gives them for a seed.
-        max_steps: After so many the episode is truncated.
+        domain_factory: Creates the domain; called at every reset.
+        adapter: Its spaces, and the meaning of actions, observations and rewards.
+        agents: Agents with the keywords of their registration, or a function of the seed that
+            returns them.
+        max_steps: Steps after which the episode is truncated.
         tick_s: Simulated seconds of a step.
-        config: Quotas, limits and the like; its seed is used until `reset` is given one.
+        config: Quotas, limits and so on; its seed is used until `reset` gets one.
 
     Attributes:
         kernel: The world of the present episode.
-        render_mode: None: there is no picture of a world.
+        render_mode: Always None: there is no rendering.
     """
 
     def __init__(
         self,
         domain_factory: Callable[[], Domain],
         adapter: Adapter,
-        agents: Placings | Callable[[int], Placings],
+        agents: Registrations | Callable[[int], Registrations],
         *,
         max_steps: int = MAX_STEPS,
         tick_s: float = 1.0,
@@ -98,19 +99,19 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         self.render_mode: str | None = None
         self._domain_factory = domain_factory
         self._adapter = adapter
-        self._placings = agents
+        self._registrations = agents
         self._max_steps = max_steps
         self._tick_s = tick_s
         self._config = config or KernelConfig()
         self._seed = self._config.seed
         self._episode = -1
         self._steps = 0
-        self.possible_agents = list(self._placings_for(self._seed))
+        self.possible_agents = list(self._registrations_for(self._seed))
         self.agents: list[str] = []
         self.observation_spaces = {a: adapter.observation_space(a) for a in self.possible_agents}
         self.action_spaces = {a: adapter.action_space(a) for a in self.possible_agents}
         self._views: dict[str, View] = {}
-        self.kernel = self._begun()
+        self.kernel = self._new_kernel()
 
     def observation_space(self, agent: str) -> Space[Any]:
         """Return the space of an agent's observations, the same object each time."""
@@ -123,10 +124,10 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Array], dict[str, dict[str, Json]]]:
-        """Begin an episode in a new world.
+        """Start an episode in a new world.
 
         Args:
-            seed: The same seed and the same actions give the same episode. Without one, the next
+            seed: The same seed and the same actions give the same episode. None starts the next
                 of the episodes that follow from the latest seed.
             options: Not used.
 
@@ -138,12 +139,12 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
             self._seed, self._episode = int(seed), 0
         self._steps = 0
         self.agents = list(self.possible_agents)
-        self.kernel = self._begun()
-        placings = self._placings_for(self.kernel.config.seed)
+        self.kernel = self._new_kernel()
+        registrations = self._registrations_for(self.kernel.config.seed)
         for agent in self.agents:
-            self.kernel.register_agent(agent, **placings[agent])
+            self.kernel.register_agent(agent, **registrations[agent])
         self._viewer = Viewer(self.kernel)
-        self._views = self._look()
+        self._views = self._read_views()
         return self._observations(), {agent: {} for agent in self.agents}
 
     def step(
@@ -155,57 +156,57 @@ class WorldEnv(ParallelEnv[str, Array, Any]):
         dict[str, bool],
         dict[str, dict[str, Json]],
     ]:
-        """Propose what the actions mean, all at the same moment, and let a tick pass.
+        """Submit one intent per action, all at the same simulated time, and advance one tick.
 
         Returns:
-            Observations, rewards, terminations, truncations and infos of the agents that lived
-            before the step. `infos[agent]` is empty where nothing was proposed; else it has
+            Observations, rewards, terminations, truncations and infos of the agents that were
+            active before the step. `infos[agent]` is empty where nothing was proposed; else it has
             `admitted`, with `seq`, or with `code`, `message` and all `refusals`.
 
         Raises:
-            ValueError: An action is outside its space, or of somebody who does not act, or the
+            ValueError: An action is outside its space, or of an agent that is not active, or the
                 episode has ended.
         """
-        self._check_actors(actions)
+        self._check_actions(actions)
         before, adapter = self._views, self._adapter
-        proposed = [agent for agent in self.agents if agent in actions]
-        intents = [self._intent(agent, actions[agent]) for agent in proposed]
-        batches = {a: [i] for a, i in zip(proposed, intents, strict=True) if i is not None}
-        answers = dict(
+        acting = [agent for agent in self.agents if agent in actions]
+        intents = [self._intent(agent, actions[agent]) for agent in acting]
+        batches = {a: [i] for a, i in zip(acting, intents, strict=True) if i is not None}
+        verdicts = dict(
             zip(batches, self.kernel.step(self._tick_s, [*batches.values()]), strict=True)
         )
         self._steps += 1
-        after = self._views = self._look()
-        lived = self.agents
+        after = self._views = self._read_views()
+        active = self.agents
         observations = self._observations()
-        rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in lived}
-        terminations = {a: bool(adapter.is_done(after[a], a)) for a in lived}
-        truncations = dict.fromkeys(lived, self._steps >= self._max_steps)
-        infos = {agent: _info(answers.get(agent)) for agent in lived}
-        self.agents = [a for a in lived if not (terminations[a] or truncations[a])]
+        rewards = {a: float(adapter.reward(before[a], after[a], a)) for a in active}
+        terminations = {a: bool(adapter.is_done(after[a], a)) for a in active}
+        truncations = dict.fromkeys(active, self._steps >= self._max_steps)
+        infos = {agent: _info(verdicts.get(agent)) for agent in active}
+        self.agents = [a for a in active if not (terminations[a] or truncations[a])]
         return observations, rewards, terminations, truncations, infos
 
-    def _begun(self) -> Kernel:
-        """Make the world of an episode: its seed is of the latest seed and the episode's number."""
+    def _new_kernel(self) -> Kernel:
+        """Create the world of an episode, seeded by the latest seed and the episode's number."""
         seed = mix64(self._seed, max(self._episode, 0))
         return Kernel(self._domain_factory(), replace(self._config, seed=seed))
 
-    def _placings_for(self, seed: int) -> Placings:
-        placings = self._placings
-        return placings(seed) if callable(placings) else placings
+    def _registrations_for(self, seed: int) -> Registrations:
+        registrations = self._registrations
+        return registrations(seed) if callable(registrations) else registrations
 
-    def _check_actors(self, actions: Mapping[str, Any]) -> None:
+    def _check_actions(self, actions: Mapping[str, Any]) -> None:
         if not self.agents:
-            raise ValueError("no agent acts any more; call reset to begin an episode")
-        strangers = sorted(set(actions) - set(self.agents))
-        if strangers:
-            raise ValueError(f"{strangers[0]!r} does not act; those who do are {self.agents}")
+            raise ValueError("the episode has ended; call reset to start the next")
+        unknown = sorted(set(actions) - set(self.agents))
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not an active agent; active are {self.agents}")
         for agent, action in actions.items():
             space = self.action_space(agent)
             if not space.contains(action):
                 raise ValueError(f"{agent!r} must act within {space}, got {action!r:.80}")
 
-    def _look(self) -> dict[str, View]:
+    def _read_views(self) -> dict[str, View]:
         return {agent: self._viewer.view(self.kernel, agent) for agent in self.agents}
 
     def _observations(self) -> dict[str, Array]:

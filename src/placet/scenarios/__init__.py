@@ -1,13 +1,13 @@
-"""Scenarios: worlds to run, written down in TOML; and the scripted policies of their agents.
+"""Scenarios: worlds described in TOML, and the scripted policies of their agents.
 
-    loading (TOML, overrides) > scenario (what it says) > policies (who does what)
+    loader (TOML, overrides) > scenario (validated values) > policies > runner
 
-A runner opens the domain, registers the agents, and once per tick hands every policy a view:
+A runner opens the domain, registers the agents, and once per tick passes a view to every policy:
 
     scenario = load("town", overrides=["ticks=50"])
     domain = open_domain(scenario, World)
     for member in scenario.members():
-        handle = await orchestrator.register_agent(member.agent_id, **member.placing)
+        handle = await orchestrator.register_agent(member.agent_id, **member.attributes)
         policy = make_policy(member, scenario, handle.intent)
     ...
     intents = list(policy.propose(view))  # handle.intent fills in view.view_seq as context_seq

@@ -1,8 +1,8 @@
-"""How evenly a run dealt: who was decided how often, who won what several wanted, and against whom.
+"""Fairness statistics of a run: decisions per agent, contests won, and who lost to whom.
 
-A contest is what several wanted in one group of the log: all but one of them were refused with the
-name of the one who was first. These are counts of a report. They are no metrics: a label for each
-agent, or each pair of them, would have no bound.
+A contest is a resource that several agents wanted in one group of the log: all but one were refused
+with a conflict that names the winner. The counts are for a report, not metrics: a label per
+agent, or per pair of agents, would be unbounded.
 """
 
 from collections import Counter
@@ -14,29 +14,30 @@ from placet.schemas.intent import Intent
 from placet.schemas.refusal import Stage
 from placet.schemas.verdict import Verdict
 
-_OUTSIDE: Final = frozenset({Stage.ADMISSION, Stage.STRUCTURE})
-"""What is refused there never reached the core, and may be no intent at all."""
+_NOT_DECIDED: Final = frozenset({Stage.ADMISSION, Stage.STRUCTURE})
+"""Refused before the core; the batch may be malformed."""
 
 PAIRS_MAX: Final = 200_000
-"""Pairs of loser and winner that are counted; of those met later nothing is kept."""
+"""Maximum counted pairs of loser and winner; later pairs are ignored."""
 
 TOP_PAIRS: Final = 3
 
 
 class AgentPair(NamedTuple):
-    """Who lost to whom."""
+    """An agent that lost a contest, and the agent that won it."""
 
     loser: str
     winner: str
 
 
 class FairnessStats:
-    """Counts verdicts, and what their refusals tell of who was first.
+    """Counts verdicts by agent, and contests by winner and loser.
 
     Attributes:
-        decided: Batches that reached the core, by agent; all that it names.
+        decided: Batches that reached the core, by agent, for every agent in the batch.
         wins: Contests won, by agent.
-        pairs: How often one lost to another.
+        pairs: Contests by loser and winner.
+        entered: Agents that took part in a contest.
     """
 
     def __init__(self) -> None:
@@ -44,15 +45,15 @@ class FairnessStats:
         self.wins: Counter[str] = Counter()
         self.pairs: Counter[AgentPair] = Counter()
         self.entered: set[str] = set()
-        self._seen: set[tuple[str, str]] = set()
+        self._won_in_group: set[tuple[str, str]] = set()
 
     def begin_group(self) -> None:
-        """Begin the next group: what is won from now on is won again."""
-        self._seen.clear()
+        """Start the next group: the same resource can be won once per group."""
+        self._won_in_group.clear()
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
-        """Count one answer."""
-        if all(refusal.stage not in _OUTSIDE for refusal in verdict.refusals):
+        """Count the verdict of one batch."""
+        if all(refusal.stage not in _NOT_DECIDED for refusal in verdict.refusals):
             self.decided.update({intent["agent_id"] for intent in batch})
         for refusal in verdict.refusals:
             winner, resource = refusal.details.get("winner"), refusal.details.get("resource")
@@ -61,47 +62,51 @@ class FairnessStats:
 
     def _count_loss(self, loser: str, winner: str, resource: str) -> None:
         self.entered |= {loser, winner}
-        if (resource, winner) not in self._seen:
-            self._seen.add((resource, winner))
+        if (resource, winner) not in self._won_in_group:
+            self._won_in_group.add((resource, winner))
             self.wins[winner] += 1
         pair = AgentPair(loser, winner)
         if pair in self.pairs or len(self.pairs) < PAIRS_MAX:
             self.pairs[pair] += 1
 
     def as_dict(self, agents: int) -> dict[str, Json]:
-        """Return the figures of a report on so many agents."""
-        won = self.wins.total()
+        """Return the figures of the report.
+
+        Args:
+            agents: Number of agents in the run.
+        """
+        contests = self.wins.total()
         return {
             "jain_decided": _rounded(jain(self.decided.values(), agents)),
-            "contests": won,
+            "contests": contests,
             "contestants": len(self.entered),
             "jain_wins": _rounded(jain(self.wins.values(), len(self.entered))),
-            "jain_wins_of_a_lottery": _rounded(lottery_jain_index(won, len(self.entered))),
+            "jain_wins_of_a_lottery": _rounded(lottery_jain_index(contests, len(self.entered))),
             "lost_to": [[*pair, count] for pair, count in self.top_pairs()],
         }
 
     def top_pairs(self) -> list[tuple[AgentPair, int]]:
-        """Return the pairs of most losses; of as many, by name."""
+        """Return the pairs with the most losses, ties ordered by name."""
         return sorted(self.pairs.items(), key=lambda item: (-item[1], item[0]))[:TOP_PAIRS]
 
 
 def jain(parts: Iterable[int], count: int) -> float | None:
-    """Return how even parts are: 1 if all of `count` have as much, `1 / count` if one has it all.
+    """Return Jain's index: 1 if all shares are equal, `1 / count` if one agent has everything.
 
     Args:
-        parts: Of those who have any.
-        count: How many there are, with those who have none.
+        parts: The shares that are not zero; zeros may be included.
+        count: Number of agents, including those without a share.
 
     Source: Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", 1984.
     """
-    known = list(parts)
-    squares = sum(part * part for part in known)
-    return sum(known) ** 2 / (count * squares) if squares else None
+    shares = list(parts)
+    squares = sum(part * part for part in shares)
+    return sum(shares) ** 2 / (count * squares) if squares else None
 
 
 def lottery_jain_index(wins: int, count: int) -> float | None:
-    """Return what the index is of where each win is drawn among all alike: it is not 1.
+    """Return the expected Jain index of a fair lottery over `count` agents, which is below 1.
 
     The expected sum of squares of a multinomial is `wins + wins * (wins - 1) / count`.
     """

@@ -1,4 +1,4 @@
-"""From a TOML file, and what the command line changes in it, to a checked scenario.
+"""Load a scenario from a TOML file and command-line overrides, and validate it.
 
 Every error names the file, the key, what was expected, what came, and what to do.
 """
@@ -32,20 +32,20 @@ _Domain = TypeVar("_Domain")
 
 
 def bundled() -> tuple[str, ...]:
-    """Name the scenarios that come with the package."""
+    """Return the names of the scenarios in the package."""
     names = (entry.name for entry in files(_BUNDLED).iterdir())
     return tuple(sorted(name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING)))
 
 
 def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
-    """Load a bundled scenario by name, or one's own by the path of its TOML file.
+    """Load a bundled scenario by name, or any scenario by the path of its TOML file.
 
     Args:
         scenario: Name or path. A bundled name wins; write `./town` for a file of that name.
         overrides: `key=value` with a dotted key and a TOML value, as in `agents.folk.count=20`.
 
     Raises:
-        ScenarioError: There is no such scenario, or something in it is not as it must be.
+        ScenarioError: The scenario does not exist, or is invalid.
     """
     source, text = _read(scenario)
     try:
@@ -58,44 +58,44 @@ def load(scenario: str | Path, *, overrides: Iterable[str] = ()) -> Scenario:
     try:
         loaded = _scenario().validate_python(raw)
     except ValidationError as error:
-        raise _explained(source, min(error.errors(), key=_is_no_typo)) from None
+        raise _scenario_error(source, min(error.errors(), key=_is_no_typo)) from None
     require_policies(source, loaded)
     _require_once(source, loaded)
     return _checked(source, loaded)
 
 
 def as_text(scenario: Scenario) -> str:
-    """Write a scenario down whole, every default with it, so that it can be gone on with.
+    """Return a scenario as JSON with all defaults, so that a run can be resumed from its log.
 
-    As text, because the order of its groups is part of it.
+    It is text and not an object, because the order of the groups is part of a scenario.
     """
     return _scenario().dump_json(scenario).decode()
 
 
 def from_text(source: str, text: str) -> Scenario:
-    """Read what `as_text` wrote, and import nothing of what it names.
+    """Read a scenario that `as_text` wrote, without importing its policies or its domain.
 
     Raises:
-        ScenarioError: It is no scenario of this release.
+        ScenarioError: The text is not a scenario of this release.
     """
     try:
         scenario = _scenario().validate_json(text)
     except ValidationError as error:
-        raise _explained(source, error.errors()[0]) from None
+        raise _scenario_error(source, error.errors()[0]) from None
     return _checked(source, scenario)
 
 
 @cache
 def _scenario() -> TypeAdapter[Scenario]:
-    """Compile it when first asked: it takes 8 ms, and every command imports this file."""
+    """Return the validator, built on first use: that takes 8 ms, and every command imports this."""
     return TypeAdapter(Scenario)
 
 
 def open_domain(scenario: Scenario, make: Callable[..., _Domain]) -> _Domain:
-    """Make the domain of a scenario with the scenario's settings.
+    """Create the domain of a scenario with the scenario's settings.
 
     Raises:
-        ScenarioError: The domain has no such setting, or does not take its value.
+        ScenarioError: The domain has no such setting, or rejects its value.
     """
     settings = scenario.domain_settings()
     known = [name for name in signature(make).parameters if name != "self"]
@@ -127,10 +127,10 @@ def _read(scenario: str | Path) -> tuple[str, str]:
 
 
 def split_override(override: str) -> tuple[list[str], str]:
-    """Take an override apart: its path, and its value as text.
+    """Split an override into its path and the text of its value.
 
     Raises:
-        ScenarioError: It is none.
+        ScenarioError: It is not `key=value`.
     """
     key, equals, text = override.partition("=")
     path = key.strip().split(".")
@@ -153,7 +153,7 @@ def _override(raw: dict[str, Json], override: str) -> None:
 
 
 def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> None:
-    """Refuse keys that no scenario has, and groups that this one has not."""
+    """Refuse keys that do not exist in a scenario, and groups that do not exist in this one."""
     known = [name.name for name in fields(Scenario)]
     if path[0] not in known:
         raise ScenarioError(source, "", f"a scenario has no key {path[0]!r}{_hint(path[0], known)}")
@@ -166,7 +166,7 @@ def _check_path(raw: Mapping[str, Json], path: Sequence[str], source: str) -> No
 
 
 def _value(text: str, before: Json) -> Json:
-    """Read a TOML value; what is no TOML is text, and text stays text where text was."""
+    """Parse a TOML value; invalid TOML is text, and a key that held text keeps text."""
     if isinstance(before, str) and not text.startswith(('"', "'")):
         return text
     try:
@@ -177,11 +177,11 @@ def _value(text: str, before: Json) -> Json:
 
 
 def _is_no_typo(detail: ErrorDetails) -> bool:
-    """Order errors: a key that is unknown may be why another is missing."""
+    """Sort key: unknown keys first, because a misspelled key also makes another key missing."""
     return detail["type"] not in _UNKNOWN
 
 
-def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
+def _scenario_error(source: str, detail: ErrorDetails) -> ScenarioError:
     place = detail["loc"]
     key = ".".join(str(step) for step in place)
     if detail["type"] in _UNKNOWN:
@@ -194,10 +194,10 @@ def _explained(source: str, detail: ErrorDetails) -> ScenarioError:
 
 
 def require_policies(source: str, scenario: Scenario) -> None:
-    """See that the policies of a scenario are here. One's own are imported.
+    """Check that the policies of a scenario exist. Policies outside the package are imported.
 
     Raises:
-        ScenarioError: One is not.
+        ScenarioError: A policy does not exist or cannot be imported.
     """
     for name, group in scenario.agents.items():
         try:
@@ -207,31 +207,31 @@ def require_policies(source: str, scenario: Scenario) -> None:
 
 
 def _require_once(source: str, scenario: Scenario) -> None:
-    """Refuse what a file gives twice: one of the two would be left out, and nobody told."""
-    twice = []
+    """Refuse a value that the file sets in two places, because one would be ignored silently."""
+    duplicates = []
     if scenario.objects and "objects" in scenario.settings:
-        twice.append(("settings.objects", "objects"))
+        duplicates.append(("settings.objects", "objects"))
     for name, group in scenario.agents.items():
-        if group.area is not None and "position" in group.placing:
-            twice.append((f"agents.{name}.placing.position", f"agents.{name}.area"))
-    for name, things in scenario.objects.items():
-        if "position" in things.fields:
-            twice.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
-    for key, other in twice:
-        raise ScenarioError(source, key, f"{other!r} says the same; give one of the two")
+        if group.area is not None and "position" in group.attributes:
+            duplicates.append((f"agents.{name}.attributes.position", f"agents.{name}.area"))
+    for name, objects in scenario.objects.items():
+        if "position" in objects.fields:
+            duplicates.append((f"objects.{name}.fields.position", f"objects.{name}.area"))
+    for key, other in duplicates:
+        raise ScenarioError(source, key, f"{other!r} sets the same value; remove one of the two")
 
 
 def _checked(source: str, scenario: Scenario) -> Scenario:
     _check_time(source, scenario)
     for name, group in scenario.agents.items():
         _check_area(source, f"agents.{name}.area", group.area)
-    for name, things in scenario.objects.items():
-        _check_area(source, f"objects.{name}.area", things.area)
+    for name, objects in scenario.objects.items():
+        _check_area(source, f"objects.{name}.area", objects.area)
     return scenario
 
 
 def _check_time(source: str, scenario: Scenario) -> None:
-    """Simulated time is counted in nanoseconds, up to a bound: a run must neither stand nor end."""
+    """Check that a tick is at least 1 ns, and that the last tick is within the kernel's range."""
     lasts_s = max(scenario.ticks, 1) * scenario.tick_s
     if not (scenario.tick_s >= _TICK_S_MIN and lasts_s <= _LASTS_S_MAX):
         raise ScenarioError(

@@ -1,7 +1,7 @@
-"""The seam between a scenario and its agents: a policy looks at a view and proposes intents.
+"""Scripted policies: the interface between a scenario and its agents.
 
-A bundled policy is scripted, and a function of its view, its name and the seed alone: it keeps no
-memory and draws by name, so that a run is the same again however its agents are scheduled.
+A bundled policy is a function of its view, its agent's name and the seed. It has no memory and
+draws random values by name, so a run is reproducible in whatever order its agents are scheduled.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,17 +17,17 @@ from placet.schemas.view import View
 
 
 class IntentFactory(Protocol):
-    """Makes an intent of the agent's own; `AgentHandle.intent` is one."""
+    """Creates an intent of one agent; `AgentHandle.intent` is one."""
 
     def __call__(self, kind: str, /, **payload: Json) -> Intent:
-        """Fill in all but kind and payload: agent, req_id, context_seq, priority, version."""
+        """Return an intent with all fields but kind and payload filled in."""
 
 
 class ScriptedPolicy(Protocol):
-    """Decides for one agent; an `AgentActor` takes it as a policy too."""
+    """Decides for one agent; an `AgentActor` accepts it as a policy too."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose the agent's next batch, or nothing. Look only at what you need: it is O(that)."""
+        """Return the agent's next batch, which may be empty. Costs what it reads of the view."""
 
 
 PolicyFactory: TypeAlias = Callable[[Member, Scenario, IntentFactory], ScriptedPolicy]
@@ -44,27 +44,27 @@ BUNDLED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def find_policy(name: str) -> PolicyFactory:
-    """Find a bundled policy, or one's own as `module:attribute`.
+    """Return a bundled policy by name, or any other as `module:attribute`.
 
     Raises:
-        LookupError: There is no such policy, or its module cannot be imported.
+        LookupError: The policy does not exist, or its module cannot be imported.
     """
     path = BUNDLED.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:
         near = get_close_matches(name, BUNDLED, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"bundled are {', '.join(BUNDLED)}"
-        raise LookupError(f"there is no policy {name!r}; {hint}; one's own is module:attribute")
+        raise LookupError(f"there is no policy {name!r}; {hint}; your own is module:attribute")
     try:
-        found = getattr(import_from_here(module_name), attribute, None)
+        policy = getattr(import_from_here(module_name), attribute, None)
     except ImportError as error:
         raise LookupError(f"policy {name!r} cannot be imported: {error}") from error
-    if not callable(found):
+    if not callable(policy):
         raise LookupError(f"policy {name!r}: {module_name} has no callable {attribute!r}")
-    factory: PolicyFactory = found
+    factory: PolicyFactory = policy
     return factory
 
 
 def make_policy(member: Member, scenario: Scenario, intent: IntentFactory) -> ScriptedPolicy:
-    """Make the policy of one agent, which proposes what `intent` makes."""
+    """Create the policy of one agent, which builds its intents with `intent`."""
     return find_policy(scenario.agents[member.group].policy)(member, scenario, intent)

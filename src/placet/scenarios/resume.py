@@ -1,22 +1,22 @@
-"""Finds in a log the run that wrote it, so that it can be gone on with."""
+"""Find the run that wrote a log, so that it can be resumed."""
 
 from dataclasses import dataclass
 
 from placet.actors.ports import EventLog
 from placet.runtime.snapshots.recovery import recover
 from placet.scenarios.loader import from_text
-from placet.scenarios.runner import ORIGIN, ticks_lived
+from placet.scenarios.runner import ORIGIN, ticks_completed
 from placet.scenarios.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class BegunRun:
-    """A run as its log has it.
+class RecordedRun:
+    """A run as recorded in its log.
 
     Attributes:
-        scenario: What it is a run of, overrides and all.
-        ticks: How many of its ticks are in the log.
-        world: Its name, which is not the scenario's where it was forked.
+        scenario: Its scenario, including overrides.
+        ticks: Number of completed ticks in the log.
+        world: Name of the world; differs from the scenario's name after a fork.
     """
 
     scenario: Scenario
@@ -25,18 +25,18 @@ class BegunRun:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether there is nothing left to live through."""
+        """Return whether all ticks are completed."""
         return self.ticks >= self.scenario.ticks
 
 
-def begun_run(log: EventLog) -> BegunRun | None:
-    """Find the run that a log is of; None if no run wrote it. O(state + the log's tail).
+def find_run(log: EventLog) -> RecordedRun | None:
+    """Return the run that wrote a log; None if no run wrote it. O(state + the log's tail).
 
-    Nothing that its scenario names is imported: who only looks runs no code of a log's choice.
+    Policies and domain are not imported: reading a log runs no code that the log names.
 
     Raises:
         StoreError: The log cannot be read.
-        ScenarioError: Its scenario is none of this release.
+        ScenarioError: Its scenario is not valid in this release.
     """
     past = recover(log).past
     header = past.header
@@ -44,4 +44,4 @@ def begun_run(log: EventLog) -> BegunRun | None:
     if header is None or not isinstance(text, str):
         return None
     scenario = from_text(log.url, text)
-    return BegunRun(scenario, ticks_lived(scenario, past.ledger), header.world)
+    return RecordedRun(scenario, ticks_completed(scenario, past.ledger), header.world)

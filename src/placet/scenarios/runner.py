@@ -1,13 +1,13 @@
-"""Runs a scenario: once per tick every agent looks, proposes and posts; then time takes one step.
+"""Runs a scenario: once per tick every agent reads its view and submits; then time takes one step.
 
-Where time runs by itself (`clock = "realtime"`), agents act once per tick each for itself, and what
-follows is not said of them.
+With `clock = "stepped"`, all agents of a tick read the same state, and all batches are submitted
+before the step. So the order of calls gives no advantage, and a tick costs what its agents read. A
+run is a function of the scenario alone: the same seed gives the same digest in every store. A tick
+is one group of the log, so a killed run resumes at the first tick missing from the log
+and ends as it would have: intents and req_ids are functions of the tick.
 
-All agents of a tick look at one cut, and all proposals are posted before the step, so who is
-called first gains nothing and a tick costs what its agents look at. A run is a function of the
-scenario alone: the same seed gives the same digest, whatever the store. All of a tick is one group
-of the log, so a run that was killed goes on at the tick that the log has not, and ends as it would
-have: what it proposes is a function of the tick, its req_ids too.
+With other clocks time does not wait: each agent acts once per tick in a task of its own, and the
+outcome depends on timing.
 """
 
 import asyncio
@@ -37,32 +37,32 @@ from placet.schemas.verdict import Verdict
 from placet.schemas.view import View
 
 ORIGIN: Final = "scenario"
-"""Under this key the header of a run's log keeps the scenario."""
+"""The key of the scenario in the header of a run's log."""
 
 _REGISTERED_TOGETHER: Final = 512
 _TICK_REQ_IDS: Final = 4_096
 """Room for the req_ids of one agent in one tick; a batch has 512 intents at most."""
 
 _BATCH_BYTES: Final = 4_096
-"""Room in the queue for each agent's batch of a tick; what a larger one takes, others leave."""
+"""Room in the queue for each agent's batch of a tick, on average."""
 
 
 @dataclass(slots=True)
 class RunReport:
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
-        ticks: How many the world has lived through; fewer than the scenario's if it was stopped.
-        resumed_at: How many of them before this run, which went on with it; None if it began it.
+        ticks: Completed ticks; fewer than the scenario's if the run was stopped.
+        resumed_at: Ticks completed before this run resumed; None if it did not resume.
         sim_time: Simulated time at the end, seconds.
-        submitted: Intents; all of a refused batch are refused.
+        submitted: Intents; every intent of a refused batch counts as refused.
         refusals: Count for each `stage/code`.
         examples: The first message of each `stage/code`.
-        seconds: From opening the world to the last verdict.
-        contests: How evenly it dealt with its agents.
-        verdict_ms: `p50` and `p99` from post to decision; None where nothing was proposed.
-        time: How simulated time ran: `clock`, and of a dilated one how slowly.
-        is_stopped: Somebody asked the run to stop before its last tick.
+        seconds: Real seconds from opening the world to the last verdict.
+        fairness: How evenly decisions and contested resources were distributed.
+        verdict_ms: `p50` and `p99` from submission to decision; None where nothing was submitted.
+        time: How simulated time ran: `clock`, and with dilation its factors.
+        is_stopped: The run was stopped before its last tick.
     """
 
     scenario: Scenario
@@ -74,7 +74,7 @@ class RunReport:
     batches: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
-    contests: FairnessStats = field(default_factory=FairnessStats)
+    fairness: FairnessStats = field(default_factory=FairnessStats)
     seq: int = 0
     digest: str = ""
     seconds: float = 0.0
@@ -85,11 +85,11 @@ class RunReport:
 
     @property
     def intents_per_second(self) -> float:
-        """Intents submitted, per second of the whole run."""
+        """Return the submitted intents per real second of the whole run."""
         return self.submitted / self.seconds if self.seconds else 0.0
 
     def count(self, batch: Sequence[Intent], verdict: Verdict) -> None:
-        """Count one answer."""
+        """Count the verdict of one batch."""
         self.batches += 1
         self.submitted += len(batch)
         if verdict.admitted:
@@ -98,7 +98,7 @@ class RunReport:
             key = f"{refusal.stage}/{refusal.code}"
             self.refusals[key] += 1
             self.examples.setdefault(key, refusal.message)
-        self.contests.count(batch, verdict)
+        self.fairness.count(batch, verdict)
 
     def as_dict(self) -> dict[str, Json]:
         """Return the report as the command line prints it with `--json`."""
@@ -115,7 +115,7 @@ class RunReport:
                 "refused": self.submitted - self.admitted,
             },
             "refusals": dict(sorted(self.refusals.items())),
-            "fairness": self.contests.as_dict(self.scenario.agents_count),
+            "fairness": self.fairness.as_dict(self.scenario.agents_count),
             "batches": self.batches,
             "seq": self.seq,
             "digest": self.digest,
@@ -128,23 +128,23 @@ class RunReport:
 
 
 class ScenarioRunner:
-    """Drives one world through a scenario.
+    """Runs one world through a scenario.
 
     Args:
-        scenario: What to run.
-        store: Where the log goes. One that is not empty must hold a run of this very scenario,
-            which is gone on with.
-        is_resumed: Whether it does.
-        world: Its name; None is the scenario's.
-        metrics_port: As in the configuration of a world; likewise the next two.
-        snapshot_every_seqs: Likewise.
-        compact_log: Likewise.
-        on_open: Told of the open world, before the first tick.
-        on_tick: Told how many ticks are done.
-        is_stopped: Asked before every tick; a tick in flight is always finished.
+        scenario: The scenario.
+        store: Where the log is written. A store that is not empty must hold a run of this very
+            scenario, which is resumed.
+        is_resumed: The store holds a run.
+        world: Name of the world; None is the scenario's name.
+        metrics_port: As in `OrchestratorConfig`.
+        snapshot_every_seqs: As in `OrchestratorConfig`.
+        compact_log: As in `OrchestratorConfig`.
+        on_open: Called with the open world, before the first tick.
+        on_tick: Called with the number of completed ticks.
+        is_stopped: Called before every tick; a started tick is always completed.
 
     Raises:
-        ScenarioError: The domain does not exist, or does not take the scenario's settings.
+        ScenarioError: The domain does not exist, or rejects the scenario's settings.
     """
 
     def __init__(
@@ -174,12 +174,12 @@ class ScenarioRunner:
         self._on_open = on_open
         self._on_tick = on_tick
         self._is_stopped = is_stopped
-        self._people: list[_Person] = []
+        self._agents: list[_ScenarioAgent] = []
         self._acts = 0
-        self._begun = 0
+        self._ticks_begun = 0
 
     async def run(self) -> RunReport:
-        """Live through the scenario; the log is closed when this returns.
+        """Run the scenario to its end; the log is closed when this returns.
 
         Raises:
             ScenarioError: An agent cannot be registered, or a policy raised.
@@ -190,8 +190,8 @@ class ScenarioRunner:
         async with Orchestrator(self._domain, self._config) as world:
             self._on_open(world)
             if self._is_resumed or scenario.clock == "stepped":
-                lived = await world.query(lambda kernel: ticks_lived(scenario, kernel.ledger))
-                report.ticks = min(lived, scenario.ticks)
+                ticks = await world.query(lambda kernel: ticks_completed(scenario, kernel.ledger))
+                report.ticks = min(ticks, scenario.ticks)
             report.resumed_at = report.ticks if self._is_resumed else None
             await self._register(world)
             if scenario.clock == "stepped":
@@ -200,7 +200,7 @@ class ScenarioRunner:
                     report.ticks += 1
                     self._on_tick(report.ticks)
             else:
-                await self._live(world)
+                await self._run_unstepped(world)
             report.is_stopped = report.ticks < scenario.ticks
             report.seconds = perf_counter() - started
             report.sim_time, report.seq = world.sim_time, world.seq
@@ -211,48 +211,49 @@ class ScenarioRunner:
         return report
 
     async def _register(self, world: Orchestrator) -> None:
-        """Register all agents, many to one durable write, in the scenario's order.
+        """Register all agents in the scenario's order, many in one durable write.
 
-        Who was dropped, as the world was forked, stays away.
+        Agents that were dropped when the world was forked are skipped.
         """
-        gone = await world.query(lambda kernel: frozenset(kernel.ledger.gone))
-        members = (one for one in self._scenario.members() if one.agent_id not in gone)
+        removed = await world.query(lambda kernel: frozenset(kernel.ledger.gone))
+        members = (m for m in self._scenario.members() if m.agent_id not in removed)
         while chunk := list(islice(members, _REGISTERED_TOGETHER)):
             if self._is_stopped():
                 return
-            self._people += await asyncio.gather(*(self._welcome(world, one) for one in chunk))
+            handles = (self._register_one(world, member) for member in chunk)
+            self._agents += await asyncio.gather(*handles)
 
-    async def _welcome(self, world: Orchestrator, member: Member) -> "_Person":
+    async def _register_one(self, world: Orchestrator, member: Member) -> "_ScenarioAgent":
         try:
             handle = await world.register_agent(
-                member.agent_id, permissions=member.permissions, **member.placing
+                member.agent_id, permissions=member.permissions, **member.attributes
             )
         except (PlacetError, TypeError) as error:
             key = f"agents.{member.group}"
             problem = f"{member.agent_id} cannot be registered: {error}"
             raise ScenarioError(self._scenario.name, key, problem) from error
-        return _Person(handle, member, self._scenario)
+        return _ScenarioAgent(handle, member, self._scenario)
 
     async def _tick(self, world: Orchestrator) -> None:
-        people, number = self._people, self._report.ticks
-        views = await world.views_for([one.handle.agent_id for one in people])
-        proposed = [
-            (one, batch)
-            for one, view in zip(people, views, strict=True)
-            if (batch := one.propose(view, number))
+        agents, number = self._agents, self._report.ticks
+        views = await world.views_for([agent.handle.agent_id for agent in agents])
+        batches = [
+            (agent, batch)
+            for agent, view in zip(agents, views, strict=True)
+            if (batch := agent.propose(view, number))
         ]
-        tickets = [one.handle.submit_nowait(batch) for one, batch in proposed]
+        pending = [agent.handle.submit_nowait(batch) for agent, batch in batches]
         await world.step(self._scenario.tick_s)
-        self._report.contests.begin_group()
-        for (_, batch), ticket in zip(proposed, tickets, strict=True):
-            self._report.count(batch, await ticket)
+        self._report.fairness.begin_group()
+        for (_, batch), verdict in zip(batches, pending, strict=True):
+            self._report.count(batch, await verdict)
 
-    async def _live(self, world: Orchestrator) -> None:
-        """Let all act once per tick of a time that runs by itself, each in a task of its own."""
-        began, acting = world.sim_time, self._people
+    async def _run_unstepped(self, world: Orchestrator) -> None:
+        """Run every agent in a task of its own, once per tick of a time that runs by itself."""
+        began, agents = world.sim_time, self._agents
         if self._is_resumed and self._report.ticks > ticks_at(self._scenario, began):
-            began += self._scenario.tick_s  # all have acted at the moment at which the log ends
-        tasks = [asyncio.create_task(self._act(one, began)) for one in acting]
+            began += self._scenario.tick_s  # every agent acted in the last tick of the log
+        tasks = [asyncio.create_task(self._act(agent, began)) for agent in agents]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -260,33 +261,33 @@ class ScenarioRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _act(self, one: "_Person", began: float) -> None:
-        """Act at each tick that is left; who is late for one acts at once."""
+    async def _act(self, agent: "_ScenarioAgent", began: float) -> None:
+        """Act at each remaining tick; an agent that is late for a tick acts at once."""
         report, scenario = self._report, self._scenario
         first = report.ticks
         for number in range(first, scenario.ticks):
-            await one.handle.sleep_until(began + (number - first) * scenario.tick_s)
-            if not self._begins(number):
+            await agent.handle.sleep_until(began + (number - first) * scenario.tick_s)
+            if not self._may_begin(number):
                 return
-            if batch := one.propose(await one.handle.refresh_view(), number):
-                report.count(batch, await one.handle.submit(batch))
+            if batch := agent.propose(await agent.handle.refresh_view(), number):
+                report.count(batch, await agent.handle.submit(batch))
             self._acts += 1
-            if self._acts % len(self._people) == 0:  # as many as one tick has
+            if self._acts % len(self._agents) == 0:  # one tick's worth of acts
                 report.ticks += 1
-                report.contests.begin_group()
+                report.fairness.begin_group()
                 self._on_tick(report.ticks)
 
-    def _begins(self, number: int) -> bool:
-        """Return whether a tick is lived: by all, where the first of them was not told to stop."""
-        if number >= self._begun:
+    def _may_begin(self, number: int) -> bool:
+        """Return whether a tick is run: by all agents, if the first of them was not stopped."""
+        if number >= self._ticks_begun:
             if self._is_stopped():
                 return False
-            self._begun = number + 1
+            self._ticks_begun = number + 1
         return True
 
 
-class _Person:
-    """An agent of the scenario: its handle, and the policy that moves it."""
+class _ScenarioAgent:
+    """An agent of the scenario: its handle and its policy."""
 
     __slots__ = ("_member", "_next", "_policy", "_scenario", "handle")
 
@@ -304,20 +305,20 @@ class _Person:
             raise self._fault(problem) from error
 
     def _intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Make an intent; its req_id says at which tick, not in which process, it was made."""
+        """Create an intent; its req_id depends on the tick, not on the process."""
         intent = self.handle.intent(kind, **payload)
         intent["req_id"] = _req_id(self._next)
         self._next += 1
         return intent
 
     def propose(self, view: View, tick: int) -> list[Intent]:
-        """Look, and propose."""
+        """Return the policy's batch for a view."""
         self.handle.view_seq = view.view_seq
         self._next = tick * _TICK_REQ_IDS
         try:
             return list(self._policy.propose(view))
         except Exception as error:
-            # The policy may be the user's own; one that goes on without an agent is no run of it.
+            # The policy may be user code. Stop the run: without this agent it would be another one.
             problem = f"raised {error!r} for {view.agent_id} at {view.sim_time} s"
             raise self._fault(problem) from error
 
@@ -339,11 +340,11 @@ def ticks_at(scenario: Scenario, sim_time: float) -> int:
     return round(sim_time * SECOND_NS / round(scenario.tick_s * SECOND_NS))
 
 
-def ticks_lived(scenario: Scenario, ledger: Ledger) -> int:
-    """Return how many ticks of a scenario a log has. O(agents).
+def ticks_completed(scenario: Scenario, ledger: Ledger) -> int:
+    """Return how many ticks of a scenario a log contains. O(agents).
 
-    A step ends a tick. Where time is not stepped nothing does, and the log ends at the moment at
-    which the last tick began: somebody was answered in it, or it is still to be lived.
+    A step ends a tick. On other clocks the log ends at the start of the last tick: it counts
+    as completed if an agent has a verdict in it.
     """
     passed = ticks_at(scenario, ledger.now_ns / SECOND_NS)
     req_id = _req_id(passed * _TICK_REQ_IDS)
@@ -356,7 +357,7 @@ def _req_id(number: int) -> str:
 
 
 def _config_of(scenario: Scenario, store: str, world: str) -> OrchestratorConfig:
-    """Configure the world; its queue holds a batch of every agent: a tick posts them all."""
+    """Return the world's configuration; its queue has room for a batch of every agent."""
     limits, agents = Limits(), scenario.agents_count
     try:
         return OrchestratorConfig(

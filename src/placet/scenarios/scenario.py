@@ -1,7 +1,7 @@
-"""What a scenario says: who takes part, with what, for how long, under which settings.
+"""Scenario values: which agents take part, with which attributes and settings, for how long.
 
-A scenario is a value. Where it leaves something to chance - where an agent begins - the answer is
-drawn from its seed by name, so that one agent more moves nobody else.
+A scenario is an immutable value. What it leaves to chance, such as the agents' first positions, is
+drawn from its seed by name, so adding an agent does not move the others.
 """
 
 import sys
@@ -34,13 +34,13 @@ def _checked_table(table: Mapping[str, Json]) -> Mapping[str, Json]:
 
 _DEPTH_MAX: Final = 64
 _Table = Annotated[Mapping[str, Json], AfterValidator(_checked_table)]
-"""Plain JSON: the log keeps the scenario as that, so a date or a NaN would come back otherwise."""
+"""Plain JSON, because the log stores the scenario as JSON: a date or a NaN would change."""
 _Count = Annotated[int, Field(strict=True, ge=0, le=SCENARIO_AGENTS_MAX)]
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Corner = Annotated[tuple[_Number, ...], Field(min_length=2, max_length=3)]
 _Quota = Annotated[dict[str, Json], AfterValidator(_checked_quota)]
 Area: TypeAlias = Annotated[tuple[_Corner, ...], Field(min_length=2, max_length=2)]
-"""Two corners, lowest first; what is placed in it lies anywhere between them."""
+"""Two corners, lowest first; positions are drawn uniformly between them."""
 
 
 class ScenarioError(PlacetError, ValueError):
@@ -48,7 +48,7 @@ class ScenarioError(PlacetError, ValueError):
 
     Attributes:
         source: The file, or the bundled name.
-        key: Dotted path of the value at fault; empty where it is the file as a whole.
+        key: Dotted path of the invalid value; empty where the whole file is invalid.
     """
 
     def __init__(self, source: str, key: str, problem: str) -> None:
@@ -59,15 +59,15 @@ class ScenarioError(PlacetError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentGroup:
-    """Agents who behave alike.
+    """A group of agents with the same policy.
 
     Attributes:
-        count: How many; they are called `<group>_1`, `<group>_2`, ...
-        policy: Name of a bundled policy, or `module:attribute` of one's own.
-        area: Where they begin; None leaves it to the domain.
-        placing: Further keywords of `register_agent`.
+        count: Number of agents; their ids are `<group>_1`, `<group>_2`, ...
+        policy: Name of a bundled policy, or `module:attribute`.
+        area: Where they start; None leaves it to the domain.
+        attributes: Further keywords of `register_agent`.
         permissions: Kinds that they may use; None is all.
-        options: What the policy wants to know.
+        options: Options of the policy.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -75,14 +75,14 @@ class AgentGroup:
     count: _Count
     policy: str
     area: Area | None = None
-    placing: _Table = field(default_factory=dict)
+    attributes: _Table = field(default_factory=dict)
     permissions: tuple[str, ...] | None = None
     options: _Table = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectGroup:
-    """Objects of one sort, called `<group>_1`, `<group>_2`, ... and lying anywhere in `area`."""
+    """Objects of one sort, with ids `<group>_1`, `<group>_2`, ..., placed at random in `area`."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -93,11 +93,11 @@ class ObjectGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One agent of a scenario: its name, its group, and the keywords of its registration."""
+    """One agent of a scenario: its id, its group, and the keywords of its registration."""
 
     agent_id: str
     group: str
-    placing: Mapping[str, Json]
+    attributes: Mapping[str, Json]
     permissions: frozenset[str] | None
 
 
@@ -106,20 +106,22 @@ class Scenario:
     """A world to run.
 
     Attributes:
-        name: How it is called: the file's name without its ending.
-        title: One line for people.
+        name: Its name: the file's name without the ending.
+        title: One line of description.
         domain: Name of the domain, or `module:Class`.
-        seed: Of ties, draws, places and policies.
-        ticks: How many steps it lasts.
+        seed: Seed of ties, random draws, positions and policies.
+        ticks: Number of steps.
         tick_s: Simulated seconds of one step.
         settings: Keywords of the domain.
         quotas: Kind -> `{"rate": per second, "burst": count}`.
-        staleness_threshold: As in the configuration of a world; None is off.
-        clock: Likewise. `stepped`: a tick begins when all have answered the last, and a seed has
-            one outcome. Else all act once per tick of a time that does not wait for them.
-        backpressure: Likewise; and the two of `dilate`.
+        staleness_threshold: As in `OrchestratorConfig`; None is off.
+        clock: As in `OrchestratorConfig`. `stepped`: a tick begins when all verdicts of the last
+            are known, and a seed has one outcome. Otherwise every agent acts once per tick, and
+            time does not wait for it.
+        backpressure: As in `OrchestratorConfig`; with `dilation_wait_ms` and
+            `dilation_factor_min` for `dilate`.
         agents: Groups of agents, by name.
-        objects: Groups of objects, by name; given to the domain as its keyword `objects`.
+        objects: Groups of objects, by name; passed to the domain as its keyword `objects`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -142,13 +144,13 @@ class Scenario:
 
     @property
     def agents_count(self) -> int:
-        """How many agents take part."""
+        """Return the number of agents of all groups."""
         return sum(group.count for group in self.agents.values())
 
     def with_agents(self, count: int) -> "Scenario":
-        """Return the same scenario with `count` agents, shared out among the groups as before.
+        """Return the same scenario with `count` agents, divided among the groups in proportion.
 
-        Where all groups are empty, each has an equal share.
+        If all groups are empty, each gets an equal share.
 
         Raises:
             ScenarioError: There is no group.
@@ -172,19 +174,19 @@ class Scenario:
         return replace(self, agents=agents)
 
     def members(self) -> Iterator[Member]:
-        """Return every agent, group by group."""
+        """Yield every agent, group by group."""
         for name, group in self.agents.items():
             permissions = None if group.permissions is None else frozenset(group.permissions)
             for agent_id in ids_of(name, group.count):
-                placing = dict(group.placing)
+                attributes = dict(group.attributes)
                 if group.area is not None:
-                    placing["position"] = self._place(agent_id, group.area)
+                    attributes["position"] = self._place(agent_id, group.area)
                 yield Member(
-                    agent_id=agent_id, group=name, placing=placing, permissions=permissions
+                    agent_id=agent_id, group=name, attributes=attributes, permissions=permissions
                 )
 
     def domain_settings(self) -> dict[str, Json]:
-        """Return the keywords with which the domain is made."""
+        """Return the keywords with which the domain is created."""
         if not self.objects:
             return dict(self.settings)
         objects = {
@@ -199,7 +201,7 @@ class Scenario:
         return {**self.settings, "objects": objects}
 
     def _place(self, name: str, area: Area) -> list[float]:
-        """Draw a place, to a hundredth: it will stand in many logs."""
+        """Draw a position, rounded to hundredths, because it is stored in many logs."""
         return [
             round(low + (high - low) * random_unit(self.seed, axis, name, "place"), 2)
             for axis, (low, high) in enumerate(zip(*area, strict=True))
@@ -207,5 +209,5 @@ class Scenario:
 
 
 def ids_of(group: str, count: int) -> Iterator[str]:
-    """Name the members of a group."""
+    """Yield the ids of a group's members."""
     return (f"{group}_{number}" for number in range(1, count + 1))

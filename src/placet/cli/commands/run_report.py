@@ -28,9 +28,9 @@ def report_lines(
         yield ""
         yield "  refused, by stage and code, with the first of each"
         yield from table(_refusals(report), indent="    ")
-    if report.contests.wins:
+    if report.fairness.wins:
         yield ""
-        yield "  what several wanted in the same moment"
+        yield "  contention"
         yield from table(_contests(report), indent="    ")
     yield ""
     yield from _kept(report, verification)
@@ -38,14 +38,14 @@ def report_lines(
 
 def _figures(report: RunReport) -> list[tuple[str, str]]:
     scenario = report.scenario
-    lived = report.ticks - (report.resumed_at or 0)
-    people, ticks = pluralize(scenario.agents_count, "agent"), pluralize(lived, "tick")
+    done = report.ticks - (report.resumed_at or 0)
+    people, ticks = pluralize(scenario.agents_count, "agent"), pluralize(done, "tick")
     batches = pluralize(report.batches, "batch", "batches")
     submitted, admitted = number(report.submitted), number(report.admitted)
     refused = number(report.submitted - report.admitted)
-    their_s = lived * scenario.tick_s
+    sim_s = done * scenario.tick_s
     rows = [
-        ("lived", f"{people}, {ticks} ({their_s:g} s of their time), in {report.seconds:.1f} s"),
+        ("simulated", f"{people}, {ticks} ({sim_s:g} s), in {report.seconds:.1f} s"),
         (
             "intents",
             f"{submitted} submitted in {batches}: {admitted} admitted, {refused} refused",
@@ -71,19 +71,19 @@ def _refusals(report: RunReport) -> list[tuple[str, str, str]]:
 
 
 def _contests(report: RunReport) -> list[tuple[str, str]]:
-    fairness = report.contests.as_dict(report.scenario.agents_count)
-    won, of_all = pluralize(fairness["contests"], "time"), number(fairness["contestants"])
+    fairness = report.fairness.as_dict(report.scenario.agents_count)
+    won, agents = number(fairness["contests"]), pluralize(fairness["contestants"], "agent")
     even, drawn = fairness["jain_wins"], fairness["jain_wins_of_a_lottery"]
     rows = [
-        ("won", f"{won}, among {of_all} who wanted something that another had first"),
-        ("Jain's index", f"wins {even:.3f}, and {drawn:.3f} where each is drawn among all alike"),
-        ("", f"batches decided {fairness['jain_decided']:.3f}; 1 is the same for every agent"),
+        ("contests", f"{won} won, {agents} took part"),
+        ("Jain's index", f"wins {even:.3f}; a fair lottery would have {drawn:.3f}"),
+        ("", f"decided batches {fairness['jain_decided']:.3f}; 1 means equal for every agent"),
     ]
     lost = [
         f"{loser} to {winner} {pluralize(n, 'time')}"
-        for (loser, winner), n in report.contests.top_pairs()
+        for (loser, winner), n in report.fairness.top_pairs()
     ]
-    return [*rows, ("lost most", ", ".join(lost))]
+    return [*rows, ("most contended pairs", ", ".join(lost))]
 
 
 def _kept(report: RunReport, verification: Verification | None) -> Iterator[str]:

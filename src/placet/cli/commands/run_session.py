@@ -18,7 +18,7 @@ from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.stores.url import file_of
 from placet.scenarios import Scenario, load
 from placet.scenarios.loader import require_policies, split_override
-from placet.scenarios.resume import begun_run
+from placet.scenarios.resume import find_run
 from placet.scenarios.runner import RunReport, ScenarioRunner
 from placet.scenarios.scenario import ScenarioError
 
@@ -60,7 +60,7 @@ def resumed(store: str) -> tuple[Scenario, str, str]:
         ScenarioError: It is of another release, or a policy of it is not here.
     """
     log = log_to_read(store)
-    found = begun_run(log)
+    found = find_run(log)
     if found is None:
         raise CommandError(
             f"{store} holds no run to go on with: its first record names no scenario. "

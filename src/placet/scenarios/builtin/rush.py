@@ -1,7 +1,7 @@
-"""A rush: everybody wants the same few things in the same moment.
+"""A rush: every agent wants the same few objects at the same time.
 
-Who holds one puts it back in the next moment, so all of them try again. Nothing but the seeded
-order of a group decides who gets it, and the report says how evenly it did.
+An agent that holds an object puts it back at the next tick, so all of them try again. Only the
+seeded order of a group decides who gets it, and the report shows how evenly it did.
 """
 
 from collections.abc import Iterable
@@ -14,33 +14,33 @@ from placet.schemas.view import View
 
 
 class Grabber:
-    """Grabs at one of the things that are free, whichever it draws; puts back what it has."""
+    """Picks up a free object, drawn at random; puts back what it holds."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._agent_id = member.agent_id
         self._seed = scenario.seed
         self._tick_s = scenario.tick_s
         self._intent = intent
-        self._wanted = [
+        self._objects = [
             object_id
             for name, group in scenario.objects.items()
             for object_id in ids_of(name, group.count)
         ]
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose to put back what is held, or to take what is free."""
+        """Return an intent to put back what is held, or to pick up a free object."""
         objects, agents = view.state.get("world.objects"), view.state.get("world.agents")
         me = None if agents is None else agents.get(self._agent_id)
         if me is None or objects is None:
             return []
         if me["inventory"]:
             return [self._interact(me["inventory"][0], "drop")]
-        free = [name for name in self._wanted if objects[name]["holder"] is None]
+        free = [name for name in self._objects if objects[name]["holder"] is None]
         if not free:
             return []
         tick = round(view.sim_time / self._tick_s)
-        drawn = randint_below(len(free), self._seed, tick, self._agent_id, "grabs")
-        return [self._interact(free[drawn], "pickup")]
+        index = randint_below(len(free), self._seed, tick, self._agent_id, "grabs")
+        return [self._interact(free[index], "pickup")]
 
-    def _interact(self, object_id: str, what: str) -> Intent:
-        return self._intent("Interact", target_id=object_id, interaction_type=what)
+    def _interact(self, object_id: str, interaction: str) -> Intent:
+        return self._intent("Interact", target_id=object_id, interaction_type=interaction)

@@ -1,7 +1,7 @@
 """The people of a town: they walk, meet, talk, fetch things and trade them.
 
-They are as people are: several want the same apple, children run into the wall, criers talk more
-than they may, and merchants are impatient. So a run has refusals of many kinds, and earns them.
+Their policies collide on purpose: several agents want the same apple, children run into the wall,
+criers exceed their quota, and merchants act during a cooldown. So a run has refusals of many kinds.
 
 Positions are computed with + - * / and square root alone, which are the same on every machine.
 """
@@ -21,19 +21,19 @@ Entity: TypeAlias = Mapping[str, Json]
 Point: TypeAlias = tuple[float, float, float]
 
 TRADE_PRIORITY: Final = 20
-"""Trades go before walks, so that nobody walks away from one in the same moment."""
+"""Trades are decided before walks, so that no partner walks away in the same tick."""
 
 ERRAND_TICKS: Final = 25
 HEARING: Final = 12.0
 CANDIDATES: Final = 4
-"""How many of the others an agent looks at in one tick."""
+"""How many other agents or objects an agent considers in one tick."""
 
 
 class _Resident:
-    """What all people of the town can do."""
+    """Base class of the town's policies."""
 
     OPTIONS: ClassVar[Mapping[str, Json]] = {}
-    """What a group of them may be told in the scenario, and what holds where it is not."""
+    """Options of the policy in a scenario, with their defaults."""
 
     def __init__(self, member: Member, scenario: Scenario, intent: IntentFactory) -> None:
         self._intent = intent
@@ -42,23 +42,23 @@ class _Resident:
         self._tick_s = scenario.tick_s
         self._step = float(scenario.settings.get("max_step") or 1.0)
         self._reach = float(scenario.settings.get("interaction_range") or 1.0)
-        self._home = _point(member.placing.get("position", (0.0, 0.0)))
+        self._home = _point(member.attributes.get("position", (0.0, 0.0)))
         self._groups = [(name, group.count) for name, group in scenario.agents.items()]
         self._sorts = [(name, group.count) for name, group in scenario.objects.items()]
         self._options = self._read_options(member, scenario)
 
     def _read_options(self, member: Member, scenario: Scenario) -> Mapping[str, Json]:
-        given = scenario.agents[member.group].options
-        for name, value in given.items():
+        options = scenario.agents[member.group].options
+        for name, value in options.items():
             key = f"agents.{member.group}.options.{name}"
             if name not in self.OPTIONS:
-                there_are = ", ".join(self.OPTIONS) or "none"
-                raise ScenarioError(scenario.name, key, f"no such option; there are {there_are}")
+                known = ", ".join(self.OPTIONS) or "none"
+                raise ScenarioError(scenario.name, key, f"no such option; there are {known}")
             expected = type(self.OPTIONS[name])
             if type(value) not in ({int, float} if expected is float else {expected}):
                 problem = f"must be of type {expected.__name__}, got {value!r}"
                 raise ScenarioError(scenario.name, key, problem)
-        return {**self.OPTIONS, **given}
+        return {**self.OPTIONS, **options}
 
     def _tick(self, view: View) -> int:
         return round(view.sim_time / self._tick_s)
@@ -78,27 +78,27 @@ class _Resident:
             yield self._intent("Move", to=list(_towards(here, goal, self._step)))
 
     def _neighbor(self, view: View, tick: int, here: Point) -> str | None:
-        """Find somebody within hearing, among a few drawn from all."""
+        """Return an agent within hearing, among a few drawn from all; None if there is none."""
         for number in range(CANDIDATES):
             count = sum(size for _, size in self._groups)
             other = _member(self._groups, self._below(count, tick, f"other {number}"))
-            found = None if other == self._agent_id else self._look(view, "world.agents", other)
-            if found is not None and _distance(here, found["position"]) <= HEARING:
+            entity = None if other == self._agent_id else self._look(view, "world.agents", other)
+            if entity is not None and _distance(here, entity["position"]) <= HEARING:
                 return other
         return None
 
 
 class Townsfolk(_Resident):
-    """Fetches what is wanted, sells it to a merchant or takes it home, and talks on the way.
+    """Fetches wanted objects, sells them to a merchant or takes them home, and talks on the way.
 
-    Options: `merchants` is the name of the group that buys, `popular` how many things are wanted
-    on a day, `talkative` the share of ticks in which one looks for somebody to talk to.
+    Options: `merchants` is the name of the group that buys, `popular` the number of wanted objects
+    per day, `talkative` the share of ticks in which the agent looks for somebody to talk to.
     """
 
     OPTIONS: ClassVar[Mapping[str, Json]] = {"merchants": "", "popular": 24, "talkative": 0.25}
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose the next step of the present errand, and perhaps a word to a neighbor."""
+        """Return the next step of the present errand, and sometimes a word to a neighbor."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -107,7 +107,7 @@ class Townsfolk(_Resident):
         return [*steps, *self._talk(view, tick, here)]
 
     def _errand(self, tick: int) -> int:
-        """Number the errand; everybody begins the next one at a moment of their own."""
+        """Return the number of the errand; each agent starts errands at its own offset."""
         return (tick + self._below(ERRAND_TICKS, 0, "begins")) // ERRAND_TICKS
 
     def _fetch(self, view: View, tick: int, here: Point) -> Iterable[Intent]:
@@ -123,7 +123,7 @@ class Townsfolk(_Resident):
         return self._walk(here, self._home)
 
     def _wanted(self, tick: int) -> Iterator[str]:
-        """Name what this agent wants, best first: a few things of the day that all hear of."""
+        """Yield the objects this agent wants, best first: a few popular objects of the day."""
         day, count = tick // (2 * ERRAND_TICKS), sum(size for _, size in self._sorts)
         popular, first = max(1, self._options["popular"]), self._errand(tick)
         for number in range(CANDIDATES if count else 0):
@@ -157,7 +157,7 @@ class Townsfolk(_Resident):
         ]
 
     def _buyer(self, tick: int) -> str | None:
-        """Choose a merchant for this errand, or nobody: then it is taken home."""
+        """Return a merchant for this errand; None: the object is taken home."""
         errand, merchants = self._errand(tick), self._options["merchants"]
         count = dict(self._groups).get(merchants, 0)
         if not count or self._chance(errand, "keeps it") < 0.4:  # noqa: PLR2004  # two in five
@@ -172,15 +172,15 @@ class Townsfolk(_Resident):
 
 
 class Merchant(_Resident):
-    """Stands at a stall, puts out what was bought as soon as it can, and praises it.
+    """Stands at a stall, puts out bought objects as soon as possible, and advertises them.
 
-    Options: `talkative` is the share of idle ticks in which it does.
+    Options: `talkative` is the share of idle ticks in which it advertises.
     """
 
     OPTIONS: ClassVar[Mapping[str, Json]] = {"talkative": 0.1}
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose to put out the oldest ware, or to praise the wares now and then."""
+        """Return an intent to put out the oldest object, or sometimes to advertise."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -196,7 +196,7 @@ class Child(_Resident):
     """Runs about without looking, and pokes at things."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose to run anywhere, or to use what lies around."""
+        """Return an intent to run somewhere, or to use an object nearby."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
@@ -208,30 +208,30 @@ class Child(_Resident):
         return [self._intent("Move", to=[here[0] + dx, here[1] + dy, here[2]])]
 
     def _toy(self, view: View, tick: int, here: Point) -> str | None:
-        """Find a thing nearby, among a few drawn from all; it may be just too far to reach."""
+        """Return an object nearby, among a few drawn from all; it may be just out of reach."""
         count = sum(size for _, size in self._sorts)
         for number in range(CANDIDATES if count else 0):
             toy = _member(self._sorts, self._below(count, tick, f"toy {number}"))
-            found = self._look(view, "world.objects", toy)
-            place = None if found is None else found["position"]
+            entity = self._look(view, "world.objects", toy)
+            place = None if entity is None else entity["position"]
             if place is not None and _distance(here, place) <= self._reach * 1.25:
                 return toy
         return None
 
 
 class Crier(_Resident):
-    """Walks round the town and cries the news at every step, whether it is allowed or not."""
+    """Walks round the town and cries the news at every step, even beyond its quota."""
 
     def propose(self, view: View) -> Iterable[Intent]:
-        """Propose a cry and a step on the round."""
+        """Return a cry and a step on the round."""
         me = self._look(view, "world.agents", self._agent_id)
         if me is None:
             return []
         tick = self._tick(view)
         count = sum(size for _, size in self._groups)
         host = _member(self._groups, self._below(count, tick // ERRAND_TICKS, "round"))
-        found = self._look(view, "world.agents", host)
-        goal = self._home if found is None else found["position"]
+        entity = self._look(view, "world.agents", host)
+        goal = self._home if entity is None else entity["position"]
         cry = self._intent("Speak", text=f"hear the news of moment {tick}")
         return [cry, *self._walk(me["position"], goal)]
 
@@ -242,7 +242,7 @@ def _urgent(intent: Intent) -> Intent:
 
 
 def _member(groups: Iterable[tuple[str, int]], index: int) -> str:
-    """Name the member with an index, counted through all groups."""
+    """Return the id of the member at an index, counted through all groups."""
     for name, size in groups:
         if index < size:
             return f"{name}_{1 + index}"
@@ -261,7 +261,7 @@ def _distance(here: Point, there: Point) -> float:
 
 
 def _towards(here: Point, goal: Point, step: float) -> Point:
-    """Go at most one step on the straight way to the goal."""
+    """Return the point at most one step from here on the straight line to the goal."""
     way = _distance(here, goal)
     if way <= step:
         return goal
