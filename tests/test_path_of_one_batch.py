@@ -273,7 +273,7 @@ async def test_9_its_effects_run_and_their_outcomes_come_back_through_the_gate()
     await running
     record = decode_record(records[-1])
     assert isinstance(record, Settled)
-    assert (record.effect_seq, record.k, record.output) == (5, 1, {"rung": 3})
+    assert (record.effect_seq, record.effect_index, record.output) == (5, 1, {"rung": 3})
     assert kernel.state[BELL]["great"] == {"asked": 4, "rung": 4}
     assert kernel.seq == 7  # a settlement is an entry of its own
 

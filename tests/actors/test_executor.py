@@ -70,7 +70,9 @@ async def test_an_effect_runs_after_its_batch_and_its_outcome_is_a_record_and_st
             f"world/{verdict.seq}/1",
         ]
         assert {effect.agent_id for effect in post.began} == {"alice"}
-        assert [(record.k, record.succeeded, record.output) for record in settled(world)] == [
+        assert [
+            (record.effect_index, record.succeeded, record.output) for record in settled(world)
+        ] == [
             (0, True, "sent 0"),
             (1, True, "sent 1"),
         ]
@@ -136,7 +138,7 @@ async def test_at_most_so_many_run_at_a_time_and_the_oldest_first():
         await mail(world, 10)
         await world.executors.settled()
         assert post.most == 3
-        assert [effect.key.k for effect in post.began] == list(range(10))
+        assert [effect.key.effect_index for effect in post.began] == list(range(10))
         assert asyncio.get_running_loop().time() == pytest.approx(4, abs=0.1)
 
 

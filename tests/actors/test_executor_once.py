@@ -21,7 +21,7 @@ ONCE: dict[str, Any] = {"delivery": "at_most_once"}
 
 def marks(world: WorldRuntime) -> list[tuple[int, str, str]]:
     records = [decode_record(data) for _, data in world.log.read()]
-    return [(r.k, r.what, r.why) for r in records if isinstance(r, EffectChanged)]
+    return [(r.effect_index, r.what, r.why) for r in records if isinstance(r, EffectChanged)]
 
 
 async def states(world: WorldRuntime) -> list[str]:
@@ -101,7 +101,7 @@ async def test_what_is_under_way_is_shown_as_started():
         await mail(world, 2)
         await turns()
         assert await states(world) == ["started", "open"]
-        assert [one.key.k for one in await effects_of(world).effects("open")] == [1]
+        assert [one.key.effect_index for one in await effects_of(world).effects("open")] == [1]
         assert await effects_of(world).effects(kind="other") == []
         with pytest.raises(ValueError, match="state must be one of"):
             await effects_of(world).effects("lost")  # type: ignore[arg-type]  # it is the point
@@ -120,7 +120,7 @@ async def test_what_was_begun_in_an_earlier_life_is_in_doubt_in_the_next(later):
         assert await states(world) == ["started", "open"]
         await register_executor(world, post, delivery=later)
         await world.executors.settled()
-        assert [effect.key.k for effect in post.began] == [1]
+        assert [effect.key.effect_index for effect in post.began] == [1]
         assert (0, "in_doubt", "the world ended while it ran") in marks(world)
         assert await states(world) == ["in_doubt"]
     async with open_world(log=log, agents=()) as world:
@@ -234,7 +234,7 @@ async def test_what_an_operator_settled_meanwhile_is_not_begun():
         waiting = (await effects_of(world).effects("open"))[0]
         await effects_of(world).resolve_effect(waiting.key, succeeded=False, output="not needed")
         await world.executors.settled()
-        assert [effect.key.k for effect in post.began] == [0]
+        assert [effect.key.effect_index for effect in post.began] == [0]
         assert len(settled(world)) == 2
 
 
@@ -265,4 +265,4 @@ def test_a_zombie_neither_begins_nor_settles(tmp_path):
 
     # One finished at the zombie, which could not say so; the other one it was not let begin.
     assert asyncio.run(live()) == (1, 1)
-    assert [effect.key.k for effect in heir.began] == [1]
+    assert [effect.key.effect_index for effect in heir.began] == [1]

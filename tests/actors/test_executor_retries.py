@@ -112,7 +112,7 @@ async def test_a_pause_holds_no_credit():
         await register_executor(world, post, concurrency=1, backoff=STEADY)
         await mail(world, 5)
         await world.executors.settled()
-        assert [(e.key.k, e.attempt) for e in post.began] == [
+        assert [(e.key.effect_index, e.attempt) for e in post.began] == [
             (0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (0, 2), (1, 2),
         ]  # fmt: skip
 
@@ -248,7 +248,7 @@ async def test_an_executor_that_is_taken_away_finishes_and_leaves_the_rest_in_th
         assert (await mail(world, 1, "b")).codes == ("tool_unregistered",)
         await register_executor(world, later)
         await world.executors.settled()
-        assert [effect.key.k for effect in later.began] == [1, 2]
+        assert [effect.key.effect_index for effect in later.began] == [1, 2]
         await effects_of(world).unregister_executor(MAIL)
         with pytest.raises(ValueError, match="have no executor"):
             await effects_of(world).unregister_executor(MAIL)

@@ -38,11 +38,11 @@ async def test_a_client_that_folds_deltas_has_the_view():
         await client.agrees()
         assert [one.kind for one in client.seen] == ["snapshot", "delta", "delta"]
         (change,) = client.seen[-1].changes
-        assert (change.what, change.entity, change.by) == ("change", "world.agents/bob", "bob")
+        assert (change.op, change.entity, change.by) == ("changed", "world.agents/bob", "bob")
         assert change.fields == {"position": (2.0, 2.0, 0.0)}
         await world.remove_agent("bob")
         await client.agrees()
-        assert client.seen[-1].changes[0].what == "leave"
+        assert client.seen[-1].changes[0].op == "removed"
         client.task.cancel()
 
 
@@ -389,17 +389,17 @@ async def test_domains_are_seen_side_by_side_each_by_its_own_sight(harbor):
             for name, place in (("ann", 0), ("bob", 99))
         ]
         client = Client(ann)
-        whats = []
+        ops = []
         for number in range(6):
             bob.submit_nowait([bob.intent("Move", to=[number % 3 * 4, 0])])
             bob.submit_nowait([bob.intent("Speak", text="here")])
             await world.step(1)
             await client.agrees()
-            whats += [one.what for one in client.seen[-1].changes if "harbor" in one.entity]
+            ops += [one.op for one in client.seen[-1].changes if "harbor" in one.entity]
         if harbor is Mist:
-            assert whats == ["enter", "leave"] * 3
+            assert ops == ["added", "removed"] * 3
         else:
-            assert whats == ["enter", *["change"] * 5]
+            assert ops == ["added", *["changed"] * 5]
         client.task.cancel()
 
 

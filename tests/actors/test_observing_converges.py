@@ -93,8 +93,8 @@ class Sea(Domain):
     kinds = (Kind("Hail", _Hail, lambda draft, intent: None, broadcast=True),)
     sight = WithinDistance(3, agent_collection="ships")
 
-    def on_register(self, draft, agent_id, placing):
-        draft.create("ships", agent_id, {"position": placing["position"]})
+    def on_register(self, draft, agent_id, attributes):
+        draft.create("ships", agent_id, {"position": attributes["position"]})
 
 
 @in_virtual_time
@@ -166,8 +166,8 @@ def test_no_observation_and_no_refusal_holds_what_is_hidden(seed):
 
 def test_folding_a_departure_leaves_no_empty_collection():
     """A picture says of a collection that it is there only while something in it is seen."""
-    came = Change("a.b/c/d", "enter", 3, "ann", {"x": 1})
-    gone = Change("a.b/c/d", "leave", 4, "", None)
+    came = Change("a.b/c/d", "added", 3, "ann", {"x": 1})
+    gone = Change("a.b/c/d", "removed", 4, "", None)
     picture: LocalView = {}
     apply_observation(picture, Observation(3, 0.0, "ann", "snapshot", (came,)))
     assert picture == {"a.b": {"c/d": {"x": 1}}}

@@ -4,12 +4,12 @@ import pytest
 
 
 def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
-    made = town("fork", "town.db", "branch.db", "--at", "60")
+    made = town("fork", "town.db", "fork.db", "--at", "60")
     assert made.code == 0
     assert "town.db up to seq 60" in made.out
     assert "parent   town, record" in made.out
-    assert town("verify", "branch.db").code == 0
-    assert "forked from 'town' here" in town("log", "branch.db").out
+    assert town("verify", "fork.db").code == 0
+    assert "forked from 'town' here" in town("log", "fork.db").out
     told = town("fork", "town.db", "b2.db", "--at", "60", "--world", "mine", "--json").json()
     assert (told["world"], told["seq"], told["effects"], told["what_if"]) == (
         *("mine", 60, "refuse"),
@@ -19,7 +19,7 @@ def test_fork_makes_a_world_that_verifies_and_says_where_it_is_from(town):
 
 def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
     made = town(
-        *("fork", "town.db", "branch.db", "--at", "40", "--replay", "--drop-agent", "folk_3"),
+        *("fork", "town.db", "fork.db", "--at", "40", "--replay", "--drop-agent", "folk_3"),
         *("--set", "world.agents/folk_4/position=[0,0,0]"),
     )
     assert made.code == 0
@@ -28,14 +28,14 @@ def test_fork_replay_says_what_would_have_been_decided_otherwise(town):
     assert "admitted -> refused: " in made.out
     assert "left out" in made.out
     assert "effects  simulate" in made.out
-    assert town("verify", "branch.db").code == 0
-    forked = town("log", "branch.db", "--from", "40", "--to", "40").out
+    assert town("verify", "fork.db").code == 0
+    forked = town("log", "fork.db", "--from", "40", "--to", "40").out
     assert "1 entities put, without folk_3" in forked
-    differing = town("diff", "town.db", "branch.db")
+    differing = town("diff", "town.db", "fork.db")
     assert differing.code == 1
     for word in ("State: ", "Books: 1", "Decisions: ", "agents/folk_3", "no answer in the log"):
         assert word in differing.out
-    told = town("diff", "town.db", "branch.db", "--json").json()
+    told = town("diff", "town.db", "fork.db", "--json").json()
     assert told["shared_records"] > 0
     assert {"agent_id", "req_ids", "one", "other"} == set(told["decisions"][0])
 
@@ -67,10 +67,10 @@ def test_diff_at_a_path_that_is_in_neither_world_says_so(town, path):
     ],
 )
 def test_a_fork_that_cannot_be_says_why_on_stderr(town, options, code, said):
-    failed = town("fork", "town.db", "branch.db", *options)
+    failed = town("fork", "town.db", "fork.db", *options)
     assert (failed.code, failed.out) == (code, "")
     assert said in failed.err
-    assert not (town.folder / "branch.db").exists()
+    assert not (town.folder / "fork.db").exists()
 
 
 def test_pack_makes_one_file_that_check_checks_and_other_commands_read(town):

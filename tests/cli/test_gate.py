@@ -206,8 +206,8 @@ class Raising(Domain):
     name, version = "raising", "1"
     kinds = (Kind("Move", dict[str, object], fail),)
 
-    def on_register(self, draft, agent_id, placing):
-        if placing:
+    def on_register(self, draft, agent_id, attributes):
+        if attributes:
             raise RuntimeError("no place")
 
 

@@ -140,7 +140,11 @@ def _effects(records: Sequence[Record], told: Sequence[Told]) -> Iterable[str]:
         if isinstance(record, Admitted)
         for k, (seq, *_) in enumerate(record.effects)
     }
-    settled = [(record.effect_seq, record.k) for record in records if isinstance(record, Settled)]
+    settled = [
+        (record.effect_seq, record.effect_index)
+        for record in records
+        if isinstance(record, Settled)
+    ]
     run = {tuple(line["key"]) for line in told if line["what"] == "effect"}
     yield from (f"{EARLY}: {key}" for key in sorted(run - declared))
     yield from (f"{LOST_EFFECT}: {key}" for key in sorted(set(settled) - run))

@@ -44,7 +44,7 @@ class Outside:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def carry(self, effect: Effect) -> None:
-        os.write(self._file, f"{effect.key.seq} {effect.key.k}\n".encode())
+        os.write(self._file, f"{effect.key.seq} {effect.key.effect_index}\n".encode())
 
 
 def executions(path: str) -> list[tuple[int, int]]:
@@ -71,7 +71,7 @@ async def serve(
         outside.carry(effect)
         points.reach("effect done")
         await asyncio.sleep(0)
-        whim = (effect.key.seq + effect.key.k) % 4
+        whim = (effect.key.seq + effect.key.effect_index) % 4
         if whim == 1 and effect.attempt == 1:
             raise OSError("the outside world said no")
         if whim == 2 and effect.attempt == 1:
@@ -202,7 +202,7 @@ def settle_twice() -> None:
     settle: Callable[[Outbox, Settlement], bool] = vars(Outbox)["settle"]
 
     def again(outbox: Outbox, settlement: Settlement) -> bool:
-        place = (settlement.key.seq, settlement.key.k)
+        place = (settlement.key.seq, settlement.key.effect_index)
         pending = outbox._ledger.outbox.get(place)
         done = settle(outbox, settlement)
         if pending is not None:

@@ -70,7 +70,7 @@ async def _live(
     report: Report, config: OrchestratorConfig, seed: int, begin: Mapping[str, int]
 ) -> None:
     async def post_letter(effect: Effect) -> str:
-        report.tell("effect", key=[effect.key.seq, effect.key.k])
+        report.tell("effect", key=[effect.key.seq, effect.key.effect_index])
         return "posted"
 
     async def run(agent_id: str) -> None:

@@ -174,7 +174,7 @@ class Teller:
         self._points.reach("after the answer is told")
 
     async def _post_letter(self, effect: Effect) -> str:
-        key = [effect.key.seq, effect.key.k]
+        key = [effect.key.seq, effect.key.effect_index]
         self._report.tell("effect", key=key)
         self._points.reach("effect begun")
         await asyncio.sleep(0)

@@ -52,7 +52,7 @@ def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> lis
         records = []
     run = Counter(executions(outside))
     complaints = [f"{EARLY}: {place}" for place in run.keys() - declared(records)]
-    settled = Counter((r.effect_seq, r.k) for r in records if isinstance(r, Settled))
+    settled = Counter((r.effect_seq, r.effect_index) for r in records if isinstance(r, Settled))
     complaints += [f"{RESETTLED}: {place}" for place, times in settled.items() if times > 1]
     complaints += [f"{LOST}: {place}" for place in done(records) - run.keys()]
     doubted = marked(records, "in_doubt") - settled.keys()
@@ -75,11 +75,17 @@ def declared(records: Sequence[Record]) -> set[Place]:
 
 
 def done(records: Sequence[Record]) -> set[Place]:
-    return {(r.effect_seq, r.k) for r in records if isinstance(r, Settled) and r.succeeded}
+    return {
+        (r.effect_seq, r.effect_index) for r in records if isinstance(r, Settled) and r.succeeded
+    }
 
 
 def marked(records: Sequence[Record], what: str) -> set[Place]:
-    return {(r.effect_seq, r.k) for r in records if isinstance(r, EffectChanged) and r.what == what}
+    return {
+        (r.effect_seq, r.effect_index)
+        for r in records
+        if isinstance(r, EffectChanged) and r.what == what
+    }
 
 
 class Errands:

@@ -9,10 +9,12 @@ from placet.kernel import Kernel, KernelConfig
 class Stage:
     """One world with agents, where every intent is based on the latest seq unless it says not."""
 
-    def __init__(self, world=None, *, agents=("ann", "bob", "eve"), config=None, **placings):
+    def __init__(
+        self, world=None, *, agents=("ann", "bob", "eve"), config=None, **attributes_strategy
+    ):
         self.kernel = Kernel(world or World(), config or KernelConfig())
         for agent_id in agents:
-            self.kernel.register_agent(agent_id, **placings.get(agent_id, {}))
+            self.kernel.register_agent(agent_id, **attributes_strategy.get(agent_id, {}))
         self._numbers = count(1)
 
     def intent(self, agent_id, kind, *, context_seq=None, priority=10, **payload):

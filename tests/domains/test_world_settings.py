@@ -118,7 +118,7 @@ def test_nulls_place_nothing():
 
 
 @pytest.mark.parametrize(
-    ("placing", "message"),
+    ("attributes", "message"),
     [
         ({"position": [1]}, "position must be"),
         ({"position": [True, 1]}, "position must be"),
@@ -137,7 +137,7 @@ def test_nulls_place_nothing():
         ({"inventory": ["well"]}, "'well' cannot be carried"),
     ],
 )
-def test_a_bad_placing_is_refused_and_leaves_no_trace(placing, message):
+def test_bad_attributes_are_refused_and_leaves_no_trace(attributes, message):
     world = World(
         objects={"well": {"position": [0, 0], "portable": False}},
         bounds=[[0, 0], [10, 10]],
@@ -147,7 +147,7 @@ def test_a_bad_placing_is_refused_and_leaves_no_trace(placing, message):
     stage = Stage(world, bob={"inventory": ["ring"]})
     before = stage.kernel.digest()
     with pytest.raises(ValidationError, match=message):
-        stage.kernel.register_agent("zoe", **placing)
+        stage.kernel.register_agent("zoe", **attributes)
     assert stage.kernel.digest() == before
     stage.kernel.register_agent("zoe")
 

@@ -179,7 +179,7 @@ def errands(sink: list[bytes]) -> Kernel:
     return kernel
 
 
-def branch(sink: list[bytes]) -> Kernel:
+def fork(sink: list[bytes]) -> Kernel:
     """A post office that was put right by hand, then forked, and goes on under another name."""
     parent = Kernel(Post(3), KernelConfig(world="golden-parent", seed=7), sink=sink.append)
     parent.change_executor("mail", 9)
@@ -210,7 +210,7 @@ LIVES: dict[str, Callable[[list[bytes]], Kernel]] = {
     "town": town,
     "post": post,
     "errands": errands,
-    "branch": branch,
+    "fork": fork,
 }
 
 

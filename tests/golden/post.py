@@ -54,8 +54,8 @@ class Post(Domain):
             Kind("Send", LetterInGrams, send, effects=("mail",), version="2", upcasters=grams),
         )
 
-    def on_register(self, draft: Draft, agent_id: str, placing: Mapping[str, Any]) -> None:
-        draft.create(COUNTS, agent_id, {"sent": 0, **placing})
+    def on_register(self, draft: Draft, agent_id: str, attributes: Mapping[str, Any]) -> None:
+        draft.create(COUNTS, agent_id, {"sent": 0, **attributes})
 
     def on_tick(self, draft: Draft, sim_time: float) -> None:
         for agent_id in draft.ids(COUNTS):

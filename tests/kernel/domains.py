@@ -255,14 +255,14 @@ class Lab(Domain):
             draft.create(THINGS, thing, {"value": 0})
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Any]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Any]
     ) -> RuleRefusal | None:
         if draft.exists(COUNTS, agent_id):  # on_remove raised
             draft.delete(COUNTS, agent_id)
-        draft.create(COUNTS, agent_id, {"count": 0, **placing})
-        if placing.get("count") == -1:
+        draft.create(COUNTS, agent_id, {"count": 0, **attributes})
+        if attributes.get("count") == -1:
             return refuse("negative", "count must not be negative")
-        if placing.get("count") == -2:
+        if attributes.get("count") == -2:
             draft.put(COUNTS, agent_id, "count", 2**64)
         self._perhaps_raise("on_register")
         return None

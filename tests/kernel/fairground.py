@@ -149,7 +149,7 @@ class Fairground(Domain):
         draft.create(PURSES, BANK, {"coins": COINS})
         draft.create(CLOCK, "clock", {"ticks": 0})
 
-    def on_register(self, draft: Draft, agent_id: str, placing: Mapping[str, Any]) -> None:
+    def on_register(self, draft: Draft, agent_id: str, attributes: Mapping[str, Any]) -> None:
         draft.create(PURSES, agent_id, {"coins": 0, "mail": 0})
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:

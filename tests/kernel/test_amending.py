@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from placet.kernel import KernelConfig
-from placet.kernel.control.operator_patch import require_branch
+from placet.kernel.control.operator_patch import require_fork
 from placet.kernel.domain import Domain
 from placet.kernel.gate.structure import Structure
 from placet.kernel.log.divergence import DecisionMismatch
@@ -165,7 +165,7 @@ def test_a_fork_takes_no_seq_and_gives_the_world_another_name():
     for past in (folded([*log, made]), decided([*log, made], Lab())):
         assert past.ledger.seq == kernel.seq
         assert isinstance(past.header, Forked)
-        assert (past.header.world, past.header.branch) == ("w2", ("world", kernel.seq))
+        assert (past.header.world, past.header.forked_from) == ("w2", ("world", kernel.seq))
         assert past.header_data == encode_record(past.header)
         assert list(past.ledger.agents) == ["alice"]
         assert len(past.ledger.scheduled) == 1
@@ -193,9 +193,9 @@ def test_who_is_named_twice_is_dropped_once():
 
 
 def test_a_fork_has_a_name_of_its_own():
-    require_branch("w2", "world", "simulate")
+    require_fork("w2", "world", "simulate")
     for world in ("world", "", "a/b", "x" * 129, "\n"):
         with pytest.raises(ValueError, match="a name of its own"):
-            require_branch(world, "world", "refuse")
+            require_fork(world, "world", "refuse")
     with pytest.raises(ValueError, match="effects must be one of refuse, simulate"):
-        require_branch("w2", "world", "live")
+        require_fork("w2", "world", "live")

@@ -247,7 +247,7 @@ def test_a_registration_that_goes_wrong_registers_nobody():
                        (-2, "on_register made what no record can hold")]:  # fmt: skip
         with pytest.raises(ValidationError, match=why):
             kernel.register_agent("carol", count=count)
-    with pytest.raises(ValidationError, match="placing must be plain JSON: JSON has no set"):
+    with pytest.raises(ValidationError, match="attributes must be plain JSON: JSON has no set"):
         kernel.register_agent("carol", count={1})
     assert (trace(kernel), len(log)) == (before, length)
     raising = kernel_of(Lab("on_register"), agents=())
@@ -495,7 +495,7 @@ def test_an_agent_that_is_a_domains_own_comes_and_goes_for_that_domain_only():
             self.name = name
             self.kinds = (Kind(f"{name}.go", dict[str, int], lambda *_: None),)
 
-        def on_register(self, draft, agent_id, placing):
+        def on_register(self, draft, agent_id, attributes):
             heard.append((self.name, "comes", agent_id))
 
         def on_remove(self, draft, agent_id):

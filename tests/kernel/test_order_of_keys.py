@@ -74,9 +74,9 @@ class Noticing(Domain):
     )
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        note(draft, "placing", placing)
+        note(draft, "attributes", attributes)
         return None
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
@@ -120,7 +120,7 @@ def test_a_world_goes_on_as_it_would_have_whatever_it_was_read_back_from(restart
     for data in log:
         again.apply(data)
     assert world_digest(again.state, again.ledger).hex() == kernel.world_digest()
-    assert kernel.tree.as_dict()[SEEN].keys() == {"payload", "placing", "effect", "output"}
+    assert kernel.tree.as_dict()[SEEN].keys() == {"payload", "attributes", "effect", "output"}
 
 
 @pytest.mark.parametrize("kind", ["GiveAny", "GivePlain", "GiveModel"])

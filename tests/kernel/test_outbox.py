@@ -32,7 +32,7 @@ def test_a_mark_is_a_record_with_a_seq_and_is_in_the_books():
     assert record_type(record) == "effect_changed"
     assert record_as_dict(record) == {
         "effect_seq": first.key.seq,
-        "k": 0,
+        "effect_index": 0,
         "what": "in_doubt",
         "why": "the line went dead",
     }
@@ -102,4 +102,4 @@ def test_a_mark_of_an_effect_that_is_not_open_diverges():
 
 
 def _place(effect: Effect) -> tuple[int, int]:
-    return effect.key.seq, effect.key.k
+    return effect.key.seq, effect.key.effect_index

@@ -140,7 +140,7 @@ class Who(str, Enum):  # noqa: UP042  # formats as `Who.ANN`
 
 def test_an_agent_is_called_what_it_will_be_called_when_it_is_read_back():
     class Homes(Lab):
-        def on_register(self, draft, agent_id, placing):
+        def on_register(self, draft, agent_id, attributes):
             draft.create(THINGS, f"home of {agent_id}", {"draw": draft.draw("home")})
 
         def on_remove(self, draft, agent_id):
@@ -163,8 +163,8 @@ class Taker(Domain):
     def __init__(self, name: str) -> None:
         self.name, self.kinds = name, (Kind(f"{name}.Go", Amount, lambda *_: None),)
 
-    def on_register(self, draft, agent_id, placing):
-        at = placing.pop("at")
+    def on_register(self, draft, agent_id, attributes):
+        at = attributes.pop("at")
         draft.create(f"{self.name}.homes", agent_id, {"at": at.pop(), "others": len(at)})
 
     def on_settle(self, draft, effect, settlement):
@@ -406,7 +406,7 @@ FORGERIES: list[tuple[tuple[type, int], Callable[[Any], Any], str, str]] = [
     ((AgentChanged, 1), replaced(changes=Changes()), f"{COUNTS}/bob", "on_remove of lab 1"),
     ((Tick, 0), change(fields={"time": 1.0}), f"{COUNTS}/clock draw", "on_tick of lab 1"),
     ((Settled, 0), replaced(changes=Changes()), "lab.letters/world/7/0", "on_settle of lab 1"),
-    ((Settled, 0), replaced(k=7), "the outcome", "on_settle of lab 1"),
+    ((Settled, 0), replaced(effect_index=7), "the outcome", "on_settle of lab 1"),
     ((Header, 0), replaced(changes=Changes()), f"{THINGS}/a", "on_open of lab 1"),
     (A_BATCH, replaced(encoded=canonical([["alice", i, "Nope", {}, 1] for i in "pq"])),
      "the verdict", "Nope, which is no kind of these domains"),
@@ -476,7 +476,7 @@ def test_words_may_be_other_words():
 def test_a_hook_that_refuses_where_it_did_not_is_found():
     log: list[bytes] = []
     kernel_of(sink=log).register_agent("carol", count=2)
-    forged = rechained(log, len(log) - 1, replaced(placing={"count": -1}))
+    forged = rechained(log, len(log) - 1, replaced(attributes={"count": -1}))
     found = difference(forged)
     assert found.what == "the outcome"
     assert "count must not be negative" in str(found.decided)

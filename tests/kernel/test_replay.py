@@ -272,7 +272,7 @@ def test_a_settlement_of_what_was_never_asked_for_is_named():
     kernel, log = reused()
     kernel.decide(intent("Mail", {"count": 1}))
     kernel.settle(Settlement(kernel.open_effects()[0].key, succeeded=True))
-    changed = rechained(log, len(log) - 1, lambda r: msgspec.structs.replace(r, k=7))
+    changed = rechained(log, len(log) - 1, lambda r: msgspec.structs.replace(r, effect_index=7))
     with pytest.raises(Divergence, match="settled does not fit"):
         folded(changed)
 

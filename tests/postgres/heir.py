@@ -38,7 +38,7 @@ def beginnings(file: Path) -> dict[str, int]:
 
 async def _live(report: Report, store: str, seed: int, begin_file: Path) -> None:
     async def post_letter(effect: Effect) -> str:
-        report.tell("effect", key=[effect.key.seq, effect.key.k])
+        report.tell("effect", key=[effect.key.seq, effect.key.effect_index])
         return "posted"
 
     async def run(agent_id: str, number: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from placet import Orchestrator, OrchestratorConfig
 from placet.domains.world import World
 from placet.runtime.executors import DoNotRetry, LiveHandler, SimulatedHandler
-from placet.runtime.history.fork import Branch
+from placet.runtime.history.fork import ForkOptions
 from placet.runtime.history.verify import redecide
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect
@@ -16,7 +16,7 @@ from placet.schemas.errors import StoreError, ValidationError
 from placet.schemas.limits import Limits
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL
-from tests.runtime.branches import DOMAINS
+from tests.runtime.forks import DOMAINS
 
 
 class Outside:
@@ -49,7 +49,9 @@ async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
         await parent.unregister_executor(MAIL)
         await parent.register_executor(MAIL, outside.never)
         await parent.submit([intent("Mail", {"count": 1}, "m:1")])
-        made = await parent.fork(str(tmp_path / "f.db"), Branch(world="fork", effects="simulate"))
+        made = await parent.fork(
+            str(tmp_path / "f.db"), ForkOptions(world="fork", effects="simulate")
+        )
     assert made.open_effects == 1
     return OrchestratorConfig(store=made.store, world="fork", log_level="critical")
 

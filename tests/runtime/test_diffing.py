@@ -10,7 +10,7 @@ from placet.schemas.errors import StoreError, ValidationError
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, THINGS
 from tests.kernel.lives import LIVES, live
-from tests.runtime.branches import DOMAINS, branched, log_of
+from tests.runtime.forks import DOMAINS, log_of, make_fork
 
 
 @settings(max_examples=10)
@@ -145,7 +145,7 @@ def test_worlds_that_were_never_one_share_nothing():
 
 def test_a_fork_differs_from_its_parent_in_what_was_set(tmp_path):
     log = two_worlds()[0]
-    made = branched(log, tmp_path, put={f"{COUNTS}/bob/count": 3}, effects="simulate")
+    made = make_fork(log, tmp_path, put={f"{COUNTS}/bob/count": 3}, effects="simulate")
     found = diff(log_of(log), open_event_log(made.store))
     assert [d.as_dict() for d in found.state] == [
         {"path": f"{COUNTS}/bob/count", "one": 20, "other": 3}

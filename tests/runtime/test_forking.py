@@ -1,4 +1,4 @@
-"""Laws of forks: a branch goes on as its parent would have, and shares nothing with it."""
+"""Laws of forks: a options goes on as its parent would have, and shares nothing with it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +20,7 @@ from placet.kernel.log.snapshot import dump, world_digest
 from placet.runtime.history import fork as forking
 from placet.runtime.history.bisect import bisect
 from placet.runtime.history.diff import diff
-from placet.runtime.history.fork import Branch, fork
+from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.reader import fold
 from placet.runtime.history.verify import redecide
 from placet.runtime.snapshots.files import snapshots_of
@@ -44,7 +44,7 @@ from placet.schemas.log.record import (
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life, time_of
-from tests.runtime.branches import DOMAINS, branched, kernel_in, log_of, records_in
+from tests.runtime.forks import DOMAINS, kernel_in, log_of, make_fork, records_in
 from tests.runtime.logs import cut_at, files_of, snapshot_at, write_log
 
 EACH_SETTING = pytest.mark.parametrize("setting", ["wide", "tight", "strict"])
@@ -97,7 +97,7 @@ def test_a_fork_lives_on_as_its_parent_did(setting, life):
         live(parent, [step], time_of(life[:place]))
     with TemporaryDirectory() as folder:
         for place, seq, sim_time, records in kept:
-            made = branched(records, Path(folder), at=seq, name=f"{place}.db", effects="simulate")
+            made = make_fork(records, Path(folder), at=seq, name=f"{place}.db", effects="simulate")
             child = kernel_in(made, **config_of(setting))
             assert child.world_digest() == world_digest_of(records)
             assert child.record_count == len(records) + 1
@@ -128,7 +128,7 @@ def test_what_happened_happens_again_in_a_fork_of_any_seq(setting, seed, tmp_pat
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     live(parent, long_life(seed, 60))
     for at in ends_of_groups(log)[2::9]:
-        made = branched(log, tmp_path, at, f"{at}.db", effects="simulate", is_replayed=True)
+        made = make_fork(log, tmp_path, at, f"{at}.db", effects="simulate", is_replayed=True)
         report = made.what_if
         assert report is not None
         assert (report.stopped, report.notes) == ("", [])
@@ -145,7 +145,7 @@ def test_a_fork_is_verified_and_decided_again_from_its_parents_beginning(setting
     parent = kernel_of(sink=log, agents=["alice", "bob", "carol"], **settings_of(setting))
     live(parent, long_life(5, 60))
     at = ends_of_groups(log)[len(log) // 4]
-    made = branched(
+    made = make_fork(
         log, tmp_path, at, put={f"{THINGS}/new": {"x": 1}}, effects="simulate", is_replayed=True
     )
     decided = redecide(open_event_log(made.store), DOMAINS)
@@ -171,7 +171,7 @@ def a_lab(**options: Any) -> list[bytes]:
 
 def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
     log = a_lab()
-    made = branched(log, tmp_path)
+    made = make_fork(log, tmp_path)
     records = records_in(made.store)
     assert records[: len(log)] == log
     first = decode_record(records[len(log)])
@@ -181,7 +181,7 @@ def test_a_fork_begins_with_its_parents_name_seq_and_hash(tmp_path):
     assert first.world == made.world != "world"
     header = fold(open_event_log(made.store)).header
     assert isinstance(header, Forked)
-    assert (header.world, header.branch) == (made.world, ("world", made.seq))
+    assert (header.world, header.forked_from) == (made.world, ("world", made.seq))
 
 
 @pytest.mark.parametrize("name", ["a?b.db", "a%20b.db", "a#b.db"])
@@ -194,21 +194,21 @@ def test_a_fork_says_where_it_is_so_that_it_can_be_opened(name, tmp_path):
 
 def test_two_forks_of_one_place_have_names_of_their_own(tmp_path):
     log = a_lab()
-    names = {branched(log, tmp_path, name=f"{n}.db").world for n in range(3)}
+    names = {make_fork(log, tmp_path, name=f"{n}.db").world for n in range(3)}
     assert len(names) == 3
-    assert branched(log, tmp_path, name="named.db", world="mine").world == "mine"
+    assert make_fork(log, tmp_path, name="named.db", world="mine").world == "mine"
     for name in ("world", "", "a/b", "x" * 129):
         with pytest.raises(ValueError, match="a name of its own"):
-            branched(log, tmp_path, name="no.db", world=name or "\n")
+            make_fork(log, tmp_path, name="no.db", world=name or "\n")
 
 
 def test_a_fork_of_a_fork_is_one(tmp_path):
     log = a_lab()
-    once = branched(log, tmp_path, name="once.db")
-    twice = branched(records_in(once.store), tmp_path, name="twice.db")
+    once = make_fork(log, tmp_path, name="once.db")
+    twice = make_fork(records_in(once.store), tmp_path, name="twice.db")
     assert (once.parent, twice.parent) == ("world", once.world)
     assert redecide(open_event_log(twice.store), DOMAINS).verification.is_ok
-    before = branched(records_in(twice.store), tmp_path, 3, "before.db", is_replayed=True)
+    before = make_fork(records_in(twice.store), tmp_path, 3, "before.db", is_replayed=True)
     assert before.what_if is not None
     assert "fork it here or later" in before.what_if.stopped
 
@@ -229,7 +229,7 @@ def test_no_byte_of_the_parent_changes(tmp_path):
     made = fork(
         log,
         str(tmp_path / "child.db"),
-        Branch(put={f"{COUNTS}/alice/count": 40}, dropped=["bob"], is_replayed=True),
+        ForkOptions(put={f"{COUNTS}/alice/count": 40}, dropped=["bob"], is_replayed=True),
         at=6,
         domains=DOMAINS,
     )
@@ -253,9 +253,9 @@ async def test_a_running_world_is_forked_and_goes_on(tmp_path):
         assert await town.state("world.agents/ann/position") == [2, 0, 0]
     for made in (live_fork, beside):
         config = OrchestratorConfig(store=made.store, world=made.world)
-        async with Orchestrator(World(), config) as branch:
-            assert await branch.state("world.agents/ann/position") == [1, 0, 0]
-            again = await branch.register_agent("ann")
+        async with Orchestrator(World(), config) as options:
+            assert await options.state("world.agents/ann/position") == [1, 0, 0]
+            again = await options.register_agent("ann")
             assert (await again.submit([again.intent("Move", to=[9, 9])])).admitted
         assert redecide(open_event_log(made.store)).verification.is_ok
 
@@ -263,12 +263,12 @@ async def test_a_running_world_is_forked_and_goes_on(tmp_path):
 async def test_a_world_in_memory_is_forked_into_a_file(tmp_path):
     async with Orchestrator(World()) as world:
         await world.register_agent("ann", position=[3, 0])
-        made = await world.fork(str(tmp_path / "kept.db"), Branch(world="kept"), at=world.seq)
+        made = await world.fork(str(tmp_path / "kept.db"), ForkOptions(world="kept"), at=world.seq)
     assert fold(open_event_log(made.store)).state.exists("world.agents", "ann")
 
 
 def test_an_opened_fork_needs_its_own_name(tmp_path):
-    made = branched(a_lab(), tmp_path)
+    made = make_fork(a_lab(), tmp_path)
     with pytest.raises(StoreError, match="open it with its own"):
         kernel_in(replace(made, world="world"))
 
@@ -279,24 +279,24 @@ def test_an_opened_fork_needs_its_own_name(tmp_path):
 def test_a_seq_inside_a_batch_is_refused_and_its_ends_are_named(tmp_path):
     log = a_lab()
     with pytest.raises(StoreError, match=r"inside a batch.* are seq 4 and 6"):
-        branched(log, tmp_path, 5)
+        make_fork(log, tmp_path, 5)
     with pytest.raises(StoreError, match=r"it ends at seq \d+"):
-        branched(log, tmp_path, 99)
+        make_fork(log, tmp_path, 99)
     with pytest.raises(StoreError, match="is empty"):
-        branched([], tmp_path)
+        make_fork([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fork_is_made_where_nothing_is(tmp_path):
     log = a_lab()
-    made = branched(log, tmp_path)
+    made = make_fork(log, tmp_path)
     with pytest.raises(StoreError, match="it is there already"):
-        branched(log, tmp_path)
+        make_fork(log, tmp_path)
     (tmp_path / "left.db.snapshots").mkdir()
     with pytest.raises(StoreError, match="it is there already"):
-        branched(log, tmp_path, name="left.db")
+        make_fork(log, tmp_path, name="left.db")
     with pytest.raises(StoreError, match="no such directory"):
-        branched(log, tmp_path / "nowhere")
+        make_fork(log, tmp_path / "nowhere")
     with pytest.raises(StoreError, match="a log of its own in a file"):
         fork(log_of(log), "memory://")
     assert fork(log_of(log), str(tmp_path / "plain")).store.endswith("plain.db")
@@ -344,7 +344,7 @@ def test_of_two_forks_at_once_to_one_path_one_is_made_and_the_other_told(
     monkeypatch.setattr(forking, "_new_path", looked)
     with ThreadPoolExecutor(2) as pool:
         tried = [
-            pool.submit(fork, parent, str(tmp_path / "a.db"), Branch(world=name))
+            pool.submit(fork, parent, str(tmp_path / "a.db"), ForkOptions(world=name))
             for name in ("one", "other")
         ]
         failures = [one.exception() for one in tried]
@@ -378,7 +378,7 @@ def test_a_compacted_log_is_forked_from_what_it_still_has(tmp_path):
     snapshot_at(log, records, 6)
     snapshot_at(log, records, len(records))
     cut_at(log, 5)
-    made = fork(log, str(tmp_path / "child.db"), Branch(effects="simulate"))
+    made = fork(log, str(tmp_path / "child.db"), ForkOptions(effects="simulate"))
     child = open_event_log(made.store)
     assert child.start() == log.start() != (0, 0)
     past = fold(child)
@@ -431,7 +431,7 @@ def test_a_fork_has_no_snapshot_of_what_its_parent_alone_has_refused(tmp_path, m
 
 def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
     log = a_lab()
-    made = branched(
+    made = make_fork(
         log,
         tmp_path,
         put={
@@ -462,7 +462,7 @@ def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("branch", "error", "said"),
+    ("options", "error", "said"),
     [
         ({"put": {f"{COUNTS}/alice/count": 61}}, ValidationError, "more than 60"),
         ({"put": {f"{COUNTS}/nobody/count": 1}}, ValidationError, "no entity lab.counts/nobody"),
@@ -475,15 +475,15 @@ def test_what_is_set_and_who_is_dropped_stands_in_the_record(tmp_path):
         ({"effects": "live"}, ValueError, "effects must be one of"),
     ],
 )
-def test_what_cannot_be_is_refused_and_no_fork_is_made(branch, error, said, tmp_path):
+def test_what_cannot_be_is_refused_and_no_fork_is_made(options, error, said, tmp_path):
     with pytest.raises(error, match=said):
-        branched(a_lab(), tmp_path, **branch)
+        make_fork(a_lab(), tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_false_record_of_what_was_set_is_found(tmp_path):
     log = a_lab()
-    made = branched(log, tmp_path, put={f"{COUNTS}/alice/count": 40})
+    made = make_fork(log, tmp_path, put={f"{COUNTS}/alice/count": 40})
     *_, first = records_in(made.store)
     record = decode_record(first)
     assert isinstance(record, ForkAdopted)
@@ -498,23 +498,23 @@ def test_a_false_record_of_what_was_set_is_found(tmp_path):
 
 
 def test_where_no_rules_are_at_hand_a_fork_is_folded(tmp_path):
-    made = branched(a_lab(), tmp_path, put={f"{COUNTS}/alice/count": 40}, dropped=["bob"])
+    made = make_fork(a_lab(), tmp_path, put={f"{COUNTS}/alice/count": 40}, dropped=["bob"])
     decided = redecide(open_event_log(made.store), ())
     assert decided.verification.is_ok
     assert decided.undecided
     with pytest.raises(StoreError, match="cannot be decided by the domains given"):
-        branched_by_world(a_lab(), tmp_path)
+        fork_by_world(a_lab(), tmp_path)
 
 
-def branched_by_world(log: list[bytes], folder: Path) -> None:
-    fork(log_of(log), str(folder / "w.db"), Branch(dropped=["bob"]), domains=[World()])
+def fork_by_world(log: list[bytes], folder: Path) -> None:
+    fork(log_of(log), str(folder / "w.db"), ForkOptions(dropped=["bob"]), domains=[World()])
 
 
 def test_effects_are_refused_in_a_fork_unless_they_are_to_be_simulated(tmp_path):
     log = a_lab()
-    refusing = kernel_in(branched(log, tmp_path, name="refuse.db"))
+    refusing = kernel_in(make_fork(log, tmp_path, name="refuse.db"))
     assert refusing.decide([intent("Mail", {"count": 1}, "n")]).codes == ("tool_unregistered",)
-    made = branched(log, tmp_path, name="simulate.db", effects="simulate")
+    made = make_fork(log, tmp_path, name="simulate.db", effects="simulate")
     simulating = kernel_in(made)
     assert simulating.decide([intent("Mail", {"count": 1}, "n")]).admitted
     assert made.open_effects == 2

@@ -25,7 +25,7 @@ Shapes = dict[str, tuple[bool, str]]
 
 ORCHESTRATOR: Shapes = {
     "__init__": (False, "domain=None config=None * effect_validator=None"),
-    "register_agent": (True, "agent_id * permissions=None **placing"),
+    "register_agent": (True, "agent_id * permissions=None **attributes"),
     "submit_intent": (True, "intent sim_time=None"),
     "submit_intents": (True, "intents sim_time=None"),
     "submit": (True, "batch * dry_run=False"),

@@ -39,7 +39,7 @@ from placet.schemas.log.record import (
 )
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.lives import live, long_life
-from tests.runtime.branches import DOMAINS, log_of
+from tests.runtime.forks import DOMAINS, log_of
 from tests.runtime.logs import cut_at, snapshot_at, write_log
 
 

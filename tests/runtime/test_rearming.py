@@ -173,7 +173,7 @@ async def test_effects_that_are_open_are_run_when_their_executor_comes_and_other
     ran: list[tuple[int, int]] = []
 
     async def send(effect: Effect) -> dict[str, Any]:
-        ran.append((effect.key.seq, effect.key.k))
+        ran.append((effect.key.seq, effect.key.effect_index))
         return {"sent": effect.payload["number"]}
 
     async def hang(effect: Effect) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from placet.kernel import Kernel, Kind
 from placet.runtime.history.counterfactual_report import WhatIf
-from placet.runtime.history.fork import Branch, fork
+from placet.runtime.history.fork import ForkOptions, fork
 from placet.runtime.history.verify import redecide
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.config import KernelConfig
@@ -14,12 +14,12 @@ from placet.schemas.limits import Limits
 from tests.golden.post import Post, Watchman
 from tests.kernel.builders import add, intent, kernel_of
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
-from tests.runtime.branches import DOMAINS, branched, log_of
+from tests.runtime.forks import DOMAINS, log_of, make_fork
 
 
-def replayed(log: list[bytes], folder: Path, at: int, **branch: Any) -> WhatIf:
+def replayed(log: list[bytes], folder: Path, at: int, **options: Any) -> WhatIf:
     """Fork, decide the rest again, and check that what came of it holds."""
-    made = branched(log, folder, at, **{"effects": "simulate", "is_replayed": True, **branch})
+    made = make_fork(log, folder, at, **{"effects": "simulate", "is_replayed": True, **options})
     decided = redecide(open_event_log(made.store), DOMAINS)
     assert decided.verification.first_divergence is None
     assert made.what_if is not None
@@ -148,8 +148,8 @@ def test_an_outcome_is_not_taken_for_that_of_another_effect(tmp_path):
     at = kernel.seq
     kernel.decide([intent("Tell", {"amount": 0}, "m")])
     kernel.settle(Settlement(EffectKey("world", kernel.seq, 0), succeeded=True))
-    branch = Branch(put={f"{COUNTS}/alice/count": 7}, effects="simulate", is_replayed=True)
-    made = fork(log_of(log), str(tmp_path / "f.db"), branch, at=at, domains=[Choosy()])
+    options = ForkOptions(put={f"{COUNTS}/alice/count": 7}, effects="simulate", is_replayed=True)
+    made = fork(log_of(log), str(tmp_path / "f.db"), options, at=at, domains=[Choosy()])
     assert made.what_if is not None
     assert (made.what_if.effects_answered, made.what_if.effects_unanswered) == (0, 1)
     assert made.what_if.same == 1
@@ -209,8 +209,8 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
     def domains(then: Any) -> list[Post]:
         return [Post(2 if then.kinds["Send"] == "1" else 3)]
 
-    branch = Branch(effects="simulate", is_replayed=True)
-    made = fork(log_of(log), str(tmp_path / "f.db"), branch, at=at, domains=domains)
+    options = ForkOptions(effects="simulate", is_replayed=True)
+    made = fork(log_of(log), str(tmp_path / "f.db"), options, at=at, domains=domains)
     report = made.what_if
     assert report is not None
     assert (report.stopped, report.batches, report.same) == ("", 3, 3)
@@ -220,7 +220,7 @@ def test_rules_and_settings_that_changed_change_again(tmp_path):
     def only_once(then: Any) -> list[Post]:
         return [Post(2)]
 
-    made = fork(log_of(log), str(tmp_path / "g.db"), branch, at=at, domains=only_once)
+    made = fork(log_of(log), str(tmp_path / "g.db"), options, at=at, domains=only_once)
     assert made.what_if is not None
     assert "cannot be decided by the domains given" in made.what_if.stopped
     assert made.what_if.batches == 1
@@ -233,9 +233,9 @@ def test_the_hosts_own_rule_is_asked_where_it_is_given(tmp_path):
     at = kernel.seq
     kernel.change_executor("mail", 9)
     kernel.decide([intent("Send", {"to": "ann", "grams": 770}, "s:0", agent_id="ann")])
-    branch = Branch(effects="simulate", is_replayed=True)
+    options = ForkOptions(effects="simulate", is_replayed=True)
     reports = [
-        fork(log_of(log), str(tmp_path / f"{n}.db"), branch, at=at, domains=[Post()], validator=v)
+        fork(log_of(log), str(tmp_path / f"{n}.db"), options, at=at, domains=[Post()], validator=v)
         for n, v in enumerate([None, Watchman()])
     ]
     without, beside = [made.what_if for made in reports]

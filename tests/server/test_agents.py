@@ -16,7 +16,7 @@ async def test_an_agent_is_registered_with_what_is_said_of_it():
                 "permissions": ["Add"],
                 "priority_max": 7,
                 "quotas": {"Add": {"rate": 0.1, "burst": 1}},
-                "placing": {"count": 3},
+                "attributes": {"count": 3},
             },
         )
         assert answer.status_code == 201
@@ -115,10 +115,10 @@ async def test_who_is_not_there_is_not_found(path):
         {"agent_id": "e", "quotas": []},
         {"agent_id": "e", "quotas": {"Add": 1}},
         {"agent_id": "e", "quotas": {"Add": {"rate": 0, "burst": 1}}},
-        {"agent_id": "e", "placing": []},
-        {"agent_id": "e", "placing": {"self": 1}},
-        {"agent_id": "e", "placing": {"permissions": ["Add"]}},
-        {"agent_id": "e", "placing": {"count": -1}},
+        {"agent_id": "e", "attributes": []},
+        {"agent_id": "e", "attributes": {"self": 1}},
+        {"agent_id": "e", "attributes": {"permissions": ["Add"]}},
+        {"agent_id": "e", "attributes": {"count": -1}},
     ],
 )
 async def test_an_unsound_registration_is_a_problem_and_registers_nobody(body):

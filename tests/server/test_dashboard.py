@@ -185,7 +185,7 @@ async def test_every_metric_that_the_script_reads_is_there():
 async def test_a_refusal_in_the_log_has_the_parts_that_the_page_shows():
     """`format.js` reads them by their places."""
     async with serving(World(max_step=5.0), agents=()) as served:
-        await served.register("ann", placing={"position": [0, 0]})
+        await served.register("ann", attributes={"position": [0, 0]})
         assert (await served.submit(move("ann", 1, to=[90, 0]))).status_code == 422
         events = (await served.get("events")).json()["events"]
     [refused] = [event for event in events if event["type"] == "refused"]

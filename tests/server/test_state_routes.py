@@ -49,7 +49,7 @@ async def test_a_collection_of_which_all_is_hidden_is_not_named():
 async def test_an_owner_looks_with_the_eyes_of_its_agent():
     world = World()
     async with serving(world) as served:
-        await served.register("dave", owner="carol", placing={"team": "red"})
+        await served.register("dave", owner="carol", attributes={"team": "red"})
         await served.submit(speak(1, "dave", "to red alone", channel="team"))
         assert "to red alone" not in (await served.get("state", token="carol")).text
         assert "to red alone" in (await served.get("state?agent=dave", token="carol")).text

@@ -121,9 +121,9 @@ class Archive:
                     fate.scheduled.append(record.seq)
                 self._charge(record, before)
             case Settled():
-                self.settled[record.effect_seq, record.k] += 1
+                self.settled[record.effect_seq, record.effect_index] += 1
             case EffectChanged(what="in_doubt"):
-                self.doubted.add((record.effect_seq, record.k))
+                self.doubted.add((record.effect_seq, record.effect_index))
             case Registered():
                 self.coins[record.agent_id] = 0
             case AgentChanged(what="removed"):

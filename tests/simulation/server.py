@@ -219,7 +219,7 @@ class Server:
         async def handle(effect: Effect) -> Any:
             if served.life.is_dead:
                 raise Gone
-            key = (effect.key.seq, effect.key.k)
+            key = (effect.key.seq, effect.key.effect_index)
             self.trace.append(f"effect {key} by life {served.life.number}")
             self.attempts[key] = self.attempts.get(key, 0) + 1
             expect = self.findings.expect

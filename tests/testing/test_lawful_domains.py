@@ -10,7 +10,7 @@ from placet.domains.world import World
 from placet.testing import domain_property_tests
 
 PLACES = st.lists(st.integers(-4, 4), min_size=2, max_size=3)
-PLACING = st.fixed_dictionaries(
+ATTRIBUTES = st.fixed_dictionaries(
     {}, optional={"position": PLACES, "team": st.sampled_from(["red", "blue"])}
 )
 TARGETS = st.sampled_from(["lamp", "well", "ann", "bob", "cyd", "nothing"])
@@ -37,7 +37,7 @@ TestSettledWorld = pytest.mark.slow(
     domain_property_tests(
         SETTLED_WORLD,
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
-        placing=PLACING,
+        attributes=ATTRIBUTES,
         examples=30,
     )
 )
@@ -49,7 +49,7 @@ TestSightedWorld = pytest.mark.slow(
     domain_property_tests(
         partial(SETTLED_WORLD, observation=OBSERVATION),
         intents={"Move": st.fixed_dictionaries({"to": PLACES}), "Interact": INTERACTIONS},
-        placing=PLACING,
+        attributes=ATTRIBUTES,
         examples=30,
     )
 )

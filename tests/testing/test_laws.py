@@ -110,7 +110,7 @@ def test_an_author_may_say_what_is_proposed_and_how_agents_come():
     never_three = {"Put": st.fixed_dictionaries({"coins": st.sampled_from([1, 2])})}
     domain_property_tests(Unwary, intents=never_three, examples=25)().test_rules_never_raise()
     with_coins = {"coins": 1}
-    domain_property_tests(Clumsy, placing=with_coins, examples=25)().test_rules_never_raise()
+    domain_property_tests(Clumsy, attributes=with_coins, examples=25)().test_rules_never_raise()
 
 
 def test_a_factory_without_a_name_is_not_asked_of_another_process():

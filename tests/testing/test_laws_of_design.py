@@ -31,7 +31,7 @@ INTENTS: dict[str, SearchStrategy[Any]] = {
 TestDesign = domain_property_tests(
     Design,
     intents=INTENTS,
-    placing=st.fixed_dictionaries(
+    attributes=st.fixed_dictionaries(
         {}, optional={"role": st.sampled_from(["designer", "operator", "captain"])}
     ),
     examples=20,

@@ -68,7 +68,7 @@ class Purses(Domain):
         ]
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
         draft.create(PURSES, agent_id, {"coins": 0, "number": draft.state.count(PURSES)})
         return None
@@ -91,9 +91,9 @@ class Clumsy(Purses):
     """Raises where an agent is registered."""
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        draft.create(PURSES, agent_id, {"coins": placing["coins"]})
+        draft.create(PURSES, agent_id, {"coins": attributes["coins"]})
         return None
 
 
@@ -341,7 +341,7 @@ class Generous(Forgetful):
     """Gives to those who come by a setting that it does not tell."""
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
         draft.create(PURSES, agent_id, {"gift": self.size})
         return None

@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "effects": "List effects from a log: those that are not settled, and those that were given "
         "up.",
         "bisect": "Find the first record in which two logs of one world differ.",
-        "fork": "Branch a world off at a seq: a log of its own, the parent unchanged.",
+        "fork": "Fork a world at a seq: a log of its own, the parent unchanged.",
         "diff": "Compare two worlds: states, books, and what was decided otherwise since they "
         "parted.",
         "pack": "Put a log into one file: its records, a snapshot where it does not begin at the "

@@ -284,9 +284,9 @@ class Domain(Protocol):
         return None  # noqa: RET501  # without it a type checker holds the hook to be abstract
 
     def on_register(
-        self, draft: "Draft", agent_id: str, placing: Mapping[str, Json]
+        self, draft: "Draft", agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Return a new agent its place; `placing` holds the keywords of `register_agent`."""
+        """Return a new agent its place; `attributes` holds the keywords of `register_agent`."""
         return None
 
     def on_remove(self, draft: "Draft", agent_id: str) -> None:

@@ -280,7 +280,7 @@ class Kernel(KeepsOutbox, Amends):
         owner: str | None = None,
         priority_max: int = 100,
         quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
-        **placing: Json,
+        **attributes: Json,
     ) -> Agent:
         """Register an agent; the domains place it by the remaining keywords.
 
@@ -289,7 +289,7 @@ class Kernel(KeepsOutbox, Amends):
 
         Raises:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
-            ValidationError: The placing is not plain, or a domain refused it.
+            ValidationError: The attributes are not plain, or a domain refused it.
             ValueError: The permissions, the priority or a quota are unsound.
         """
         permitted = permitted_kinds(permissions)
@@ -297,7 +297,7 @@ class Kernel(KeepsOutbox, Amends):
         require_owner(agent, owner)
         if agent is None:
             agent = self._control.register_agent(
-                agent_id, permitted, owner, priority_max, quotas or {}, placing
+                agent_id, permitted, owner, priority_max, quotas or {}, attributes
             )
             self._tell_validator(agent_id, agent.permissions)
         elif permitted is not None and permitted != agent.permissions:

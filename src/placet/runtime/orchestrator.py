@@ -159,7 +159,7 @@ class Orchestrator(
         owner: str | None = None,
         priority_max: int = 100,
         quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
-        **placing: Json,
+        **attributes: Json,
     ) -> AgentHandle:
         """Register an agent and give its handle; the domain places it by the other keywords.
 
@@ -168,7 +168,7 @@ class Orchestrator(
 
         Raises:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
-            ValidationError: The domain refused the placing.
+            ValidationError: The domain refused the attributes.
         """
         world = self._open
         number = next(world.handle_numbers)
@@ -179,7 +179,7 @@ class Orchestrator(
                 owner=owner,
                 priority_max=priority_max,
                 quotas=quotas,
-                **placing,
+                **attributes,
             )
         )
         return AgentHandle(world, agent.agent_id, agent.generation, f"{world.epoch}.{number}")

@@ -194,10 +194,10 @@ class WorldRuntime:
         return create_registry(self.counters)
 
     @property
-    def branch(self) -> tuple[str, int] | None:
+    def forked_from(self) -> tuple[str, int] | None:
         """World and seq that this one was forked from; None where it was not."""
         header = self._recovery.past.header
-        return header.branch if isinstance(header, Forked) else None
+        return header.forked_from if isinstance(header, Forked) else None
 
     def statistics(self) -> dict[str, Json]:
         """Sum up."""

@@ -30,15 +30,15 @@ class EffectKey(msgspec.Struct, frozen=True, order=True):
     Attributes:
         world: Name of the world.
         seq: Sequence number of the intent that declared it.
-        k: 0-based place among the effects of that intent's batch.
+        effect_index: 0-based place among the effects of that intent's batch.
     """
 
     world: str
     seq: int
-    k: int
+    effect_index: int
 
     def __str__(self) -> str:
-        return f"{self.world}/{self.seq}/{self.k}"
+        return f"{self.world}/{self.seq}/{self.effect_index}"
 
     @classmethod
     def parse(cls, text: str) -> "EffectKey":
@@ -48,10 +48,10 @@ class EffectKey(msgspec.Struct, frozen=True, order=True):
             ValueError: It is none.
         """
         world, _, rest = text.partition("/") if text.count("/") == 2 else ("", "", "")  # noqa: PLR2004
-        seq, _, k = rest.partition("/")
-        if not (world and seq.isdecimal() and k.isdecimal()):
+        seq, _, index = rest.partition("/")
+        if not (world and seq.isdecimal() and index.isdecimal()):
             raise ValueError(f"an effect's key is WORLD/SEQ/K, such as world/17/0; got {text!r}")
-        return cls(world, int(seq), int(k))
+        return cls(world, int(seq), int(index))
 
 
 class Effect(msgspec.Struct, frozen=True):

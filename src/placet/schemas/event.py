@@ -15,7 +15,7 @@ class Event(msgspec.Struct, frozen=True):
         record: Ordinal number of the record in its log, from 0.
         type: `header configured registered agent_changed executor_changed batch refused
             scheduled tick settled effect_changed checkpoint rules_changed
-            forked amended`.
+            fork_adopted patched`.
         sim_time: Simulated seconds.
         data: The record's own fields, plain JSON.
     """

@@ -25,9 +25,9 @@ class View(msgspec.Struct, frozen=True):
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
 
 
-ChangeOp: TypeAlias = Literal["enter", "change", "leave"]
-"""`enter` gives all that may be seen of an entity, in place of what was known; `change` gives the
-fields that have other values; `leave` says that it is gone, or out of sight, which is the same to
+ChangeOp: TypeAlias = Literal["added", "changed", "removed"]
+"""`added` gives all that may be seen of an entity, in place of what was known; `changed` gives the
+fields that have other values; `removed` says that it is gone, or out of sight, which is the same to
 who looks."""
 
 
@@ -36,7 +36,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
 
     Attributes:
         entity: `collection/entity`.
-        what: `enter`, `change` or `leave`.
+        op: `added`, `changed` or `removed`.
         seq: Sequence number of the entity's latest change. It may have come into sight, or gone
             out of it, without one.
         by: Who made that change.
@@ -44,7 +44,7 @@ class Change(msgspec.Struct, frozen=True, dict=True):
     """
 
     entity: str
-    what: ChangeOp
+    op: ChangeOp
     seq: int
     by: str
     fields: Mapping[str, Json] | None
@@ -129,12 +129,12 @@ def apply_observation(picture: LocalView, observation: Observation) -> None:
     for change in observation.changes:
         collection, _, entity = change.entity.partition("/")
         rows = picture.setdefault(collection, {})
-        match change.what:
-            case "enter":
+        match change.op:
+            case "added":
                 rows[entity] = dict(change.fields or {})
-            case "change":
+            case "changed":
                 rows[entity].update(change.fields or {})
-            case _:  # it leaves
+            case _:  # removed
                 del rows[entity]
         if not rows:
             del picture[collection]

@@ -147,9 +147,9 @@ SCHEMAS: Final[Mapping[str, dict[str, Json]]] = {
                     }
                 ),
             },
-            "placing": _OPEN,
+            "attributes": _OPEN,
         },
-        optional=("permissions", "owner", "priority_max", "quotas", "placing"),
+        optional=("permissions", "owner", "priority_max", "quotas", "attributes"),
     ),
     "Permissions": _object({"permissions": _KINDS}),
     "Step": _object({"dt": {"type": "number", "minimum": 0}}),
@@ -248,7 +248,7 @@ EXAMPLES: Final[Mapping[str, dict[str, Json]]] = {
         },
     },
     "Registration": {
-        "placed": {"value": {"agent_id": "alice", "placing": {"position": [0, 0]}}},
+        "placed": {"value": {"agent_id": "alice", "attributes": {"position": [0, 0]}}},
         "limited": {
             "value": {
                 "agent_id": "bob",

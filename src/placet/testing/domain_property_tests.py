@@ -10,7 +10,7 @@ from placet.testing import hash_order_property as hash_order
 from placet.testing.errors import PropertyViolation
 from placet.testing.properties import LAWS, Law
 from placet.testing.trace import Factory, Trace
-from placet.testing.trace_generator import Placing, traces
+from placet.testing.trace_generator import Attributes, traces
 
 EXAMPLES: Final = 50
 
@@ -25,7 +25,7 @@ def domain_property_tests(
     domain_factory: Factory,
     *,
     intents: Mapping[str, SearchStrategy[Any]] | None = None,
-    placing: Placing | None = None,
+    attributes: Attributes | None = None,
     examples: int = EXAMPLES,
     without: Collection[str] = (),
 ) -> type:
@@ -38,7 +38,7 @@ def domain_property_tests(
         domain_factory: The class of the domain, or what makes one; called anew for every life.
         intents: Kind -> strategy of its payloads, where those that its JSON Schema allows are too
             seldom those that its rule goes on with.
-        placing: Keywords of registrations: the same each time, or a strategy of them.
+        attributes: Keywords of registrations: the same each time, or a strategy of them.
         examples: How many lives each law is tried with.
         without: Laws to leave out, by the names of their tests less `test_`.
 
@@ -49,7 +49,7 @@ def domain_property_tests(
     unknown = sorted(set(without) - set(names))
     if unknown:
         raise ValueError(f"there is no law {unknown[0]!r}; there are {', '.join(names)}")
-    drawn = traces(domain_factory, intents or {}, {} if placing is None else placing)
+    drawn = traces(domain_factory, intents or {}, {} if attributes is None else attributes)
     domain = domain_factory()
     tests: dict[str, Any] = {
         f"test_{law.name}": _test_of(law, domain_factory, drawn, examples)

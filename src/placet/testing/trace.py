@@ -48,10 +48,12 @@ class Join(NamedTuple):
     """An agent is registered."""
 
     agent_id: str
-    placing: dict[str, Json]
+    attributes: dict[str, Json]
 
     def __str__(self) -> str:
-        return f"{self.agent_id} joins" + (f" with {_shown(self.placing)}" if self.placing else "")
+        return f"{self.agent_id} joins" + (
+            f" with {_shown(self.attributes)}" if self.attributes else ""
+        )
 
 
 class Leave(NamedTuple):
@@ -191,7 +193,7 @@ class TraceRunner:
         outcome = ""
         try:
             if isinstance(step, Join):
-                self.kernel.register_agent(step.agent_id, **step.placing)
+                self.kernel.register_agent(step.agent_id, **step.attributes)
             elif step.agent_id in self.kernel.ledger.agents:
                 self.kernel.change_agent(step.agent_id, "removed")
         except PlacetError as error:

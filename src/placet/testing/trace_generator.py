@@ -24,7 +24,7 @@ from placet.testing.trace import (
     Wait,
 )
 
-Placing = Mapping[str, Json] | SearchStrategy[Any]
+Attributes = Mapping[str, Json] | SearchStrategy[Any]
 
 _STEPS_MAX: Final = 10
 _BATCHES_MAX: Final = 3
@@ -38,14 +38,14 @@ _STRAYS: Final = 15
 
 
 def traces(
-    factory: Factory, intents: Mapping[str, SearchStrategy[Any]], placing: Placing
+    factory: Factory, intents: Mapping[str, SearchStrategy[Any]], attributes: Attributes
 ) -> SearchStrategy[Trace]:
     """Draw lives of a domain.
 
     Args:
         factory: Makes the domain.
         intents: Kind -> payloads, in place of those that its JSON Schema allows.
-        placing: The keywords of registrations, or what draws them.
+        attributes: The keywords of registrations, or what draws them.
 
     Raises:
         ValueError: `intents` names a kind that the domain does not have.
@@ -56,7 +56,9 @@ def traces(
     if unknown:
         known = ", ".join(registry.kinds)
         raise ValueError(f"intents names the kind {unknown[0]!r}; the domain has {known}")
-    placings = placing if isinstance(placing, SearchStrategy) else st.just(dict(placing))
+    attributes_strategy = (
+        attributes if isinstance(attributes, SearchStrategy) else st.just(dict(attributes))
+    )
     batches = _batches(registry, intents, _words(first))
     agents = st.sampled_from(AGENTS)
     proposing: SearchStrategy[Step] = st.builds(
@@ -66,14 +68,16 @@ def traces(
     )
     others: list[SearchStrategy[Step]] = [
         st.builds(Wait, st.sampled_from(_SECONDS)),
-        st.builds(Join, agents, placings),
+        st.builds(Join, agents, attributes_strategy),
         st.builds(Leave, agents),
     ]
     if any(kind.effects for kind in registry):
         others += [st.builds(Settle, st.booleans(), ANY_JSON)]
     # Proposals are twice as likely as all else together.
     steps = st.lists(st.one_of([*[proposing] * (2 * len(others)), *others]), max_size=_STEPS_MAX)
-    beginning = st.tuples(*(st.builds(Join, st.just(name), placings) for name in AGENTS[:2]))
+    beginning = st.tuples(
+        *(st.builds(Join, st.just(name), attributes_strategy) for name in AGENTS[:2])
+    )
     return st.builds(_life, beginning, steps)
 
 

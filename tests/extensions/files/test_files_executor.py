@@ -206,14 +206,14 @@ async def test_a_domain_that_names_no_executors_of_its_own_is_told_so(name):
 
 
 async def test_a_fork_reads_and_does_not_write_unless_its_host_says_so(folders, store, tmp_path):
-    branch = f"{tmp_path}/fork.db"
+    fork_path = f"{tmp_path}/fork.db"
     async with Orchestrator(folders.domain(), config_of(store)) as parent:
         ann = await parent.register_agent("ann")
         await done(parent, ann, CREATE, filename="a", content="parent's")
-        forked = await parent.fork(branch)
+        forked = await parent.fork(fork_path)
     domain = folders.domain()
     config = OrchestratorConfig(
-        store=f"sqlite:///{branch}", world=forked.world, log_level="critical"
+        store=f"sqlite:///{fork_path}", world=forked.world, log_level="critical"
     )
     async with Orchestrator(domain, config) as fork:
         ann = await fork.register_agent("ann")

@@ -90,7 +90,7 @@ class Executors:
         ledger = self._kernel.ledger
         self._counters.watch("outbox_depth", lambda: ledger.outbox_depth.get(kind, 0), kind)
         for effect, mark in found:
-            if (effect.key.seq, effect.key.k) in ledger.outbox:
+            if (effect.key.seq, effect.key.effect_index) in ledger.outbox:
                 executor.take(effect, mark)
         self._supervisor.start(f"executor {kind}", executor.run, _ignore)
 
@@ -134,7 +134,7 @@ class Executors:
                 EffectStatus(
                     effect.key,
                     effect.kind,
-                    kernel.ledger.mark_of(effect.key.seq, effect.key.k) or "open",
+                    kernel.ledger.mark_of(effect.key.seq, effect.key.effect_index) or "open",
                     effect.agent_id,
                     effect.payload,
                     self._why(effect),
@@ -197,7 +197,7 @@ class Executors:
         return executor is not None and executor.has(EffectKey(self._kernel.config.world, *place))
 
     def _why(self, effect: Effect) -> str:
-        mark = self._kernel.ledger.marks.get((effect.key.seq, effect.key.k))
+        mark = self._kernel.ledger.marks.get((effect.key.seq, effect.key.effect_index))
         if mark is not None:
             return mark.why
         executor = self.by_kind.get(effect.kind)
@@ -230,7 +230,7 @@ def _registered(
     """Tell the gate, and give what is open: read in the same turn, so none is not durable yet."""
     kernel.change_executor(kind, retry_policy.outbox_max)
     return [
-        (effect, kernel.ledger.mark_of(effect.key.seq, effect.key.k))
+        (effect, kernel.ledger.mark_of(effect.key.seq, effect.key.effect_index))
         for effect in kernel.open_effects()
         if effect.kind == kind
     ]

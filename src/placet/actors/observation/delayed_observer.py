@@ -309,7 +309,7 @@ class DelayedObserver(Observer):
 
     def _distance_of(self, change: Change) -> float:
         """Return the distance of a changed entity; of a removed one, its last known distance."""
-        if change.what == "leave":
+        if change.op == "removed":
             return self._distances.pop(change.entity, 0.0)
         collection, _, entity = change.entity.partition("/")
         distance = self._visible.distance(self.agent_id, Ref(collection, entity)) or 0.0

@@ -257,7 +257,7 @@ class VisibleState:
 
     def removal(self, ref: Ref) -> Change:
         """Return the change that removes an entity from a view; it does not disclose why."""
-        return Change(f"{ref.collection}/{ref.entity}", "leave", self.published.seq, "", None)
+        return Change(f"{ref.collection}/{ref.entity}", "removed", self.published.seq, "", None)
 
     def disable_indexes(self) -> None:
         """Stop using indexes, after a domain's policy raised in one."""

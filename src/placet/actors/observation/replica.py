@@ -55,13 +55,13 @@ class ReplicaEntity(Entity):
 
     def _compare(self, before: Fields | None, now: Fields) -> Change | None:
         if before is None or not before.keys() <= now.keys():
-            return Change(self.name, "enter", self.seq, self.by, now)
+            return Change(self.name, "added", self.seq, self.by, now)
         fields = {
             name: value
             for name, value in now.items()
             if name not in before or not _is_same(before[name], value)
         }
-        return Change(self.name, "change", self.seq, self.by, fields) if fields else None
+        return Change(self.name, "changed", self.seq, self.by, fields) if fields else None
 
 
 class ReadReplica:

@@ -40,7 +40,7 @@ class ReplayAdapter:
                     if kind == PROPOSE and payload["session"] == session:
                         answers[seq, k] = PlannerUnavailable("there was no answer")
             elif event.type == "settled":
-                key = (event.data["effect_seq"], event.data["k"])
+                key = (event.data["effect_seq"], event.data["effect_index"])
                 if key in answers:
                     answers[key] = _answered(event.data["output"], event.data["succeeded"])
             if event.seq >= until_seq:

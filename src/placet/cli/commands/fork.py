@@ -1,4 +1,4 @@
-"""`placet fork`: a branch of a world, and what its own later inputs come to in it."""
+"""`placet fork`: a fork of a world, and what its own later inputs come to in it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -68,14 +68,14 @@ def fork(
     domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Branch a world off at a seq: a log of its own, the parent unchanged.
+    """Fork a world at a seq: a log of its own, the parent unchanged.
 
     The parent may be running. The fork holds all that its parent's log holds up to there, so it can
     be verified and explained; it has a name of its own, so its effects have keys of their own.
     """
     from placet.runtime.history import fork as forking  # noqa: PLC0415  # and pydantic with it
 
-    branch = forking.Branch(
+    options = forking.ForkOptions(
         world=world,
         effects=_effects(effects, is_replayed=replay),
         put=dict(map(_assignment, put or ())),
@@ -84,7 +84,7 @@ def fork(
     )
     again_by = partial(remake, given=domain or ())
     try:
-        made = forking.fork(log_to_read(store), new, branch, at=at, domains=again_by)
+        made = forking.fork(log_to_read(store), new, options, at=at, domains=again_by)
     except ValueError as error:  # a name that is none
         raise CommandError(str(error)) from error
     if as_json:

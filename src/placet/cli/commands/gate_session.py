@@ -136,11 +136,13 @@ class GateSession:
 
     def _register(self, raw: Mapping[str, Json]) -> dict[str, Json]:
         kernel = self._kernel
-        placing = {key: value for key, value in raw.items() if key not in {REGISTER, "permissions"}}
+        attributes = {
+            key: value for key, value in raw.items() if key not in {REGISTER, "permissions"}
+        }
         try:
             agent_id, permissions = _named(raw)
             is_new = agent_id not in kernel.ledger.agents
-            kernel.register_agent(agent_id, permissions=permissions, **placing)
+            kernel.register_agent(agent_id, permissions=permissions, **attributes)
         except (PlacetError, TypeError, ValueError) as error:
             return {"registered": None, "error": f"line {self._lines}: {error}"}
         except Exception as error:  # noqa: BLE001  # the rule boundary: a domain places the agent

@@ -175,7 +175,7 @@ def _summary(record: Record) -> str:
         case Configured():
             return f"quotas {to_json(record.quotas).decode()}, per kind [interval ns, burst]"
         case Registered():
-            return f"{record.agent_id} {to_json(record.placing).decode()}"
+            return f"{record.agent_id} {to_json(record.attributes).decode()}"
         case AgentChanged():
             return f"{record.agent_id} {record.what}"
         case ExecutorChanged():
@@ -187,12 +187,12 @@ def _summary(record: Record) -> str:
         case Settled():
             outcome = "succeeded" if record.succeeded else "failed"
             output = to_json(record.output).decode()
-            return f"effect {record.effect_seq}.{record.k} {outcome}: {output}"
+            return f"effect {record.effect_seq}.{record.effect_index} {outcome}: {output}"
         case ForkAdopted() | Patched():
             return _by_operator(record)
         case EffectChanged():
             why = f": {record.why}" if record.why else ""
-            return f"effect {record.effect_seq}.{record.k} {record.what}{why}"
+            return f"effect {record.effect_seq}.{record.effect_index} {record.what}{why}"
         case Checkpoint():
             return f"state digest {record.state_digest.hex()}"
         case _:

@@ -95,10 +95,10 @@ class Design(Domain):
         draft.create(words.ABOUT, words.DESIGN, about)
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
         """Note an agent's role; whoever may register agents says which."""
-        role = placing.get("role", words.DESIGNER_ROLE)
+        role = attributes.get("role", words.DESIGNER_ROLE)
         known = (words.DESIGNER_ROLE, words.OPERATOR_ROLE)
         if role not in known:
             return refuse("role_unknown", f"role must be one of {', '.join(known)}, got {role!r}")

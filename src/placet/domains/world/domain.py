@@ -8,7 +8,7 @@ from placet.domains.world.interactions import (
     judged_anew,
     reads_self_and_target,
 )
-from placet.domains.world.patch_rules import judge_amended
+from placet.domains.world.patch_rules import check_patched
 from placet.domains.world.payloads import (
     AGENTS,
     INTERACTION_CHARS_MAX,
@@ -114,10 +114,10 @@ class World(Domain):
             draft.create(OBJECTS, object_id, fields)
 
     def on_register(
-        self, draft: Draft, agent_id: str, placing: Mapping[str, Json]
+        self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
         """Put a new agent into the world."""
-        return place(draft, agent_id, placing, self.setup)
+        return place(draft, agent_id, attributes, self.setup)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
         """Take an agent out of the world; what it carried stays where it was."""
@@ -125,7 +125,7 @@ class World(Domain):
 
     def on_patch(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
         """Judge what an operator put by hand: places, and who holds what."""
-        return judge_amended(draft, changed, self.setup)
+        return check_patched(draft, changed, self.setup)
 
     def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:
         """Return whether something was said to an agent, or by it."""

@@ -17,7 +17,7 @@ from placet.schemas.identity import Ref
 from placet.schemas.json_value import format_value
 
 
-def judge_amended(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
+def check_patched(draft: Draft, changed: Sequence[Ref], settings: Settings) -> RuleRefusal | None:
     """Judge the agents and objects among them; a position comes to be as rules write it."""
     for collection, key in changed:
         if collection not in _NEEDED or key is None:
@@ -100,4 +100,4 @@ def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
 
 
 def _refuse(at: _At, what: str) -> RuleRefusal:
-    return refuse("amended", f"{'/'.join(at)} {what}")
+    return refuse("patched", f"{'/'.join(at)} {what}")

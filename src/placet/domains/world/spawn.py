@@ -20,12 +20,12 @@ _Check = Callable[[Draft, str, Json, Settings], RuleRefusal | None]
 
 
 def place(
-    draft: Draft, agent_id: str, placing: Mapping[str, Json], settings: Settings
+    draft: Draft, agent_id: str, attributes: Mapping[str, Json], settings: Settings
 ) -> RuleRefusal | None:
     """Put a new agent into the world: `position`, `team`, `inventory`, each optional."""
     if draft.exists(OBJECTS, agent_id):
         return refuse("id_taken", f"there is an object {agent_id!r}; choose another agent_id")
-    for name, value in placing.items():
+    for name, value in attributes.items():
         check = _CHECKS.get(name)
         refusal = (
             _unknown(name)
@@ -34,17 +34,17 @@ def place(
         )
         if refusal:
             return refusal
-    position = placing.get("position")
+    position = attributes.get("position")
     draft.create(
         AGENTS,
         agent_id,
         {
             "position": settings.origin() if position is None else to_position(position),
-            "team": placing.get("team"),
+            "team": attributes.get("team"),
             "inventory": (),
         },
     )
-    for object_id in placing.get("inventory") or ():
+    for object_id in attributes.get("inventory") or ():
         if not draft.exists(OBJECTS, object_id):
             draft.create(OBJECTS, object_id, {"position": None, "holder": None, "portable": True})
         take(draft, object_id, agent_id)
@@ -116,7 +116,7 @@ def are_distinct_ids(value: Json) -> bool:
 def _unknown(name: str) -> RuleRefusal:
     names = list(_CHECKS)
     return refuse(
-        "placing_unknown",
+        "attribute_unknown",
         f"an agent of this world is not placed by {name!r}, but by {', '.join(names)}",
         at=f"/{name}",
         suggestions=get_close_matches(name, names, 1),
@@ -124,7 +124,7 @@ def _unknown(name: str) -> RuleRefusal:
 
 
 def _invalid(name: str, expected: str, value: Json) -> RuleRefusal:
-    return refuse("placing_invalid", f"{name} must be {expected}, got {value!r}", at=f"/{name}")
+    return refuse("attribute_invalid", f"{name} must be {expected}, got {value!r}", at=f"/{name}")
 
 
 _CHECKS: Mapping[str, _Check] = {

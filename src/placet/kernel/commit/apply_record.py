@@ -133,12 +133,12 @@ def apply_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> N
 
 def apply_settled(ledger: Ledger, record: Settled) -> None:
     """Take an effect out of the outbox."""
-    ledger.settle_effect(record.effect_seq, record.k)
+    ledger.settle_effect(record.effect_seq, record.effect_index)
 
 
 def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
     """Note what became of an effect that is done at most once."""
-    ledger.mark_effect(record.effect_seq, record.k, Mark(record.what, record.why))
+    ledger.mark_effect(record.effect_seq, record.effect_index, Mark(record.what, record.why))
 
 
 def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:

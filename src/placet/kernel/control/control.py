@@ -111,13 +111,13 @@ class Control:
         owner: str | None,
         priority_max: int,
         quotas: Mapping[str, Mapping[str, object]],
-        placing: Mapping[str, Json],
+        attributes: Mapping[str, Json],
     ) -> Agent:
         """Enter a new agent and let every domain place it.
 
         Raises:
             AgentError: A name is no identity, is reserved, or there are too many agents.
-            ValidationError: The placing is not plain, a domain refused it, or made of it what no
+            ValidationError: The attributes are not plain, a domain refused it, or made of it what no
                 record can hold.
             ValueError: The priority or a quota is unsound.
         """
@@ -128,7 +128,7 @@ class Control:
         if type(priority_max) is not int or not 0 <= priority_max <= _PRIORITY_MAX:
             raise ValueError(f"priority_max must be an int in 0..100, got {priority_max!r}")
         own = {kind: _pair(Quota.of(spec)) for kind, spec in quotas.items()}
-        given = freeze(_plain(placing, ledger.policy.limits))
+        given = freeze(_plain(attributes, ledger.policy.limits))
         if permissions is None:
             permissions = ledger.policy.default_permissions
 
@@ -142,7 +142,7 @@ class Control:
                 permissions=_sorted(permissions),
                 priority_max=priority_max,
                 quotas=own,
-                placing=given,
+                attributes=given,
                 changes=changes,
             )
 
@@ -291,13 +291,15 @@ def _sorted(permissions: Iterable[str] | None) -> list[str] | None:
     return None if permissions is None else sorted(permissions)
 
 
-def _plain(placing: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
+def _plain(attributes: Mapping[str, Json], limits: Limits) -> dict[str, Json]:
     try:
         plain: dict[str, Json] = to_json_value(
-            placing, limits.payload_depth_max, limits.payload_bytes_max
+            attributes, limits.payload_depth_max, limits.payload_bytes_max
         )
     except InvalidJsonValue as error:
-        raise ValidationError(f"placing must be plain JSON: {error} at {error.at or '/'}") from None
+        raise ValidationError(
+            f"attributes must be plain JSON: {error} at {error.at or '/'}"
+        ) from None
     return plain
 
 

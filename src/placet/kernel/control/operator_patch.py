@@ -1,4 +1,4 @@
-"""The operator's own hand: a world branched off, and values put otherwise.
+"""The operator's own hand: a fork adopted, and values put otherwise.
 
 No kind of intent is asked, for the operator is no agent; the domains are (`on_patch`), and their
 invariants, and one that does not hold undoes all of it. What was put is in the record, so whoever
@@ -46,7 +46,7 @@ class OperatorPatch:
         """
         ledger, plain = self._context.ledger, self._plain(given)
 
-        def amended(changes: Changes) -> Patched:
+        def patched(changes: Changes) -> Patched:
             return Patched(
                 prev=self._journal.prev,
                 seq=ledger.seq + 1,
@@ -58,7 +58,7 @@ class OperatorPatch:
 
         put = partial(_put_all, self._context.draft, plain)
         hooks: list[Callable[[], object]] = [put, self._judge]
-        self._control.write(*self._control.act("amend", hooks, amended, OPERATOR))
+        self._control.write(*self._control.act("patch", hooks, patched, OPERATOR))
 
     def fork(
         self, world: str, parent: str, effects: str, given: Given, dropped: Sequence[str]
@@ -71,13 +71,13 @@ class OperatorPatch:
             ValueError: The new world's name is none, or is the parent's.
         """
         ledger, plain, draft = self._context.ledger, self._plain(given), self._context.draft
-        require_branch(world, parent, effects)
+        require_fork(world, parent, effects)
         dropped = [*dict.fromkeys(dropped)]
         for agent_id in dropped:
             if agent_id not in ledger.agents:
                 raise AgentError(f"agent {agent_id!r} is not registered and cannot be dropped")
 
-        def forked(changes: Changes) -> ForkAdopted:
+        def fork_adopted(changes: Changes) -> ForkAdopted:
             return ForkAdopted(
                 prev=self._journal.prev,
                 seq=ledger.seq,
@@ -96,7 +96,7 @@ class OperatorPatch:
             for domain in self._context.registry.concerned(agent_id)
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]
-        record, data = self._control.act("fork", hooks, forked, OPERATOR, seq=ledger.seq)
+        record, data = self._control.act("fork", hooks, fork_adopted, OPERATOR, seq=ledger.seq)
         booking.apply_fork_adopted(ledger, record)
         self._control.write(record, data)
 
@@ -143,7 +143,7 @@ class Amends:
         OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
 
 
-def require_branch(world: str, parent: str, effects: str) -> None:
+def require_fork(world: str, parent: str, effects: str) -> None:
     """Check that a fork may be called so.
 
     Raises:

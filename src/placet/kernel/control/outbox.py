@@ -74,7 +74,7 @@ class Outbox:
 
         Who gets False must not run it.
         """
-        ledger, place = self._ledger, (key.seq, key.k)
+        ledger, place = self._ledger, (key.seq, key.effect_index)
         if place not in ledger.outbox or ledger.mark_of(*place) != _BEFORE[mark]:
             return False
         record = EffectChanged(
@@ -82,7 +82,7 @@ class Outbox:
             seq=ledger.seq + 1,
             now_ns=self._context.now_ns,
             effect_seq=key.seq,
-            k=key.k,
+            effect_index=key.effect_index,
             what=mark,
             why=why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
@@ -95,7 +95,7 @@ class Outbox:
         """Take in the outcome of an effect, once; False if it is settled already or unknown."""
         ledger, key = self._ledger, settlement.key
         draft = self._context.draft
-        pending = ledger.outbox.get((key.seq, key.k))
+        pending = ledger.outbox.get((key.seq, key.effect_index))
         if pending is None:
             return False
         sound = _sound(settlement, ledger.policy.limits)
@@ -108,7 +108,7 @@ class Outbox:
                 seq=ledger.seq + 1,
                 now_ns=self._context.now_ns,
                 effect_seq=key.seq,
-                k=key.k,
+                effect_index=key.effect_index,
                 succeeded=sound.succeeded,
                 output=output,
                 changes=changes,

@@ -67,7 +67,7 @@ class Agent:
 
 
 class Pending(NamedTuple):
-    """An effect that is not settled: `(seq, k)` is its place in the world."""
+    """An effect that is not settled: `(seq, effect_index)` is its place in the world."""
 
     kind: str
     payload: dict[str, Json]
@@ -127,7 +127,7 @@ class Ledger:
         remembered: req_ids in all windows.
         recency: Agents with a window, least recently used first.
         executors: Effect kind -> bound of its outbox.
-        outbox: Effects that are not settled, by (seq, k), oldest first.
+        outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: How many of them by kind.
         marks: Of those that are done at most once and were begun.
         asked: The batch that quotas were asked about last. It is of the decision that goes on, and
@@ -240,35 +240,35 @@ class Ledger:
 
     # outbox
 
-    def add_effect(self, seq: int, k: int, effect: Pending) -> None:
+    def add_effect(self, seq: int, effect_index: int, effect: Pending) -> None:
         """Put an effect into the outbox."""
-        self.outbox[seq, k] = effect
+        self.outbox[seq, effect_index] = effect
         self.outbox_depth[effect.kind] = self.outbox_depth.get(effect.kind, 0) + 1
 
-    def settle_effect(self, seq: int, k: int) -> None:
+    def settle_effect(self, seq: int, effect_index: int) -> None:
         """Take an effect out of the outbox.
 
         Raises:
             KeyError: It is not there (any more).
         """
-        effect = self.outbox.pop((seq, k))
+        effect = self.outbox.pop((seq, effect_index))
         self.outbox_depth[effect.kind] -= 1
         if self.marks:
-            self.marks.pop((seq, k), None)
+            self.marks.pop((seq, effect_index), None)
 
-    def mark_of(self, seq: int, k: int) -> EffectMark | None:
+    def mark_of(self, seq: int, effect_index: int) -> EffectMark | None:
         """Return how an effect is marked."""
-        mark = self.marks.get((seq, k))
+        mark = self.marks.get((seq, effect_index))
         return None if mark is None else mark.what
 
-    def mark_effect(self, seq: int, k: int, mark: Mark) -> None:
+    def mark_effect(self, seq: int, effect_index: int, mark: Mark) -> None:
         """Note that an effect was started, or came to be in doubt.
 
         Raises:
             KeyError: It is not in the outbox (any more).
         """
-        self.outbox[seq, k]
-        self.marks[seq, k] = mark
+        self.outbox[seq, effect_index]
+        self.marks[seq, effect_index] = mark
 
     # schedule
 

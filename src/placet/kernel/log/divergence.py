@@ -53,8 +53,8 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     Patched: "invariants, for an amendment,",
 }
 _GIVEN: Final = (
-    *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "placing"),
-    *("effect_seq", "k", "succeeded", "output"),
+    *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "attributes"),
+    *("effect_seq", "effect_index", "succeeded", "output"),
     *("world", "parent", "given", "dropped", "cause"),
 )
 """Fields that say what a hook was told, where a record has them."""

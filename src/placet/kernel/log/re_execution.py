@@ -115,12 +115,12 @@ class Sandbox:
                     record.owner,
                     record.priority_max,
                     {kind: Quota(*pair).spec() for kind, pair in record.quotas.items()},
-                    record.placing,
+                    record.attributes,
                 )
             case AgentChanged():
                 control.change_agent(record.agent_id, record.what, record.permissions)
             case Settled():
-                key = EffectKey(self.world, record.effect_seq, record.k)
+                key = EffectKey(self.world, record.effect_seq, record.effect_index)
                 self.outbox.settle(Settlement(key, record.succeeded, record.output))
             case ForkAdopted():
                 self._amender.fork(

@@ -129,7 +129,7 @@ class Replayer:
             expected = self.ledger.seq + seqs_of(record)
             self._fold(record, data)
             if isinstance(record, ForkAdopted):
-                self.header = branched(self.header, record)
+                self.header = forked_header(self.header, record)
                 self.header_data = encode_record(self.header)
         except MISFITS as error:
             raise self._divergence(f"{record_type(record)} does not fit: {error!r}") from error
@@ -243,11 +243,11 @@ def header_after(header: Header | None, record: RulesChanged) -> Header:
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
 
 
-def branched(header: Header | None, record: ForkAdopted) -> Forked:
+def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
     """Make the header of the world that a fork begins."""
     assert header is not None, "a log begins with its header"
     fields = msgspec.structs.asdict(header)
-    fields.update(world=record.world, branch=(record.parent, record.seq))
+    fields.update(world=record.world, forked_from=(record.parent, record.seq))
     return Forked(**fields)
 
 

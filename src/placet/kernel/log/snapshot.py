@@ -146,10 +146,10 @@ def _load_ledger(ledger: Ledger, dumped: dict[str, Json]) -> None:
     for agent_id in dumped["recency"]:
         ledger.recency[agent_id] = None
     ledger.executors = dict(dumped["executors"])
-    for seq, k, kind, payload, agent_id in dumped["outbox"]:
-        ledger.add_effect(seq, k, Pending(kind, freeze(payload), agent_id))
-    for seq, k, what, why in dumped.get("marks", ()):
-        ledger.mark_effect(seq, k, Mark(what, why))
+    for seq, effect_index, kind, payload, agent_id in dumped["outbox"]:
+        ledger.add_effect(seq, effect_index, Pending(kind, freeze(payload), agent_id))
+    for seq, effect_index, what, why in dumped.get("marks", ()):
+        ledger.mark_effect(seq, effect_index, Mark(what, why))
     for data in dumped["scheduled"]:
         record = decode_record(data)
         assert isinstance(record, Scheduled), "only scheduled batches stand in the schedule"

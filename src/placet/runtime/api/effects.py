@@ -91,7 +91,7 @@ class ExecutesEffects:
             backoff=backoff or Backoff(),
             on_in_doubt=None if on_in_doubt is None else awaitable(on_in_doubt, credits_max),
         )
-        run = handler_in(world.branch, kind, handler, credits_max)
+        run = handler_in(world.forked_from, kind, handler, credits_max)
         await world.executors.register(kind, run, retry_policy)
 
     async def _register_brought(self, domains: Iterable[Domain]) -> None:
@@ -102,7 +102,7 @@ class ExecutesEffects:
         Raises:
             PlacetError: One of them cannot serve here, and says why.
         """
-        actor, is_fork = self._open.actor, self._open.branch is not None
+        actor, is_fork = self._open.actor, self._open.forked_from is not None
         for domain in domains:
             if not domain.executors:
                 continue

@@ -1,4 +1,4 @@
-"""The face by which an open world is branched off, and by which parts of it are put back."""
+"""The face by which an open world is forked, and by which parts of it are put back."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from placet.kernel.kernel import Kernel
 from placet.runtime.world import WorldRuntime, in_thread_if
 
 if TYPE_CHECKING:
-    from placet.runtime.history.fork import Branch, Fork
+    from placet.runtime.history.fork import Fork, ForkOptions
 
 
 class BranchesWorlds:
@@ -23,13 +23,13 @@ class BranchesWorlds:
         raise NotImplementedError
 
     async def fork(
-        self, to: str, branch: "Branch | None" = None, *, at: int | None = None
+        self, to: str, options: "ForkOptions | None" = None, *, at: int | None = None
     ) -> "Fork":
-        """Branch this world off, and go on. O(log up to there).
+        """Fork this world, and go on. O(log up to there).
 
         Args:
             to: A path at which nothing is yet.
-            branch: What is to be otherwise in the fork; None is nothing.
+            options: What is to be otherwise in the fork; None is nothing.
             at: At which seq, the end of a batch; None is the durable seq.
 
         Raises:
@@ -45,7 +45,7 @@ class BranchesWorlds:
         domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
         seq = world.committer.durable_seq if at is None else at
         validator = self._validator
-        act = partial(fork, world.log, to, branch, at=seq, domains=domains, validator=validator)
+        act = partial(fork, world.log, to, options, at=seq, domains=domains, validator=validator)
         return await in_thread_if(world.log.is_blocking, act)
 
     async def restore(self, path: str, to_seq: int) -> int:

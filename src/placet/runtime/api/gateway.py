@@ -161,13 +161,13 @@ class AnswersProposers:
                     if not asked:
                         return []
                 elif event.type == "settled":
-                    key = (event.data["effect_seq"], event.data["k"])
+                    key = (event.data["effect_seq"], event.data["effect_index"])
                     if key in asked:
                         asked[key] = asked[key]._replace(
                             succeeded=event.data["succeeded"], output=event.data["output"]
                         )
                 elif event.type == "effect_changed" and event.data["what"] == "in_doubt":
-                    key = (event.data["effect_seq"], event.data["k"])
+                    key = (event.data["effect_seq"], event.data["effect_index"])
                     if key in asked:
                         doubtful = await self._is_in_doubt_for_good(key)
                         asked[key] = asked[key]._replace(is_in_doubt=doubtful)

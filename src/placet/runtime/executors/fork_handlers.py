@@ -30,7 +30,7 @@ class LiveHandler(NamedTuple):
 
 
 def handler_in(
-    branch: tuple[str, int] | None,
+    forked_from: tuple[str, int] | None,
     kind: str,
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
@@ -38,7 +38,7 @@ def handler_in(
     """Return what runs effects of a kind.
 
     Args:
-        branch: World and seq that this one was forked from; None where it was not.
+        forked_from: World and seq that this one was forked from; None where it was not.
         kind: For the message.
         handler: As the host gives it.
         concurrency: How many run at a time.
@@ -50,10 +50,10 @@ def handler_in(
         return as_handler(handler.handler, concurrency)
     if isinstance(handler, LiveHandler):
         run = as_handler(handler.handler, concurrency)
-        return run if branch is None else _only_own(run, *branch)
-    if branch is not None:
+        return run if forked_from is None else _only_own(run, *forked_from)
+    if forked_from is not None:
         raise ValueError(
-            f"this world was forked from {branch[0]!r} at seq {branch[1]}, and its effects are not "
+            f"this world was forked from {forked_from[0]!r} at seq {forked_from[1]}, and its effects are not "
             f"run by accident: give the executor of {kind!r} as SimulatedHandler(handler), or, if it is "
             "to act on the outside world, as LiveHandler(handler)"
         )

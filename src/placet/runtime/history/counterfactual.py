@@ -263,16 +263,16 @@ class CounterfactualReplay:
     # what is no batch
 
     def _live_settled(self, record: Settled) -> None:
-        key = self._effect_keys.get((record.effect_seq, record.k))
+        key = self._effect_keys.get((record.effect_seq, record.effect_index))
         if key is None or key not in self._past.ledger.outbox:
             self.report.effects_unanswered += 1
             return
         self.report.effects_answered += 1
-        self._let_happen(msgspec.structs.replace(record, effect_seq=key[0], k=key[1]))
+        self._let_happen(msgspec.structs.replace(record, effect_seq=key[0], effect_index=key[1]))
 
     def _live_mark(self, record: EffectChanged) -> None:
         """Note that an effect was begun there: it took a seq, by which rules draw."""
-        key = self._effect_keys.get((record.effect_seq, record.k))
+        key = self._effect_keys.get((record.effect_seq, record.effect_index))
         if key is None:
             return
         self._start(record.now_ns)

@@ -58,7 +58,7 @@ def dead_letters(log: EventLog, world: str) -> list[EffectStatus]:
             for k, (seq, kind, payload, agent_id) in enumerate(record.effects):
                 declared[seq, k] = (kind, payload, agent_id)
         elif isinstance(record, Settled):
-            place = (record.effect_seq, record.k)
+            place = (record.effect_seq, record.effect_index)
             kind, payload, agent_id = declared.pop(place, ("", {}, ""))
             if not record.succeeded:
                 key = EffectKey(world, *place)

@@ -1,4 +1,4 @@
-"""Branches a world off at a seq of its log: a log of its own, which shares no byte that can change.
+"""Forks a world at a seq of its log: a log of its own, which shares no byte that can change.
 
 The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
 and explained from its beginning on; then comes the record that says so, and what is otherwise from
@@ -15,7 +15,7 @@ from shutil import rmtree
 from typing import Final
 
 from placet.actors.ports import EventLog
-from placet.kernel.control.operator_patch import require_branch
+from placet.kernel.control.operator_patch import require_fork
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
@@ -42,13 +42,13 @@ _GROUP_RECORDS: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """A world that was branched off.
+    """A world that was forked.
 
     Attributes:
         store: Where its log is.
         world: Its name, as it must be opened.
         parent: The name of the world that it was.
-        seq: Where it was branched off.
+        seq: Where it was forked.
         record: Ordinal number of the record that says so.
         chain: Hash of the parent's record before it, hexadecimal.
         digest: Its state digest as it begins, hexadecimal.
@@ -75,7 +75,7 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class ForkOptions:
     """What a fork is to be.
 
     Attributes:
@@ -99,18 +99,18 @@ class Branch:
 def fork(
     log: EventLog,
     to: str,
-    branch: Branch | None = None,
+    options: ForkOptions | None = None,
     *,
     at: int | None = None,
     domains: Sequence[Domain] | Maker = remake,
     validator: EffectValidator | None = None,
 ) -> Fork:
-    """Branch a world off. O(log up to there), for it is copied.
+    """Fork a world. O(log up to there), for it is copied.
 
     Args:
         log: The parent's; it is only read.
         to: A path, or `sqlite:///` and one, at which nothing is yet.
-        branch: What is to be otherwise; None is nothing.
+        options: What is to be otherwise; None is nothing.
         at: At which seq: the end of a batch. None is the end of the log.
         domains: By what, where something is set, dropped or decided again. As it is, they are made
             again from what is in the log.
@@ -122,17 +122,17 @@ def fork(
         ValidationError, AgentError: What is to be otherwise cannot be.
         ValueError: The world's name is none.
     """
-    branch = branch or Branch()
+    options = options or ForkOptions()
     path = _new_path(to)
     past = replay_to(log, at)
     seq, record, chain = past.ledger.seq, past.journal.count, past.journal.prev
     parent = _world_of(past)
-    world = branch.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
-    require_branch(world, parent, branch.effects)
-    first = _first_record(log, past, world, branch, domains)
+    world = options.world or f"{parent.partition('@')[0]}@{seq}-{token_hex(4)}"
+    require_fork(world, parent, options.effects)
+    first = _first_record(log, past, world, options, domains)
     past.apply(first)
     digest, open_effects = past.state.digest().hex(), len(past.ledger.outbox)
-    life = _second_life(past, branch, domains, validator)
+    life = _second_life(past, options, domains, validator)
     with _Draft(path) as draft:
         draft.copy(log, record, chain)
         draft.append(seq, [first])
@@ -147,7 +147,7 @@ def fork(
         record=record,
         chain=chain.hex(),
         digest=digest,
-        effects=branch.effects,
+        effects=options.effects,
         open_effects=open_effects,
         what_if=None if life is None else life.report,
     )
@@ -155,17 +155,17 @@ def fork(
 
 def _second_life(
     past: Replayer,
-    branch: Branch,
+    options: ForkOptions,
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
 ) -> CounterfactualReplay | None:
-    if not branch.is_replayed:
+    if not options.is_replayed:
         return None
     return CounterfactualReplay(
         past,
         domains,
-        dropped=branch.dropped,
-        is_refusing_effects=branch.effects == "refuse",
+        dropped=options.dropped,
+        is_refusing_effects=options.effects == "refuse",
         validator=validator,
     )
 
@@ -233,7 +233,11 @@ def _world_of(past: Replayer) -> str:
 
 
 def _first_record(
-    log: EventLog, past: Replayer, world: str, branch: Branch, domains: Sequence[Domain] | Maker
+    log: EventLog,
+    past: Replayer,
+    world: str,
+    options: ForkOptions,
+    domains: Sequence[Domain] | Maker,
 ) -> bytes:
     """Make the record that begins the fork. What is otherwise is tried out on a fold of its own."""
     record = ForkAdopted(
@@ -242,9 +246,9 @@ def _first_record(
         now_ns=past.ledger.now_ns,
         world=world,
         parent=_world_of(past),
-        effects=branch.effects,
-        given=[parse_patch(past.state, name, value) for name, value in branch.put.items()],
-        dropped=list(branch.dropped),
+        effects=options.effects,
+        given=[parse_patch(past.state, name, value) for name, value in options.put.items()],
+        dropped=list(options.dropped),
         changes=Changes(),
     )
     if not (record.given or record.dropped):

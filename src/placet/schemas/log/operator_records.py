@@ -1,4 +1,4 @@
-"""The records of an operator's own hand: a world branched off, values put otherwise."""
+"""The records of an operator's own hand: a world forked, values put otherwise."""
 
 from placet.schemas.codec import Json
 from placet.schemas.log.changes import Changes, Entry

@@ -61,10 +61,10 @@ class Forked(Header, array_like=True, frozen=True, tag=23):
     """The header in force where a world was forked from another: in snapshots, and in no log.
 
     Attributes:
-        branch: World and seq that this one was forked from; what came before is its own.
+        forked_from: World and seq that this one was forked from; what came before is its own.
     """
 
-    branch: tuple[str, int] = ("", 0)
+    forked_from: tuple[str, int] = ("", 0)
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
@@ -85,7 +85,7 @@ class Registered(_Record, array_like=True, frozen=True, tag=2):
     permissions: list[str] | None
     priority_max: int
     quotas: dict[str, tuple[int, int]]
-    placing: dict[str, Json]
+    attributes: dict[str, Json]
     changes: Changes
 
 
@@ -136,7 +136,7 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
     Attributes:
         order: Positions in order of execution; None where that is the submitted order.
         changes: What it did.
-        effects: `[seq, kind, payload, agent_id]` of each effect, k being its place here.
+        effects: `[seq, kind, payload, agent_id]` of each effect, in order of `effect_index`.
         normalized: `[position, payload]` of each payload that the rules rewrote.
         notices: `[position, [[code, message, at], ...]]` of each intent that has any.
     """
@@ -190,7 +190,7 @@ class Settled(_Record, array_like=True, frozen=True, tag=9):
     """An effect's outcome came back."""
 
     effect_seq: int
-    k: int
+    effect_index: int
     succeeded: bool
     output: Json
     changes: Changes
@@ -212,7 +212,7 @@ class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
     """
 
     effect_seq: int
-    k: int
+    effect_index: int
     what: EffectMark
     why: str = ""
 
@@ -292,8 +292,8 @@ _TYPES: Final[dict[type, str]] = {
     Checkpoint: "checkpoint",
     EffectChanged: "effect_changed",
     RulesChanged: "rules_changed",
-    ForkAdopted: "forked",
-    Patched: "amended",
+    ForkAdopted: "fork_adopted",
+    Patched: "patched",
 }
 
 

@@ -53,8 +53,8 @@ const OTHERS = {
   settled: (event) => ["", `effect of ${tame(event.effect_seq)} ${event.succeeded ? "was done" : "failed"}`],
   effect_changed: (event) => ["", `effect of ${tame(event.effect_seq)}: ${tame(event.what)}`],
   rules_changed: () => ["", "other rules decide from here on"],
-  forked: () => ["", "was forked from another world"],
-  amended: () => ["operator", "put something otherwise"],
+  fork_adopted: () => ["", "was forked from another world"],
+  patched: () => ["operator", "put something otherwise"],
 };
 const ABOUT_AGENTS = new Set(["registered", "agent_changed"]);
 const WHYS_MAX = 3;

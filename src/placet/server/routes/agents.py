@@ -17,7 +17,7 @@ from placet.server.openapi import answers, body_of
 
 router = APIRouter(tags=["agents"])
 
-_REGISTRATION: Final = ("agent_id", "permissions", "owner", "priority_max", "quotas", "placing")
+_REGISTRATION: Final = ("agent_id", "permissions", "owner", "priority_max", "quotas", "attributes")
 _PRIORITY_MAX: Final = 100
 
 
@@ -59,7 +59,7 @@ async def list_agents(
     openapi_extra=body_of("Registration"),
 )
 async def register(world: str, request: Request) -> Response:
-    """Register an agent; the domain places it by `placing`.
+    """Register an agent; the domain places it by `attributes`.
 
     A name that is registered has its permissions changed where they are given, and nothing else;
     an owner that is given must be the one it has.
@@ -76,7 +76,7 @@ async def register(world: str, request: Request) -> Response:
             owner=given.owner,
             priority_max=given.priority_max,
             quotas=given.quotas,
-            **given.placing,
+            **given.attributes,
         )
     except (TypeError, ValueError) as error:  # a quota, or a keyword that no domain takes
         raise Problem("request_invalid", str(error)) from error
@@ -200,10 +200,10 @@ class _Registration:
         self.quotas = _object(given, "quotas")
         if not all(isinstance(one, dict) for one in self.quotas.values()):
             raise Problem("request_invalid", "quotas must be an object of quotas by kind")
-        self.placing = _object(given, "placing")
+        self.attributes = _object(given, "attributes")
         for name in ("self", *_REGISTRATION[:-1]):
-            if name in self.placing:
-                raise Problem("request_invalid", f"placing has no {name!r}; it is the domain's")
+            if name in self.attributes:
+                raise Problem("request_invalid", f"attributes has no {name!r}; it is the domain's")
 
 
 def _object(given: Mapping[str, Json], field: str) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Worlds to branch off: logs in memory, and a lab whose state does not tell a world's name."""
+"""Worlds to options off: logs in memory, and a lab whose state does not tell a world's name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.state.draft import Draft
-from placet.runtime.history.fork import Branch, Fork, fork
+from placet.runtime.history.fork import Fork, ForkOptions, fork
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Effect, Settlement
@@ -19,7 +19,7 @@ class Branchable(Lab):
     """A lab that names a letter by its place: the key of an effect has the world's name in it."""
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        name = f"{effect.key.seq}.{effect.key.k}"
+        name = f"{effect.key.seq}.{effect.key.effect_index}"
         draft.create("lab.letters", name, {"output": settlement.output})
 
 
@@ -46,12 +46,16 @@ def last_record(records: Sequence[bytes]) -> Record:
     return decode_record(records[-1])
 
 
-def branched(
-    records: Sequence[bytes], folder: Path, at: int | None = None, name: str = "f.db", **branch: Any
+def make_fork(
+    records: Sequence[bytes],
+    folder: Path,
+    at: int | None = None,
+    name: str = "f.db",
+    **options: Any,
 ) -> Fork:
     """Fork a log that is in memory, by the domains of these tests."""
     to = f"sqlite:///{folder / name}?synchronous=off"
-    return fork(log_of(records), to, Branch(**branch), at=at, domains=DOMAINS)
+    return fork(log_of(records), to, ForkOptions(**options), at=at, domains=DOMAINS)
 
 
 def kernel_in(made: Fork, sink: list[bytes] | None = None, **config: Any) -> Kernel:
