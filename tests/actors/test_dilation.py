@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.admission.time_scale import Dilation
-from placet.actors.admission.time_scaled_queue import DilatingQueue
+from placet.actors.admission.time_scaled_queue import DilatingQueue, Dilation
 from placet.kernel.log.replay import Replayer
 from placet.kernel.log.verify import Verifier
 from placet.kernel.state.draft import Draft

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from placet.actors.admission.aging import AgeTracker
 from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import QueuedBatch
-from placet.actors.admission.shed_queue import SheddingQueue, _Floor
+from placet.actors.admission.shed_queue import AgeTracker, SheddingQueue, _Floor
 from placet.actors.mailbox import MailboxFull
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.admission.aging import AgeTracker
+from placet.actors.admission.shed_queue import AgeTracker
 
 
 def test_who_comes_again_is_remembered_however_many_come_once():

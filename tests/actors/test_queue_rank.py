@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placet.actors.admission.priority_bucket import PriorityBucket
-from placet.actors.queued_batch import QueuedBatch
+from placet.actors.admission.shed_queue import PriorityBucket
+from placet.actors.committer import QueuedBatch
 from tests.actors.test_queue_turns import waiting_of
 
 STEPS = st.one_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from placet.actors.admission.ingress import Ingress
-from placet.actors.metrics.group_metrics import GroupMetrics
+from placet.actors.metrics.counters import GroupMetrics
 from placet.kernel import Kernel
 from placet.runtime.world import WorldRuntime
 from placet.schemas.errors import ClosedError

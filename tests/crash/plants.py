@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects import executor
-from placet.actors.effects.attempt import AttemptResult
+from placet.actors.effects.executor import AttemptResult
 from placet.kernel import kernel
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.kernel import Kernel

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.actors.admission.time_scale import Dilation
+from placet.actors.admission.time_scaled_queue import Dilation
 from placet.runtime.clock import DilatedClock, ManualClock, RealtimeClock, SteppedClock
 
 if TYPE_CHECKING:

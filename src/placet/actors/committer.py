@@ -9,17 +9,91 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
+import msgspec
 from anyio import to_thread
 
-from placet.actors.cycle import Decided, Reply, resolve
 from placet.actors.metrics.counters import Counters
-from placet.actors.ports import Clock, EventLog
+from placet.actors.ports import AgentIdentity, Clock, EventLog
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import LogGroup
+from placet.schemas.verdict import Verdict
+
+
+class QueuedBatch(msgspec.Struct, eq=False):
+    """A batch in the queue, and who waits for its verdict. A struct: one call in C makes it.
+
+    Attributes:
+        batch: What to decide.
+        reply: Gets the verdict.
+        since_ns: When it was posted, monotonic nanoseconds.
+        identity: The agent that it is refused without; None where it is decided for any.
+        queued_ns: When it came into the queue; later than that where it stood in line before.
+        number: Which it was of those that wait for their turn; set when it does.
+        owner: Whose it is; set with `number`.
+        standing: How high it stands; set where the lowest is shed.
+        simulated_ns: When it was posted, in simulated time; set where deadlines are.
+    """
+
+    batch: CheckedBatch
+    reply: asyncio.Future[Any]
+    since_ns: int
+    identity: AgentIdentity | None
+    queued_ns: int
+    number: int = 0
+    owner: str = ""
+    standing: int = 0
+    simulated_ns: int = 0
+
+
+Reply: TypeAlias = tuple[asyncio.Future[Any], object]
+"""Whoever waits, and what it is told."""
+
+Decided: TypeAlias = tuple[QueuedBatch, Verdict]
+"""A batch that waited, and its verdict."""
+
+
+class Cycle:
+    """What one turn came to so far.
+
+    Attributes:
+        owed: The replies of all messages that were taken.
+        decided: The batches that were decided.
+        replies: Of the others those that are known, and what they resolve to.
+        effects: To be dispatched once the turn is durable.
+    """
+
+    __slots__ = ("decided", "effects", "owed", "replies")
+
+    def __init__(self) -> None:
+        self.owed: list[asyncio.Future[Any]] = []
+        self.decided: list[Decided] = []
+        self.replies: list[Reply] = []
+        self.effects: list[Effect] = []
+
+    def fail(self, failure: BaseException) -> None:
+        """Answer everybody with the failure."""
+        for reply in self.owed:
+            resolve(reply, failure)
+
+
+def resolve(reply: asyncio.Future[Any], result: object) -> None:
+    """Return a result, or raise one that is an exception; harmless where nobody waits any more.
+
+    A failure is the world's, which reports it once; a reply that nobody asks for says nothing.
+    """
+    if reply.done():
+        return
+    if isinstance(result, BaseException):
+        reply.set_exception(result)
+        reply.exception()  # else asyncio prints a trace for each that is never awaited
+    else:
+        reply.set_result(result)
 
 
 class Commit:

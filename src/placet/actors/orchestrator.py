@@ -17,10 +17,8 @@ from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
 from placet.actors.admission.queue import Backpressure, ControlMessage, QueuedBatch, Step
 from placet.actors.barrier import Barrier
-from placet.actors.committer import Commit, Committer
-from placet.actors.cycle import Cycle, resolve
-from placet.actors.metrics.counters import Counters
-from placet.actors.metrics.group_metrics import GroupMetrics, GroupReport
+from placet.actors.committer import Commit, Committer, Cycle, resolve
+from placet.actors.metrics.counters import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, HostClock
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from placet.actors.admission.time_scale import Dilation
+from placet.actors.admission.time_scaled_queue import Dilation
 
 _BEGIN_NS: Final = 10_000_000
 """A first slowing is as if the load had come so long ago: time is not torn down at once."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from placet.actors.admission.queue import Backpressure
-from placet.actors.admission.time_scale import FACTOR_MIN, WAIT_MS, Dilation
+from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS, Dilation
 from placet.runtime.snapshots.writer import EVERY_SEQS, KEPT_MIN
 from placet.runtime.telemetry.logging import LOG_FORMATS, LOG_LEVELS
 from placet.schemas.codec import Json

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 from anyio import to_thread
 
-from placet.actors.admission.time_scale import Dilation
+from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.metrics.counters import Counters

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from placet.actors.admission.time_scale import Dilation
+from placet.actors.admission.time_scaled_queue import Dilation
 from placet.actors.effects.dispatcher import Executors
 from placet.actors.next_event import NextEvent
 from placet.actors.orchestrator import OrchestratorActor

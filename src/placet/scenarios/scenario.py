@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field
 
 from placet.actors.admission.queue import Backpressure
-from placet.actors.admission.time_scale import FACTOR_MIN, WAIT_MS
+from placet.actors.admission.time_scaled_queue import FACTOR_MIN, WAIT_MS
 from placet.kernel.prng import random_unit
 from placet.runtime.config import ClockName
 from placet.schemas.codec import Json

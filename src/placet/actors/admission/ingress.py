@@ -22,10 +22,9 @@ from placet.actors.admission.queue import Backpressure, BatchQueue, QueuedBatch
 from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
-from placet.actors.committer import Commit, Committer
-from placet.actors.cycle import resolve
+from placet.actors.committer import Commit, Committer, resolve
 from placet.actors.mailbox import MailboxFull
-from placet.actors.metrics.group_metrics import GroupMetrics
+from placet.actors.metrics.counters import GroupMetrics
 from placet.actors.ports import AgentIdentity, Clock, DilatingClock, HostClock
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap

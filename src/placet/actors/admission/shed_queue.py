@@ -18,16 +18,15 @@ A post costs O(1) here, however many wait, but for the logarithm of how many sta
 Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
 """
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from placet.actors.admission.aging import AgeTracker
 from placet.actors.admission.fair_queue import owner_of
 from placet.actors.admission.overload import Overload
-from placet.actors.admission.priority_bucket import PriorityBucket
 from placet.actors.admission.queue import BatchQueue
-from placet.actors.queued_batch import QueuedBatch
+from placet.actors.committer import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
@@ -357,3 +356,185 @@ def _owner_named(raw: object) -> str:
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None
     return name if type(name) is str else OPERATOR
+
+
+class AgeTracker:
+    """The group since which each owner has had nothing but losses.
+
+    Bounded by recency: whoever has not come again while half as many others as are kept did is
+    forgotten, and counts from its next loss. So names that come once crowd out nobody who comes
+    again and again. All cost O(1), and one look where nothing is forgotten.
+
+        Source: two generations in place of a list in order of use, as in the 2Q family of caches
+        (Johnson and Shasha, 1994); nothing is moved when somebody is looked up.
+
+    Args:
+        count_max: How many owners are kept, at most.
+
+    Attributes:
+        recent: The group by owner, of those who came lately; to look in, before `since`.
+        earlier: Those who came before them; where there are none, `recent` has all.
+    """
+
+    __slots__ = ("_half", "earlier", "recent")
+
+    def __init__(self, count_max: int) -> None:
+        self._half = max(1, count_max // 2)
+        self.recent: dict[str, int] = {}
+        self.earlier: dict[str, int] = {}
+
+    def since(self, owner: str) -> int | None:
+        """Return the group at which an owner lost first; None for who has lost nothing."""
+        group = self.recent.get(owner)
+        if group is None:
+            group = self.earlier.get(owner)
+            if group is not None:
+                self._keep(owner, group)
+        return group
+
+    def note(self, owner: str, group: int) -> None:
+        """Note a loss; a later one changes nothing."""
+        if self.since(owner) is None:
+            self._keep(owner, group)
+
+    def forget(self, owner: str) -> None:
+        """Forget the losses of one that has had its turn."""
+        self.recent.pop(owner, None)
+        self.earlier.pop(owner, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.recent.clear()
+        self.earlier.clear()
+
+    def __len__(self) -> int:
+        return len(self.recent) + len(self.earlier)
+
+    def _keep(self, owner: str, group: int) -> None:
+        if len(self.recent) >= self._half:
+            self.earlier, self.recent = self.recent, {}
+        self.recent[owner] = group
+
+
+class PriorityBucket:
+    """Batches of one standing.
+
+    Few are ever the lowest, so whose they are is looked at when it is first asked who has most of
+    them, and kept from then on: once for each batch, at most.
+
+    Attributes:
+        size: Their bytes.
+    """
+
+    __slots__ = ("_batches", "_owners", "size")
+
+    def __init__(self) -> None:
+        self._batches: dict[QueuedBatch, None] = {}  # each owner's in the order in which they came
+        self._owners: _Owners | None = None
+        self.size = 0
+
+    def add(self, waiting: QueuedBatch) -> None:
+        """Add a batch, the youngest of its owner's."""
+        self._batches[waiting] = None
+        self.size += len(waiting.batch.encoded)
+        if self._owners is not None:
+            self._owners.add(waiting)
+
+    def remove_oldest(self, waiting: QueuedBatch) -> bool:
+        """Remove a batch that is taken: the oldest of its owner's. Tell whether it was the last."""
+        del self._batches[waiting]
+        self.size -= len(waiting.batch.encoded)
+        if self._owners is not None:
+            self._owners.remove_oldest(waiting)
+        return not self._batches
+
+    @property
+    def owner_of_most(self) -> str:
+        """Return who has most."""
+        return self._by_owner().owner_of_most
+
+    def pop_lowest(self) -> QueuedBatch:
+        """Remove the youngest batch of the owner that has most."""
+        waiting = self._by_owner().pop_lowest()
+        del self._batches[waiting]
+        self.size -= len(waiting.batch.encoded)
+        return waiting
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def _by_owner(self) -> "_Owners":
+        if self._owners is None:
+            self._owners = _Owners(self._batches)
+        return self._owners
+
+
+class _Owners:
+    """Batches by whose they are, and the owners by how many they have.
+
+    Of owners with as many, the one stands last that came to so many last; who lost one, first.
+    """
+
+    __slots__ = ("_by_count", "_by_owner", "_most")
+
+    def __init__(self, batches: Iterable[QueuedBatch]) -> None:
+        self._by_owner: dict[str, deque[QueuedBatch]] = {}
+        self._by_count: dict[int, OrderedDict[str, None]] = {}
+        self._most = 0
+        for waiting in batches:
+            self.add(waiting)
+
+    def add(self, waiting: QueuedBatch) -> None:
+        """Add a batch, the youngest of its owner's."""
+        owner = waiting.owner
+        own = self._by_owner.get(owner)
+        if own is None:
+            own = self._by_owner[owner] = deque()
+        own.append(waiting)
+        count = len(own)
+        if count > 1:
+            self._leave(owner, count - 1)
+        self._come(owner, count)
+        self._most = max(self._most, count)
+
+    def remove_oldest(self, waiting: QueuedBatch) -> None:
+        """Remove the oldest batch of its owner's."""
+        own = self._by_owner[waiting.owner]
+        oldest = own.popleft()
+        assert oldest is waiting, "an agent's batches leave in the order in which they came"
+        self._left(waiting.owner, len(own))
+
+    @property
+    def owner_of_most(self) -> str:
+        """Return who has most."""
+        return next(reversed(self._by_count[self._most]))
+
+    def pop_lowest(self) -> QueuedBatch:
+        """Remove the youngest batch of the owner that has most."""
+        owner = self.owner_of_most
+        own = self._by_owner[owner]
+        waiting = own.pop()
+        self._left(owner, len(own))
+        return waiting
+
+    def _left(self, owner: str, count: int) -> None:
+        self._leave(owner, count + 1)
+        if count:
+            self._come(owner, count)
+            self._by_count[count].move_to_end(owner, last=False)
+        else:
+            del self._by_owner[owner]
+        if self._most not in self._by_count:
+            self._most = count  # it moves by one: whoever had most has one less
+
+    def _come(self, owner: str, count: int) -> None:
+        owners = self._by_count.get(count)
+        if owners is None:
+            owners = self._by_count[count] = OrderedDict()
+        owners[owner] = None
+
+    def _leave(self, owner: str, count: int) -> None:
+        owners = self._by_count[count]
+        del owners[owner]
+        if not owners:
+            del self._by_count[count]

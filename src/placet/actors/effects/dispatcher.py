@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from placet.actors.effects.attempt import RetryPolicy
-from placet.actors.effects.executor import Executor, ExecutorFault
+from placet.actors.effects.executor import Executor, ExecutorFault, RetryPolicy
 from placet.actors.metrics.counters import EFFECT_COUNTS, Counters
 from placet.actors.orchestrator import OrchestratorActor
 from placet.actors.ports import AsyncEffectHandler, Clock

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 
-from placet.actors.effects.attempt import is_canceled
+from placet.actors.effects.executor import is_canceled
 from placet.actors.observation.observer import Observer
 from placet.actors.policies.staleness_scope import StalenessOptions, StalenessScope
 from placet.actors.policies.thread import PolicyThread, raisable

@@ -5,7 +5,7 @@ from functools import partial
 
 from anyio import to_thread
 
-from placet.actors.effects.attempt import RetryPolicy
+from placet.actors.effects.executor import RetryPolicy
 from placet.kernel.control.outbox import plain_output
 from placet.kernel.domain import Domain
 from placet.kernel.kernel import Kernel

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio
 import msgspec
 
-from placet.actors.effects.attempt import describe_error
+from placet.actors.effects.executor import describe_error
 from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.thread import ThreadHandler
 from placet.schemas.attempt import DoNotRetry
