@@ -15,8 +15,8 @@ from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Admitted, Record, Settled, decode_record, intents_of
-from tests.crash.story import answer_of
-from tests.crash.zygote import Told
+from tests.crash.fixed_scenario import answer_of
+from tests.crash.process_forker import Told
 from tests.kernel.domains import COUNTS, Lab
 
 UNTOLD: Final = "an answer that a client got is not in the log"

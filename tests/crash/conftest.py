@@ -6,14 +6,14 @@ from typing import Final
 
 import pytest
 
-from tests.crash.zygote import Zygote
+from tests.crash.process_forker import Zygote
 
 _MEMORY: Final = Path("/dev/shm")  # a folder of the system's, in memory
 _ROLES: Final = [
-    "tests.crash.story",
-    "tests.crash.load",
-    "tests.crash.clerk",
-    "tests.crash.errands",
+    "tests.crash.fixed_scenario",
+    "tests.crash.load_scenario",
+    "tests.crash.single_client",
+    "tests.crash.effect_scenario",
 ]
 # Loaded late in a life, and by a child that may have become a user who may not read them.
 _LATE: Final = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]

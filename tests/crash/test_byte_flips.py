@@ -18,7 +18,7 @@ from placet.runtime.stores import rows as log_rows
 from placet.runtime.stores.sqlite import layout
 from placet.runtime.stores.sqlite import log as event_log_sqlite
 from placet.schemas.errors import StoreError
-from tests.crash.left_behind import (
+from tests.crash.log_files import (
     LeftBehind,
     leave,
     shown_by_opening,
@@ -40,7 +40,7 @@ Look = Callable[[Path], list[bytes] | str]
 def records(zygote, tmp_path_factory):
     """The records of the story."""
     path = tmp_path_factory.mktemp("story") / "a.db"
-    zygote.fork("tests.crash.story:live", store=f"sqlite:///{path}").wait()
+    zygote.fork("tests.crash.fixed_scenario:live", store=f"sqlite:///{path}").wait()
     return [data for _, data in event_log_sqlite.SqliteEventLog(path).read()]
 
 

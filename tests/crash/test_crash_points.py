@@ -16,11 +16,11 @@ import pytest
 
 from tests.crash import audit
 from tests.crash.audit import ENDED_OTHERWISE
-from tests.crash.plants import PLANTS
-from tests.crash.story import config_of
-from tests.crash.zygote import Told, Zygote
+from tests.crash.fixed_scenario import config_of
+from tests.crash.planted_bugs import PLANTS
+from tests.crash.process_forker import Told, Zygote
 
-LIVE = "tests.crash.story:live"
+LIVE = "tests.crash.fixed_scenario:live"
 RECOVERY_POINTS = 19
 """A life that finds the story told passes so many: what opening and closing takes."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.zygote import ROOT
+from tests.crash.process_forker import ROOT
 
 INTERPRETERS = [sys.executable] + [
     str(path)
@@ -21,7 +21,7 @@ def chain_of(folder: Path, hash_seed: str, *plant: str, interpreter: str = sys.e
     """Live the story in a process of its own, and give the hash of its last record."""
     store = f"sqlite:///{folder}/{hash_seed}.{Path(interpreter).parts[-3]}.db"
     told = subprocess.run(
-        [interpreter, "-m", "tests.crash.story", store, *plant],
+        [interpreter, "-m", "tests.crash.fixed_scenario", store, *plant],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.crash import audit
-from tests.crash.clerk import config_of
-from tests.crash.zygote import Told, Zygote
+from tests.crash.process_forker import Told, Zygote
+from tests.crash.single_client import config_of
 
 NOBODY = 65534
 KB = 1024
-CLERK = "tests.crash.clerk:live"
+CLERK = "tests.crash.single_client:live"
 IS_ROOT = os.geteuid() == 0
 
 

@@ -19,8 +19,8 @@ from placet.runtime.stores.url import open_event_log
 from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
-from tests.crash.errands import LETTERS, executions
-from tests.crash.zygote import Zygote
+from tests.crash.effect_scenario import LETTERS, executions
+from tests.crash.process_forker import Zygote
 
 KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
 KILLS_PER_STORE: Final = 20
@@ -107,14 +107,14 @@ class Errands:
     def live(self, crash_at: int | None = None) -> bool:
         """Live until a crash or the end; tell which it was."""
         life = self._zygote.fork(
-            "tests.crash.errands:live", crash_at=crash_at, plant=self._plant, **self._how
+            "tests.crash.effect_scenario:live", crash_at=crash_at, plant=self._plant, **self._how
         )
         return bool(life.wait()[-1]["what"] == "ended")
 
     def kill_one(self, rng: Random) -> None:
         """Live for a while, and be killed in the middle of it."""
         life = self._zygote.fork(
-            "tests.crash.errands:toil", first=self._next, plant=self._plant, **self._how
+            "tests.crash.effect_scenario:toil", first=self._next, plant=self._plant, **self._how
         )
         # Half of the lives are killed in any case, half only when they have come to something.
         ripe = rng.choice(["began", "began", "opened", "sent"])

@@ -15,8 +15,8 @@ import pytest
 
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from tests.crash import audit
-from tests.crash.load import config_of
-from tests.crash.zygote import Life, Told, Zygote
+from tests.crash.load_scenario import config_of
+from tests.crash.process_forker import Life, Told, Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ class Killer:
     def kill_one(self) -> list[str]:
         """Fork a life, listen, kill it, and check the log that it left."""
         life = self._zygote.fork(
-            "tests.crash.load:live",
+            "tests.crash.load_scenario:live",
             store=self._store,
             seed=self._seed,
             begin=self.begin,

@@ -14,8 +14,8 @@ import pytest
 
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup, decode_record
-from tests.crash import plants
-from tests.crash.left_behind import (
+from tests.crash import planted_bugs as plants
+from tests.crash.log_files import (
     LeftBehind,
     leave,
     shown_by_opening,
@@ -31,7 +31,7 @@ FRAME_BYTES = 24 + 4096
 def records(zygote, tmp_path_factory):
     """The first records of the story."""
     path = tmp_path_factory.mktemp("story") / "a.db"
-    zygote.fork("tests.crash.story:live", store=f"sqlite:///{path}").wait()
+    zygote.fork("tests.crash.fixed_scenario:live", store=f"sqlite:///{path}").wait()
     return [data for _, data in SqliteEventLog(path).read()][:30]
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import pytest
 
 from tests.crash import audit
-from tests.crash.clerk import config_of
-from tests.crash.zygote import Life, Told, Zygote
+from tests.crash.process_forker import Life, Told, Zygote
+from tests.crash.single_client import config_of
 
-CLERK = "tests.crash.clerk:live"
+CLERK = "tests.crash.single_client:live"
 HANDOVERS = 12
 
 

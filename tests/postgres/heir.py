@@ -14,9 +14,9 @@ from threading import Event
 from placet import Orchestrator
 from placet.schemas.effect import Effect
 from tests.crash.compiled import use_compiled_lab
-from tests.crash.load import CLIENTS, batch_of, config_of
-from tests.crash.story import answer_of, ids_of
-from tests.crash.zygote import Report
+from tests.crash.fixed_scenario import answer_of, ids_of
+from tests.crash.load_scenario import CLIENTS, batch_of, config_of
+from tests.crash.process_forker import Report
 from tests.kernel.domains import MAIL, Lab
 
 LOOK_SECONDS = 0.005

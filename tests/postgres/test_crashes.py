@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.crash import audit
-from tests.crash.load import config_of
+from tests.crash.load_scenario import config_of
 from tests.crash.test_random_kills import RIPE_ANSWERS, Killer
 from tests.postgres.server import Server
 
 if TYPE_CHECKING:
-    from tests.crash.zygote import Told
+    from tests.crash.process_forker import Told
 
 KILLS: Final = int(os.environ.get("TEST_POSTGRES_KILLS", "40"))
 SERVER_CRASHES: Final = 5
@@ -49,7 +49,7 @@ def crash_the_server(server: Server, zygote, url: str, crashes: int):
     told: list[Told] = []
     begin: dict[str, int] = {}
     for _ in range(crashes):
-        life = zygote.fork("tests.crash.load:live", store=url, seed=5, begin=begin)
+        life = zygote.fork("tests.crash.load_scenario:live", store=url, seed=5, begin=begin)
         life.wait_for("answer")
         life.listen_for(LOAD_SECONDS)
         server.stop("immediate")

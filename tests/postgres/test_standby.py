@@ -19,9 +19,9 @@ from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.crash import audit
-from tests.crash.clerk import config_of as config_of_clerk
-from tests.crash.load import config_of
-from tests.crash.zygote import Life, Told, Zygote
+from tests.crash.load_scenario import config_of
+from tests.crash.process_forker import Life, Told, Zygote
+from tests.crash.single_client import config_of as config_of_clerk
 from tests.kernel.domains import Lab
 from tests.postgres.server import Server
 
@@ -132,7 +132,7 @@ def test_fifty_takeovers_in_a_row_lose_nothing(postgres, zygote, tmp_path):
 def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, zygote, tmp_path):
     """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
     url = postgres.url(lease_s=1.5)
-    zombie = zygote.fork("tests.crash.clerk:live", store=url, name="zombie")
+    zombie = zygote.fork("tests.crash.single_client:live", store=url, name="zombie")
     zombie.wait_for("answer")
     zombie.stop()
     stopped_at = monotonic()

@@ -18,7 +18,7 @@ from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.kernel import Draft
 from placet.runtime.executors import Backoff, DbosWorkflow, Effect, Settlement
 from placet.runtime.executors import dbos as executor_dbos
-from tests.crash.zygote import Report
+from tests.crash.process_forker import Report
 
 POINTS = ("begun", "after first", "within second", "after second", "done", "settling")
 """Where a life may be cut off, in order."""

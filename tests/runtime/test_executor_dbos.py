@@ -16,7 +16,7 @@ from dbos import DBOS
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import Backoff, DbosWorkflow
-from tests.crash.zygote import Zygote
+from tests.crash.process_forker import Zygote
 from tests.runtime import dbos_life
 from tests.runtime.dbos_life import POINTS, Outside, Shop, steps_noted
 

@@ -18,10 +18,10 @@ from placet.kernel import Kernel
 from placet.kernel.log.replay import Divergence
 from placet.kernel.log.verify import Verifier
 from tests.kernel.fairground import Fairground
-from tests.simulation.archive import Archive, Findings
+from tests.simulation.client_history import Memory, Told
 from tests.simulation.clients import Client, Crowd
+from tests.simulation.durable_log import Archive, Findings
 from tests.simulation.machine import Disk, Stuck, VirtualLoop, running_on
-from tests.simulation.memory import Memory, Told
 from tests.simulation.operator import Operator
 from tests.simulation.server import Gone, Server
 from tests.simulation.swarm import Swarm, swarm_of

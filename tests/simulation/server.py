@@ -11,7 +11,7 @@ from placet.schemas.effect import Delivery, Effect
 from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
 from tests.kernel.fairground import POST, Fairground
-from tests.simulation.archive import Archive, Findings
+from tests.simulation.durable_log import Archive, Findings
 from tests.simulation.machine import Disk, Handle, Life, Stuck
 from tests.simulation.swarm import Swarm
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from tests.crash.zygote import Report
+from tests.crash.process_forker import Report
 
 _WORDS: Final = 3
 _READING: Final = frozenset(

@@ -19,10 +19,10 @@ from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.files import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
-from tests.crash import plants
+from tests.crash import planted_bugs as plants
 from tests.crash.compiled import use_compiled_lab
-from tests.crash.points import CrashPoints, Pointed
-from tests.crash.zygote import Report
+from tests.crash.crash_points import CrashPoints, Pointed
+from tests.crash.process_forker import Report
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import MAIL, Lab
 

@@ -21,9 +21,9 @@ from placet.runtime.executors import Backoff, Delivery, Effect, EffectKey
 from placet.schemas.effect import EffectMark, Settlement
 from placet.schemas.limits import Limits
 from tests.crash.compiled import use_compiled_lab
-from tests.crash.points import CrashPoints
-from tests.crash.story import watch_log
-from tests.crash.zygote import Report
+from tests.crash.crash_points import CrashPoints
+from tests.crash.fixed_scenario import watch_log
+from tests.crash.process_forker import Report
 from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL, Lab
 

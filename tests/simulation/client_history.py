@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.verdict import Verdict
-from tests.simulation.archive import Archive, Fate, Findings, Key
+from tests.simulation.durable_log import Archive, Fate, Findings, Key
 from tests.simulation.swarm import Swarm
 
 

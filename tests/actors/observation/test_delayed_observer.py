@@ -19,7 +19,7 @@ from placet.kernel.visibility.policy import Visibility
 from placet.schemas.latency import ByDistance, Constant, Uniform, delay_ns
 from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.view import LocalView, Observation, apply_observation
-from tests.actors.onlookers import Client, Town, config, digest, town
+from tests.actors.observation.observing_clients import Client, Town, config, digest, town
 from tests.actors.parts import intent, open_world
 from tests.actors.virtual_time import LoopClock, in_virtual_time, turns
 from tests.kernel.domains import Panic

@@ -19,7 +19,7 @@ from placet.schemas.intent import Intent
 from placet.schemas.limits import ObserverLimits
 from placet.schemas.view import LocalView, apply_observation
 from tests.actors.fake_logs import SlowLog
-from tests.actors.onlookers import Client, config, digest, town
+from tests.actors.observation.observing_clients import Client, config, digest, town
 from tests.actors.parts import intent, open_world
 from tests.actors.virtual_time import in_virtual_time, turns
 

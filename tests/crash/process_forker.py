@@ -148,7 +148,7 @@ class Zygote:
         # A killed child writes no coverage, and tracing would only slow it down.
         environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE_PROCESS")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.zygote", str(theirs.fileno()), *modules],
+            [sys.executable, "-m", "tests.crash.process_forker", str(theirs.fileno()), *modules],
             cwd=ROOT,
             env=environment,
             pass_fds=[theirs.fileno()],

@@ -12,10 +12,10 @@ from typing import Any, Final
 from placet import Orchestrator, OrchestratorConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from tests.crash import plants
+from tests.crash import planted_bugs as plants
 from tests.crash.compiled import use_compiled_lab
-from tests.crash.story import answer_of, ids_of
-from tests.crash.zygote import Report
+from tests.crash.fixed_scenario import answer_of, ids_of
+from tests.crash.process_forker import Report
 from tests.kernel.builders import add, intent
 from tests.kernel.domains import Lab
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.crash.zygote import Life, Report
+from tests.crash.process_forker import Life, Report
 
 
 def test_lines_that_come_at_once_are_heard_one_after_the_other():

@@ -10,7 +10,7 @@ from placet import Domain, Kind, Orchestrator, OrchestratorConfig
 from placet.kernel.visibility.distance import WithinDistance
 from placet.schemas.codec import from_json
 from placet.schemas.view import Change, DeliveredEvent, LocalView, Observation, apply_observation
-from tests.actors.onlookers import Client, Town, town
+from tests.actors.observation.observing_clients import Client, Town, town
 from tests.actors.virtual_time import in_virtual_time
 
 SIGHTS: list[dict[str, Any] | None] = [
