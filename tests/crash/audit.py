@@ -1,7 +1,7 @@
-"""What must be true of a store after any crash, whatever was told before it.
+"""The invariants of a store after any crash, whatever was answered before it.
 
-The checker of all crash tests. It reads the log alone and gives complaints in words; none is good.
-Each complaint is seen at least once: the tests plant the bug that it is for (`plants.py`).
+The checker of all crash tests. It reads the log alone and returns complaints as text; an intact log
+has none. Each complaint is seen at least once: a test plants its bug (`planted_bugs.py`).
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from placet.runtime.stores.url import open_event_log
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Admitted, Record, Settled, decode_record, intents_of
 from tests.crash.fixed_scenario import answer_of
-from tests.crash.process_forker import Told
+from tests.crash.process_forker import Message
 from tests.kernel.domains import COUNTS, Lab
 
-UNTOLD: Final = "an answer that a client got is not in the log"
+UNSENT: Final = "an answer that a client got is not in the log"
 CHANGED: Final = "an answer is another one than the client got"
 TWICE: Final = "an intent is in the log twice"
 SUM: Final = "the state is not the sum of what was admitted"
@@ -29,37 +29,37 @@ RESETTLED: Final = "an effect was settled twice"
 BROKEN: Final = "the log does not hold together"
 GHOST: Final = "a batch whose writer was fenced is in the log"
 LOST_EFFECT: Final = "an effect was settled that no handler ran"
-ENDED_OTHERWISE: Final = "the life that went on did not end as the one without a crash"
+ENDED_OTHERWISE: Final = "the child that went on did not end as the one without a crash"
 
 
-def audit(store: str, config: KernelConfig, told: Sequence[Told]) -> list[str]:
-    """Check a log, without opening it for writing, against all that was told on it so far.
+def audit(store: str, config: KernelConfig, messages: Sequence[Message]) -> list[str]:
+    """Check a log, without opening it for writing, against all messages sent so far.
 
     Of a log that was compacted, the front can no longer be checked by itself.
 
     Args:
         store: Of a world of the `Lab`, where `Add` is the only kind that adds to a count.
         config: By which the world was decided.
-        told: By all lives on this store, in order.
+        messages: By all children on this store, in order.
     """
     log = open_event_log(store)
     try:
         encoded = [data for _, data in log.read()]
         is_whole = log.start().record == 0
     except StoreError as error:
-        # Before the first open was done there is no log yet, and nothing can have been told.
-        is_unborn = not any(line["what"] == "answer" for line in told)
+        # Before the first open was done there is no log yet, and nothing can have been messages.
+        is_unborn = not any(line["what"] == "answer" for line in messages)
         return [] if is_unborn else [f"{BROKEN}: {error}"]
     records = [decode_record(data) for data in encoded]
     complaints = [*_once(records), *_order(records)]
-    complaints += _effects(records, told) if is_whole else []
+    complaints += _effects(records, messages) if is_whole else []
     if not records:  # opened, and nothing yet decided
-        return [f"{UNTOLD}: {line['ids']}" for line in told if line["what"] == "answer"]
+        return [f"{UNSENT}: {line['ids']}" for line in messages if line["what"] == "answer"]
     try:
         kernel = _kernel_of(config, recover(log).past)
     except StoreError as error:
         return [*complaints, f"{BROKEN}: {error}"]
-    complaints += _answers(kernel, told)
+    complaints += _answers(kernel, messages)
     if is_whole:
         complaints += [*_sums(kernel, records), *_fold(kernel, encoded)]
     return complaints
@@ -84,14 +84,14 @@ def _fold(kernel: Kernel, encoded: Sequence[bytes]) -> Iterable[str]:
         yield f"{BROKEN}: from its snapshot the world is another one"
 
 
-def _answers(kernel: Kernel, told: Sequence[Told]) -> Iterable[str]:
-    for line in told:
+def _answers(kernel: Kernel, messages: Sequence[Message]) -> Iterable[str]:
+    for line in messages:
         if line["what"] != "answer" or not line["is_kept"]:
             continue
         for agent_id, req_id in line["ids"]:
             found = kernel.verdict_of(agent_id, req_id)
             if found is None:
-                yield f"{UNTOLD}: {req_id}"
+                yield f"{UNSENT}: {req_id}"
             elif not line["answer"]["scheduled"] and answer_of(found) != line["answer"]:
                 yield f"{CHANGED}: {req_id}"
 
@@ -132,7 +132,7 @@ def _order(records: Sequence[Record]) -> Iterable[str]:
             latest[sequence] = int(number)
 
 
-def _effects(records: Sequence[Record], told: Sequence[Told]) -> Iterable[str]:
+def _effects(records: Sequence[Record], messages: Sequence[Message]) -> Iterable[str]:
     """At least once run, exactly once settled, and only after its batch was durable."""
     declared = {
         (seq, k)
@@ -145,14 +145,14 @@ def _effects(records: Sequence[Record], told: Sequence[Told]) -> Iterable[str]:
         for record in records
         if isinstance(record, Settled)
     ]
-    run = {tuple(line["key"]) for line in told if line["what"] == "effect"}
+    run = {tuple(line["key"]) for line in messages if line["what"] == "effect"}
     yield from (f"{EARLY}: {key}" for key in sorted(run - declared))
     yield from (f"{LOST_EFFECT}: {key}" for key in sorted(set(settled) - run))
     yield from (f"{RESETTLED}: {key}" for key, count in Counter(settled).items() if count > 1)
 
 
-def ghosts(store: str, told: Sequence[Told]) -> list[str]:
-    """Find what is in the log although its client was told that the store had failed.
+def ghosts(store: str, messages: Sequence[Message]) -> list[str]:
+    """Find what is in the log although its client got a store error.
 
     That it is not there is promised to a writer that was fenced; a disk that fails may have kept
     what it could not acknowledge.
@@ -163,5 +163,7 @@ def ghosts(store: str, told: Sequence[Told]) -> list[str]:
         if isinstance(record := decode_record(data), Admitted)
         for one in intents_of(record)
     }
-    failed = {req_id for line in told if line["what"] == "unanswered" for _, req_id in line["ids"]}
+    failed = {
+        req_id for line in messages if line["what"] == "unanswered" for _, req_id in line["ids"]
+    }
     return [f"{GHOST}: {req_id}" for req_id in sorted(there & failed)]

@@ -1,4 +1,4 @@
-"""The lab's rules, compiled once: a life is so short that compiling them would take most of it."""
+"""The lab's rules, compiled once: a child is so short that compiling them would take most of it."""
 
 from typing import Final
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.crash.process_forker import Zygote
+from tests.crash.process_forker import ProcessForker
 
 _MEMORY: Final = Path("/dev/shm")  # a folder of the system's, in memory
 _ROLES: Final = [
@@ -15,15 +15,15 @@ _ROLES: Final = [
     "tests.crash.single_client",
     "tests.crash.effect_scenario",
 ]
-# Loaded late in a life, and by a child that may have become a user who may not read them.
+# Loaded late in a child, and by a child that may have become a user who may not read them.
 _LATE: Final = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
 
 
 @pytest.fixture(scope="session")
-def zygote():
-    """A process with the package imported, from which lives are forked."""
-    with Zygote([*_ROLES, *_LATE]) as zygote:
-        yield zygote
+def forker():
+    """A process with the package imported, from which children are forked."""
+    with ProcessForker([*_ROLES, *_LATE]) as forker:
+        yield forker
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""Numbered crash points: every step of a life between deciding and telling, and in the store.
+"""Numbered crash points: every step of a child between deciding and answering, and in the store.
 
 The points lie around the ports (`EventLog`, effect handlers, replies, file operations), and before
-each statement that the store gives to SQLite, so that a crash falls also inside a transaction.
-Nothing in the package knows of them.
+each statement that the store passes to SQLite, so that a crash also falls inside a transaction.
+The package contains no code for them.
 """
 
 import os
@@ -22,11 +22,11 @@ _READING: Final = frozenset(
 
 
 class CrashPoints:
-    """Counts the points that a life passes, and kills it at one of them.
+    """Counts the points that a child passes, and kills it at one of them.
 
     Args:
         crash_at: Number of that point, from 1; None is at none.
-        report: Told of the place before the end.
+        report: Message of the place before the end.
 
     Attributes:
         reached: How many were passed.
@@ -44,7 +44,7 @@ class CrashPoints:
             return
         self.reached += 1
         if self.reached == self._crash_at:
-            self._report.tell("crash", place=place)
+            self._report.send("crash", place=place)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def watch_sqlite(self) -> None:

@@ -1,8 +1,7 @@
-"""A life that is all effects: handlers that do something in a world outside, which counts.
+"""A world whose batches are all effects; the handlers write to a file outside, which counts them.
 
-The world outside is a file that only grows: each execution adds one line with its key, in one
-write, whatever becomes of the process. A life goes on where an earlier one was cut off, finishes
-what is open, and ends.
+The file only grows: each execution appends one line with its key, in one write, whatever becomes of
+the process. A child resumes where an earlier one was killed, finishes open effects, and ends.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from tests.kernel.builders import intent
 from tests.kernel.domains import MAIL, Lab
 
 LETTERS: Final = (2, 1, 3)
-"""Effects of each batch of the story."""
+"""Effects of each batch of the fixed scenario."""
 SETTLING_SECONDS_MAX: Final = 10.0
 SOON: Final = Backoff(first_s=0.0, max_s=0.0)
 
@@ -81,7 +80,7 @@ async def serve(
     await world.register_executor(MAIL, post_letter, delivery=delivery, concurrency=2, backoff=SOON)
 
 
-def live(
+def run(
     report: Report,
     *,
     store: str,
@@ -96,7 +95,7 @@ def live(
     points.watch_sqlite()
     watch_log(points)
     if plant is not None:
-        PLANTS[plant]()
+        PLANTED_BUGS[plant]()
     asyncio.run(_live(report, points, store, delivery, Outside(outside)))
 
 
@@ -111,7 +110,7 @@ async def _live(
         with suppress(TimeoutError):  # what then is open is complained of
             async with asyncio.timeout(SETTLING_SECONDS_MAX):
                 await world.wait_effects()
-    report.tell("ended", points=points.reached)
+    report.send("ended", points=points.reached)
 
 
 def toil(
@@ -126,7 +125,7 @@ def toil(
     """Send letters for ever, in a child, several at a time."""
     use_compiled_lab()
     if plant is not None:
-        PLANTS[plant]()
+        PLANTED_BUGS[plant]()
     asyncio.run(_toil(report, store, delivery, Outside(outside), first))
 
 
@@ -137,13 +136,13 @@ async def _toil(
     async with Orchestrator(Lab(), config_of(store)) as world:
         await world.register_agent("alice")
         await serve(world, points, delivery, outside)
-        report.tell("opened")
+        report.send("opened")
         number = first
         while True:
             batches = [[intent("Mail", {"count": 2}, f"a:{number + one}")] for one in range(8)]
             await asyncio.gather(*(world.submit(batch) for batch in batches))
             number += len(batches)
-            report.tell("sent", next=number)
+            report.send("sent", next=number)
 
 
 # Bugs, planted into a child on purpose. A plant is never undone: its process dies with it.
@@ -187,7 +186,7 @@ def dispatch_early() -> None:
 
 
 def forget_open() -> None:
-    """An executor is not handed what an earlier life left open."""
+    """An executor is not handed what an earlier child left open."""
     registered: Callable[..., list[Any]] = vars(executors)["_registered"]
 
     def forgetful(*given: Any) -> list[Any]:
@@ -213,7 +212,7 @@ def settle_twice() -> None:
     setattr(Outbox, "settle", again)  # noqa: B010  # likewise
 
 
-PLANTS: Final[dict[str, Callable[[], None]]] = {
+PLANTED_BUGS: Final[dict[str, Callable[[], None]]] = {
     plant.__name__: plant
     for plant in (
         begin_unmarked,

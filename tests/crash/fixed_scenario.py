@@ -1,9 +1,8 @@
-"""One small life of a world that has everything in it, the same each time it is lived.
+"""A short, fixed scenario that uses every feature, with the same outcome in each run.
 
-Time is stepped and each round waits for the one before, so that a life that was cut short and
-lived on comes to the very state of a life that was not. A life that begins on a store in which
-the story has begun goes on where that ended: as a client does, it asks for the answers that it
-did not get, and submits again what was not answered.
+Time is stepped and each round waits for the one before, so a run that was killed and resumed
+reaches the same state as an uninterrupted one. A resumed run acts as a client does: it asks for the
+answers that it did not receive, and submits again the batches that have none.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from placet.runtime.snapshots.writer import take_snapshot
 from placet.runtime.stores.files import Disk
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
-from tests.crash import planted_bugs as plants
+from tests.crash import planted_bugs
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.crash_points import CrashPoints, Pointed
 from tests.crash.process_forker import Report
@@ -34,13 +33,7 @@ Intents = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One second of the story.
-
-    Attributes:
-        batches: Submitted together and decided as one group; in order of arrival.
-        later: Submitted before them, for a later time: `(seconds, intents)`.
-        standing: What becomes of carol before them.
-    """
+    """One simulated second of the scenario."""
 
     batches: Sequence[Intents]
     later: Sequence[tuple[float, Intents]] = field(default=())
@@ -99,7 +92,7 @@ STORY: Final[Sequence[Round]] = (
 
 
 def config_of(store: str) -> OrchestratorConfig:
-    """Give the configuration of the story: bounds so near that it passes them."""
+    """Return the configuration: bounds so low that the scenario exceeds them."""
     return OrchestratorConfig(
         store=store,
         clock="stepped",
@@ -110,8 +103,8 @@ def config_of(store: str) -> OrchestratorConfig:
     )
 
 
-class Teller:
-    """Lives the story, and tells each answer the moment it is there."""
+class ScenarioClient:
+    """Runs the scenario, and reports each answer as soon as it has it."""
 
     def __init__(
         self,
@@ -125,7 +118,7 @@ class Teller:
         self._report = report
         self._keeper = keeper
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         for agent_id in AGENTS:
             await self._world.register_agent(agent_id)
             self._points.reach("registered")
@@ -151,12 +144,12 @@ class Teller:
         await self._world.wait_effects()
 
     async def _ask(self, one: Round) -> None:
-        """Ask for the answers of a round: it may have been played in another life."""
+        """Ask for the answers of a round: it may have been played in another child."""
         for intents in [*one.batches, *(later for _, later in one.later)]:
             for asked in intents:
                 found = await self._world.verdict_of(asked["agent_id"], asked["req_id"])
                 answer = None if found is None else answer_of(found)
-                self._report.tell("found", req_id=asked["req_id"], answer=answer)
+                self._report.send("found", req_id=asked["req_id"], answer=answer)
 
     async def _change(self, what: str) -> None:
         agent = self._world._open.kernel.ledger.agents["carol"]
@@ -167,15 +160,15 @@ class Teller:
         self._points.reach("changed")
 
     def _answered(self, intents: Intents, verdict: Verdict) -> None:
-        self._points.reach("before the answer is told")
+        self._points.reach("before the answer is sent")
         is_kept = verdict.durability != "none"
         answer = answer_of(verdict)
-        self._report.tell("answer", ids=ids_of(intents), answer=answer, is_kept=is_kept)
-        self._points.reach("after the answer is told")
+        self._report.send("answer", ids=ids_of(intents), answer=answer, is_kept=is_kept)
+        self._points.reach("after the answer is sent")
 
     async def _post_letter(self, effect: Effect) -> str:
         key = [effect.key.seq, effect.key.effect_index]
-        self._report.tell("effect", key=key)
+        self._report.send("effect", key=key)
         self._points.reach("effect begun")
         await asyncio.sleep(0)
         self._points.reach("effect done")
@@ -215,27 +208,23 @@ def ids_of(intents: Intents) -> list[list[str]]:
     return [[one["agent_id"], one["req_id"]] for one in intents]
 
 
-def live(
+def run(
     report: Report,
     *,
     store: str,
     crash_at: int | None = None,
     plant: str | None = None,
-    keeps_house: bool = False,
+    has_maintenance: bool = False,
 ) -> None:
-    """Live the story on a store, in a child; tell what came of it, or die at a point.
-
-    A life that keeps house takes a snapshot after each round and compacts the log behind it. Its
-    points are those of that work alone.
-    """
+    """Run the scenario on a store, in a child; report the outcome, or crash at a point."""
     use_compiled_lab()
     points = CrashPoints(crash_at, report)
-    points.is_counting = not keeps_house
+    points.is_counting = not has_maintenance
     points.watch_sqlite()
     watch_log(points)
     if plant is not None:
-        plants.PLANTS[plant]()
-    asyncio.run(_live(report, points, store, keeps_house))
+        planted_bugs.PLANTED_BUGS[plant]()
+    asyncio.run(_live(report, points, store, has_maintenance))
 
 
 def watch_log(points: CrashPoints) -> None:
@@ -244,11 +233,11 @@ def watch_log(points: CrashPoints) -> None:
     vars(facade)["open_event_log"] = lambda *given: Pointed(open_event_log(*given), points)
 
 
-async def _live(report: Report, points: CrashPoints, store: str, keeps_house: bool) -> None:
+async def _live(report: Report, points: CrashPoints, store: str, has_maintenance: bool) -> None:
     async with asyncio.timeout(LIFE_SECONDS_MAX):
         async with Orchestrator(Lab(), config_of(store)) as world:
-            keeper = Housekeeper(world, points) if keeps_house else None
-            await Teller(world, points, report, keeper).live()
+            keeper = Housekeeper(world, points) if has_maintenance else None
+            await ScenarioClient(world, points, report, keeper).run()
             ends = {
                 "seq": world.seq,
                 "digest": await world.digest(),
@@ -256,8 +245,8 @@ async def _live(report: Report, points: CrashPoints, store: str, keeps_house: bo
                 "chain": world._open.kernel._journal.prev.hex(),
             }
     points.reach("closed")
-    report.tell("ended", points=points.reached, **ends)
+    report.send("ended", points=points.reached, **ends)
 
 
 if __name__ == "__main__":
-    live(Report(sys.stdout.fileno()), store=sys.argv[1], plant=next(iter(sys.argv[2:]), None))
+    run(Report(sys.stdout.fileno()), store=sys.argv[1], plant=next(iter(sys.argv[2:]), None))

@@ -1,7 +1,7 @@
-"""A world under load, with clients that go on where an earlier life of theirs was cut off.
+"""A world under load, with clients that resume where an earlier child of theirs was killed.
 
-What a client sends as its n-th batch follows from the seed, its name and n: so a client that was
-killed sends again the very batch that it got no answer to, under the same ids.
+A client's n-th batch is a function of the seed, its name and n: so a client that was killed submits
+again the very batch that has no answer, under the same req_ids.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Final
 from placet import Orchestrator, OrchestratorConfig
 from placet.schemas.effect import Effect
 from placet.schemas.limits import Limits
-from tests.crash import planted_bugs as plants
+from tests.crash import planted_bugs
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.fixed_scenario import answer_of, ids_of
 from tests.crash.process_forker import Report
@@ -23,15 +23,15 @@ CLIENTS: Final = ("ada", "ben", "cem", "dan", "eve", "fay")
 IDS_PER_BATCH: Final = 4
 
 
-def config_of(store: str, *, keeps_house: bool = False) -> OrchestratorConfig:
+def config_of(store: str, *, has_maintenance: bool = False) -> OrchestratorConfig:
     # No answer is forgotten, and a machine that stands still is no overload.
     limits = Limits(window_ids_max=1_000_000, loop_lag_ms_max=600_000)
     return OrchestratorConfig(
         store=store,
         limits=limits,
         log_level="critical",
-        snapshot_every_seqs=100 if keeps_house else None,
-        compact_log=keeps_house,
+        snapshot_every_seqs=100 if has_maintenance else None,
+        compact_log=has_maintenance,
     )
 
 
@@ -50,27 +50,27 @@ def batch_of(seed: int, agent_id: str, number: int) -> list[dict[str, Any]]:
     return intents
 
 
-def live(
+def run(
     report: Report,
     *,
     store: str,
     seed: int,
     begin: Mapping[str, int],
     plant: str | None = None,
-    keeps_house: bool = False,
+    has_maintenance: bool = False,
 ) -> None:
     """Run all clients for ever, in a child, each from the number of its first unanswered batch."""
     use_compiled_lab()
     if plant is not None:
-        plants.PLANTS[plant]()
-    asyncio.run(_live(report, config_of(store, keeps_house=keeps_house), seed, begin))
+        planted_bugs.PLANTED_BUGS[plant]()
+    asyncio.run(_live(report, config_of(store, has_maintenance=has_maintenance), seed, begin))
 
 
 async def _live(
     report: Report, config: OrchestratorConfig, seed: int, begin: Mapping[str, int]
 ) -> None:
     async def post_letter(effect: Effect) -> str:
-        report.tell("effect", key=[effect.key.seq, effect.key.effect_index])
+        report.send("effect", key=[effect.key.seq, effect.key.effect_index])
         return "posted"
 
     async def run(agent_id: str) -> None:
@@ -81,7 +81,7 @@ async def _live(
             verdict = await world.submit(intents)
             is_kept = verdict.durability != "none"
             answer = answer_of(verdict)
-            report.tell(
+            report.send(
                 "answer", ids=ids_of(intents), answer=answer, is_kept=is_kept, by=agent_id, n=number
             )
             number += rng.random() > 0.05
@@ -90,7 +90,7 @@ async def _live(
         for agent_id in CLIENTS:
             await world.register_agent(agent_id)
         await world.register_executor(MAIL, post_letter)
-        report.tell("opened")
+        report.send("opened")
         async with asyncio.TaskGroup() as clients:
             for agent_id in CLIENTS:
                 clients.create_task(run(agent_id))

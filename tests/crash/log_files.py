@@ -1,6 +1,6 @@
-"""The files that a world leaves: after a clean close, and after a crash; and how to look at them.
+"""The files of a world's log, after a clean close and after a crash, and how to read them.
 
-Both hold the same records, those of the story. The groups are small, so that there are many.
+Both hold the records of the fixed scenario. The groups are small, so that there are many.
 """
 
 from collections.abc import Sequence

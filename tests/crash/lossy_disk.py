@@ -35,7 +35,7 @@ class LossyDisk:
         self._contents: list[bytes] = []
         self._is_synced: list[bool] = []
         self._durable: dict[Path, Names] = {}
-        self._told: list[_Told] = []
+        self._pending: list[_Told] = []
 
     # what a program asks
 
@@ -58,10 +58,10 @@ class LossyDisk:
         self._note(f"replace {target.name}", source.parent, names)
 
     def sync_dir(self, folder: Path) -> None:
-        for told in self._told:
-            if told.folder == folder:
-                self._durable.setdefault(folder, {}).update(told.names)
-        self._told = [told for told in self._told if told.folder != folder]
+        for entry in self._pending:
+            if entry.folder == folder:
+                self._durable.setdefault(folder, {}).update(entry.names)
+        self._pending = [entry for entry in self._pending if entry.folder != folder]
         self.history.append(f"sync_dir {folder.name}")
 
     def remove(self, path: Path) -> None:
@@ -78,11 +78,11 @@ class LossyDisk:
 
     def after_power_loss(self) -> Iterator["Remains"]:
         """Give everything that may be there if the power goes now."""
-        for kept in product((False, True), repeat=len(self._told)):
+        for kept in product((False, True), repeat=len(self._pending)):
             folders = {folder: dict(names) for folder, names in self._durable.items()}
-            for told, is_kept in zip(self._told, kept, strict=True):
+            for entry, is_kept in zip(self._pending, kept, strict=True):
                 if is_kept:
-                    folders.setdefault(told.folder, {}).update(told.names)
+                    folders.setdefault(entry.folder, {}).update(entry.names)
             yield from self._with_contents(folders)
 
     def _with_contents(self, folders: dict[Path, Names]) -> Iterator["Remains"]:
@@ -99,7 +99,7 @@ class LossyDisk:
     def _is_there(self, folder: Path, folders: dict[Path, Names]) -> bool:
         """A folder is there if its name is, or if it is the one that all of it lies in."""
         above = folders.get(folder.parent)
-        known = {told.folder for told in self._told} | self._durable.keys()
+        known = {entry.folder for entry in self._pending} | self._durable.keys()
         return folder.parent not in known or bool(above and above.get(folder.name) is not None)
 
     def _left_of(self, file: int) -> set[bytes]:
@@ -112,9 +112,9 @@ class LossyDisk:
 
     def _names(self, folder: Path) -> Names:
         names = dict(self._durable.get(folder, {}))
-        for told in self._told:
-            if told.folder == folder:
-                names.update(told.names)
+        for entry in self._pending:
+            if entry.folder == folder:
+                names.update(entry.names)
         return {name: file for name, file in names.items() if file is not None}
 
     def _file(self, path: Path) -> int:
@@ -129,7 +129,7 @@ class LossyDisk:
         return len(self._contents) - 1
 
     def _note(self, what: str, folder: Path, names: Names) -> None:
-        self._told.append(_Told(folder, names))
+        self._pending.append(_Told(folder, names))
         self.history.append(what)
 
 

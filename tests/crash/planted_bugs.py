@@ -1,6 +1,6 @@
-"""Bugs, planted into a child on purpose: the checkers of this folder must complain of each.
+"""Bugs that are planted into a child on purpose: the checkers of this folder must find each.
 
-A plant is made in a process that dies with it, so nothing is ever undone.
+A bug is planted in a process that ends with it, so nothing is ever undone.
 """
 
 import time
@@ -34,7 +34,7 @@ def _replace(owner: object, name: str, make: Callable[[Any], Any]) -> None:
 
 
 def _slow_append() -> None:
-    """Make the disk slow, so that what is told too early is also heard."""
+    """Make the disk slow, so that an answer that is sent too early is received."""
 
     def slowly(append: Any) -> Any:
         def append_slowly(log: SqliteEventLog, group: LogGroup, epoch: int) -> None:
@@ -232,7 +232,7 @@ def record_half() -> None:
     _replace(Transaction, "changes", halved)
 
 
-PLANTS: Final[dict[str, Plant]] = {
+PLANTED_BUGS: Final[dict[str, Plant]] = {
     plant.__name__: plant
     for plant in (
         tell_before_append,

@@ -1,9 +1,9 @@
-"""A warm process that forks lives: a child that may kill itself, or be killed, costs milliseconds.
+"""A warm process that forks children, so that a child which is killed costs only milliseconds.
 
-Forking the test process itself would copy its threads' locks; starting python anew would pay the
-imports each time. So a zygote imports once, has no thread, and forks when it is told to. A child
-tells what it saw through a pipe, one JSON line at a time, before it does anything else. The end of
-the pipe is the end of the child: the system closes it when the last thread is gone.
+Forking the test process itself would copy its threads' locks; starting Python anew would pay the
+imports each time. So the forker imports once, has no thread, and forks on request. A child sends
+messages through a pipe, one JSON line at a time, before its next step. The end of the pipe is
+the end of the child: the system closes it when the last thread is gone.
 """
 
 import gc
@@ -25,60 +25,60 @@ ROOT = Path(__file__).parents[2]
 REQUEST_BYTES_MAX = 65_536
 SILENCE_SECONDS_MAX = 60.0
 
-Told = dict[str, Any]
+Message = dict[str, Any]
 """One line of a child: `what`, and what belongs to it."""
 
 
 class Report:
-    """The child's end of the pipe. What was told has left the process."""
+    """The child's end of the pipe. A sent message has left the process."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
-    def tell(self, what: str, **data: Any) -> None:
+    def send(self, what: str, **data: Any) -> None:
         line = json.dumps({"what": what, **data}).encode() + b"\n"
         while line:
             line = line[os.write(self._pipe, line) :]
 
 
-class Life:
+class ChildProcess:
     """The parent's end: one forked child.
 
     Attributes:
-        pid: Of the child.
-        told: What it has told so far. A line that death cut short was not told.
+        pid: Process id of the child.
+        messages: The messages received so far, without one that the kill cut short.
     """
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._rest = b""
-        self._heard = 0  # how many of the lines somebody has listened to
-        self.told: list[Told] = []
+        self._delivered = 0  # how many of the lines somebody has listened to
+        self.messages: list[Message] = []
         self.is_over = False
         first = next(self.listen(SILENCE_SECONDS_MAX), None)
         assert first is not None, "the child did not begin"
         self.pid: int = first["pid"]
 
     def listen_for(self, seconds: float) -> None:
-        """Listen so long, or to the end."""
+        """Receive messages for some seconds, or until the child ends."""
         until = monotonic() + seconds
         while not self.is_over and (left := until - monotonic()) > 0:
             for _ in self.listen(left):
                 if monotonic() >= until:
                     break
 
-    def listen(self, seconds_max: float) -> Iterator[Told]:
-        """Give what is told until it is silent for so long, or over.
+    def listen(self, seconds_max: float) -> Iterator[Message]:
+        """Yield messages until the child is silent for so long, or has ended.
 
-        Who breaks off leaves the rest to the next who listens: several lines may come at once.
+        Several messages may arrive at once; those not consumed are yielded by the next call.
         """
-        while self._heard < len(self.told) or self._read(seconds_max):
-            if self._heard < len(self.told):
-                self._heard += 1
-                yield self.told[self._heard - 1]
+        while self._delivered < len(self.messages) or self._read(seconds_max):
+            if self._delivered < len(self.messages):
+                self._delivered += 1
+                yield self.messages[self._delivered - 1]
 
     def _read(self, seconds_max: float) -> bool:
-        """Read on; False where it is silent for so long, or over."""
+        """Read more; False if the child is silent for so long, or has ended."""
         if self.is_over or not select([self._pipe], [], [], seconds_max)[0]:
             return False
         data = os.read(self._pipe, 1 << 16)
@@ -87,41 +87,41 @@ class Life:
             os.close(self._pipe)
             return False
         *lines, self._rest = (self._rest + data).split(b"\n")
-        self.told += [json.loads(line) for line in lines]
+        self.messages += [json.loads(line) for line in lines]
         return True
 
-    def wait(self) -> list[Told]:
-        """Wait for the end and give all that was told.
+    def wait(self) -> list[Message]:
+        """Wait for the end and return all messages.
 
         Raises:
-            AssertionError: It neither ended nor said anything for long, or it raised.
+            AssertionError: The child hangs, or raised.
         """
         for _ in self.listen(SILENCE_SECONDS_MAX):
             pass
         if not self.is_over:
             self.kill()
-            raise AssertionError(f"a life hangs; it told {self.told[-3:]}")
-        raised = [line["trace"] for line in self.told if line["what"] == "raised"]
-        assert not raised, f"a life raised:\n{raised[0]}"
-        return self.told
+            raise AssertionError(f"a child hangs; its last messages are {self.messages[-3:]}")
+        raised = [line["trace"] for line in self.messages if line["what"] == "raised"]
+        assert not raised, f"a child raised:\n{raised[0]}"
+        return self.messages
 
-    def wait_for(self, what: str) -> Told:
-        """Wait until the child tells something of a name."""
+    def wait_for(self, what: str) -> Message:
+        """Wait for a message of a name."""
         for line in self.listen(SILENCE_SECONDS_MAX):
             if line["what"] == what:
                 return line
-        raise AssertionError(f"no {what!r} was told, but {self.told[-3:]}")
+        raise AssertionError(f"no message {what!r} was received, but {self.messages[-3:]}")
 
-    def kill(self) -> list[Told]:
-        """Kill it, wait until it is gone, and give all that was told."""
+    def kill(self) -> list[Message]:
+        """Kill the child, wait for its end, and return all messages."""
         self.signal(signal.SIGKILL)
         for _ in self.listen(SILENCE_SECONDS_MAX):
             pass
         assert self.is_over, "a killed child does not go"
-        return self.told
+        return self.messages
 
     def stop(self) -> None:
-        """Stop it in its tracks, and hear all that it told before."""
+        """Stop the child with SIGSTOP, and receive everything it sent before."""
         self.signal(signal.SIGSTOP)
         state, latest = "", monotonic() + SILENCE_SECONDS_MAX
         while not state.startswith("T"):
@@ -136,11 +136,11 @@ class Life:
             os.kill(self.pid, number)
 
 
-class Zygote:
+class ProcessForker:
     """Forks children that run functions of the modules it has imported. A context manager.
 
     Args:
-        modules: To import before forking.
+        modules: Modules to import before forking.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -155,14 +155,14 @@ class Zygote:
         )
         theirs.close()
 
-    def fork(self, function: str, /, **arguments: Any) -> Life:
-        """Run `module:function(report, **arguments)` in a child of its own."""
+    def fork(self, function: str, /, **arguments: Any) -> ChildProcess:
+        """Run `module:function(report, **arguments)` in a child process."""
         request = json.dumps([function, arguments]).encode()
         assert len(request) < REQUEST_BYTES_MAX
         ours, theirs = os.pipe()
         socket.send_fds(self._socket, [request], [theirs])
         os.close(theirs)
-        return Life(ours)
+        return ChildProcess(ours)
 
     def __enter__(self) -> Self:
         return self
@@ -174,18 +174,18 @@ class Zygote:
 
 def _child(pipe: int, request: bytes) -> None:
     report = Report(pipe)
-    report.tell("began", pid=os.getpid())
+    report.send("began", pid=os.getpid())
     try:
         function, arguments = json.loads(request)
         pkgutil.resolve_name(function)(report, **arguments)
-    except BaseException:  # noqa: BLE001  # told to the parent, whose test fails of it
-        report.tell("raised", trace=traceback.format_exc())
+    except BaseException:  # noqa: BLE001  # messages to the parent, whose test fails of it
+        report.send("raised", trace=traceback.format_exc())
     finally:
         os._exit(0)
 
 
 def main(inherited: int, modules: Sequence[str]) -> None:
-    """Import, then fork a child for each request, until the parent is gone."""
+    """Import the modules, then fork a child for each request, until the parent is gone."""
     for module in modules:
         pkgutil.resolve_name(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies: the pipe says when a child is gone

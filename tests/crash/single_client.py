@@ -1,6 +1,6 @@
-"""One client of one world that keeps going until the store fails, and tells what it got.
+"""One client of one world that submits until the store fails, and reports its answers.
 
-For the tests in which the disk is full, a folder is closed, or another writer has come.
+For the tests in which the disk is full, a folder is closed, or a second writer opens the store.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Final
 from placet import Orchestrator, OrchestratorConfig
 from placet.schemas.errors import StoreError
 from placet.schemas.limits import Limits
-from tests.crash import planted_bugs as plants
+from tests.crash import planted_bugs
 from tests.crash.compiled import use_compiled_lab
 from tests.crash.fixed_scenario import answer_of, ids_of
 from tests.crash.process_forker import Report
@@ -29,7 +29,7 @@ def config_of(store: str) -> OrchestratorConfig:
     return OrchestratorConfig(store=store, limits=limits, log_level="critical")
 
 
-class Clerk:
+class SingleClient:
     """Submits one batch after another in a world, each of an id of its own.
 
     Attributes:
@@ -54,7 +54,7 @@ class Clerk:
             try:
                 await self.submit(batch)
             except StoreError:
-                self._report.tell("unanswered", ids=ids_of(batch))
+                self._report.send("unanswered", ids=ids_of(batch))
                 raise
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -68,10 +68,10 @@ class Clerk:
     async def submit(self, batch: list[dict[str, Any]]) -> None:
         verdict = await self._world.submit(batch)
         is_kept = verdict.durability != "none"
-        self._report.tell("answer", ids=ids_of(batch), answer=answer_of(verdict), is_kept=is_kept)
+        self._report.send("answer", ids=ids_of(batch), answer=answer_of(verdict), is_kept=is_kept)
 
 
-def live(
+def run(
     report: Report,
     *,
     store: str,
@@ -85,7 +85,7 @@ def live(
     """Work in a child until killed, or until the store fails; then ask what is still answered."""
     use_compiled_lab()
     if plant is not None:
-        plants.PLANTS[plant]()
+        planted_bugs.PLANTED_BUGS[plant]()
     if file_bytes_max is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
@@ -94,7 +94,7 @@ def live(
     try:
         asyncio.run(_live(report, store, name, bytes_each, batches))
     except StoreError as error:
-        report.tell("failed", message=str(error), store=error.store)
+        report.send("failed", message=str(error), store=error.store)
 
 
 async def _live(
@@ -102,19 +102,19 @@ async def _live(
 ) -> None:
     async with Orchestrator(Lab(), config_of(store)) as world:
         await world.register_agent("alice")
-        clerk = Clerk(world, report, name)
-        report.tell("opened")
+        client = SingleClient(world, report, name)
+        report.send("opened")
         try:
-            await clerk.work(batches=batches, bytes_each=bytes_each)
+            await client.work(batches=batches, bytes_each=bytes_each)
             await asyncio.sleep(LIFE_SECONDS_MAX)
         except StoreError as first:
             # Nothing is answered any more, not even what was answered before.
-            for again in (clerk.last, 1, clerk.last + 1):
+            for again in (client.last, 1, client.last + 1):
                 try:
-                    await clerk.submit(clerk.batch_of(again))
+                    await client.submit(client.batch_of(again))
                 except StoreError as error:
                     assert str(error) == str(first)  # noqa: PT017  # in a child
                 else:
-                    report.tell("answered after the failure")
+                    report.send("answered after the failure")
             raise
-    raise AssertionError("a clerk works until it is killed, or the store fails")
+    raise AssertionError("a client works until it is killed, or the store fails")

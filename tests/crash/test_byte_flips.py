@@ -3,7 +3,7 @@
 A flip is detected if reading or opening the log complains and names the place. It is harmless if
 the records are the same ones. In the `-wal` of a world that was killed, a flip may also look like
 the write that the crash cut short: then the last group is missing, and no other. Anything else is
-silent: a log that opens, holds together, and tells another story.
+silent: a log that opens, holds together, and contains other records.
 """
 
 import os
@@ -37,10 +37,10 @@ Look = Callable[[Path], list[bytes] | str]
 
 
 @pytest.fixture(scope="module")
-def records(zygote, tmp_path_factory):
-    """The records of the story."""
-    path = tmp_path_factory.mktemp("story") / "a.db"
-    zygote.fork("tests.crash.fixed_scenario:live", store=f"sqlite:///{path}").wait()
+def records(forker, tmp_path_factory):
+    """The records of the fixed scenario."""
+    path = tmp_path_factory.mktemp("scenario") / "a.db"
+    forker.fork("tests.crash.fixed_scenario:run", store=f"sqlite:///{path}").wait()
     return [data for _, data in event_log_sqlite.SqliteEventLog(path).read()]
 
 
@@ -50,7 +50,7 @@ class Flips:
     Attributes:
         detected: How many flips were complained of.
         torn: How many took the last group with them.
-        silent: `(offset, mask)` of those that told another story.
+        silent: `(offset, mask)` of flips after which the log opens with other records.
     """
 
     def __init__(self, left: LeftBehind, path: Path, file: Path) -> None:

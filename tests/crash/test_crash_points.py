@@ -1,9 +1,9 @@
-"""A world is killed at each step that it takes, and nobody can tell (G1 to G5, G17, G19).
+"""A world is killed at each of its steps, and its clients cannot tell (G1 to G5, G17, G19).
 
-Every life of the story passes numbered points (`points.py`). It is killed at the first, then at the
-second, and so on, until a life is not killed any more because it has no further point. What the
-killed life told is checked against the log; then the story is lived on, and must end as it does
-when nobody is killed.
+The fixed scenario passes numbered points (`crash_points.py`). It is killed at the first, then at
+the second, until no point is left, and at a second point while it recovers. Every message of a
+killed child is checked against the log; then the scenario is resumed, and must end as the
+uninterrupted run.
 """
 
 import sys
@@ -17,100 +17,100 @@ import pytest
 from tests.crash import audit
 from tests.crash.audit import ENDED_OTHERWISE
 from tests.crash.fixed_scenario import config_of
-from tests.crash.planted_bugs import PLANTS
-from tests.crash.process_forker import Told, Zygote
+from tests.crash.planted_bugs import PLANTED_BUGS
+from tests.crash.process_forker import Message, ProcessForker
 
-LIVE = "tests.crash.fixed_scenario:live"
+RUN = "tests.crash.fixed_scenario:run"
 RECOVERY_POINTS = 19
-"""A life that finds the story told passes so many: what opening and closing takes."""
+"""Points of a child that finds the scenario completed: those of opening and closing."""
 
 
-def end_of(told: list[Told]) -> dict[str, Any]:
-    """Give what a life came to: its last words, and every answer that it found."""
-    *_, last = told
-    assert last["what"] == "ended", f"a life ended with {last}"
+def end_of(messages: list[Message]) -> dict[str, Any]:
+    """Give what a child came to: its last words, and every answer that it found."""
+    *_, last = messages
+    assert last["what"] == "ended", f"a child ended with {last}"
     ends = {name: last[name] for name in ("seq", "digest", "world_digest")}
-    return ends | {"answers": [line for line in told if line["what"] == "found"]}
+    return ends | {"answers": [line for line in messages if line["what"] == "found"]}
 
 
 @pytest.fixture(scope="module")
-def whole(zygote, tmp_path_factory):
-    """What the story comes to when nobody is killed."""
+def whole(forker, tmp_path_factory):
+    """Return the end of the scenario without a crash."""
     store = f"sqlite:///{tmp_path_factory.mktemp('whole')}/a.db"
-    return end_of(zygote.fork(LIVE, store=store).wait())
+    return end_of(forker.fork(RUN, store=store).wait())
 
 
 class Crashes:
-    """Kills lives on one store, and keeps what they told."""
+    """Kills children on one store, and collects their messages."""
 
-    def __init__(self, zygote: Zygote, store: str, **how: object) -> None:
-        self._zygote = zygote
+    def __init__(self, forker: ProcessForker, store: str, **how: object) -> None:
+        self._zygote = forker
         self._store = store
         self._how = how
-        self.told: list[Told] = []
+        self.messages: list[Message] = []
 
-    def live(self, crash_at: int | None = None) -> bool:
-        """Live until a crash or the end; tell which it was."""
-        life = self._zygote.fork(LIVE, store=self._store, crash_at=crash_at, **self._how)
-        self.told += life.wait()
-        return bool(self.told[-1]["what"] == "ended")
+    def run(self, crash_at: int | None = None) -> bool:
+        """Run until a crash or the end; return whether it ended."""
+        child = self._zygote.fork(RUN, store=self._store, crash_at=crash_at, **self._how)
+        self.messages += child.wait()
+        return bool(self.messages[-1]["what"] == "ended")
 
     def complaints(self) -> list[str]:
         config = config_of(self._store).kernel_config()
-        return audit.audit(self._store, config, self.told)
+        return audit.audit(self._store, config, self.messages)
 
     def ends_as(self, whole: dict[str, Any]) -> list[str]:
         """Live on to the end, and complain if it is another one."""
-        began = len(self.told)
-        assert self.live()
-        end = end_of(self.told[began:])
+        began = len(self.messages)
+        assert self.run()
+        end = end_of(self.messages[began:])
         odd = [name for name in whole if end[name] != whole[name]]
         return [*([f"{ENDED_OTHERWISE}: {odd}"] if odd else []), *self.complaints()]
 
 
 def complaints_of_a_crash(
-    zygote: Zygote, store: str, whole: dict[str, Any], crash_at: int, **how: object
+    forker: ProcessForker, store: str, whole: dict[str, Any], crash_at: int, **how: object
 ) -> list[str] | None:
-    """Kill a life at a point, and the next while it recovers; None if there is no such point."""
-    crashes = Crashes(zygote, store, **how)
-    if crashes.live(crash_at):
+    """Kill a child at a point, and the next while it recovers; None if there is no such point."""
+    crashes = Crashes(forker, store, **how)
+    if crashes.run(crash_at):
         return None
     if complaints := crashes.complaints():
         return complaints
-    crashes.live(crash_at % RECOVERY_POINTS + 1)
+    crashes.run(crash_at % RECOVERY_POINTS + 1)
     return crashes.complaints() or crashes.ends_as(whole)
 
 
-def exhaust(zygote: Zygote, folder: Path, whole: dict[str, Any], **how: object) -> int:
+def exhaust(forker: ProcessForker, folder: Path, whole: dict[str, Any], **how: object) -> int:
     """Kill at the first point, the second, and so on; give how many there were."""
     for crash_at in count(1):
         store = f"sqlite:///{folder}/{crash_at}.db"
-        complaints = complaints_of_a_crash(zygote, store, whole, crash_at, **how)
+        complaints = complaints_of_a_crash(forker, store, whole, crash_at, **how)
         if complaints is None:
             return crash_at - 1
         assert complaints == [], f"after a crash at point {crash_at}"
-    raise AssertionError("a story has an end")
+    raise AssertionError("a scenario has an end")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_crash_at_any_point_loses_nothing_and_does_nothing_twice(zygote, folder, whole):
-    points = exhaust(zygote, folder, whole)
+def test_a_crash_at_any_point_loses_nothing_and_does_nothing_twice(forker, folder, whole):
+    points = exhaust(forker, folder, whole)
     sys.stdout.write(f"{points} crash points\n")
-    assert points > 130, "the story has become short"
+    assert points > 130, "the scenario has become short"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_crash_while_a_snapshot_is_taken_or_the_log_compacted(zygote, folder, whole):
-    points = exhaust(zygote, folder, whole, keeps_house=True)
+def test_a_crash_while_a_snapshot_is_taken_or_the_log_compacted(forker, folder, whole):
+    points = exhaust(forker, folder, whole, has_maintenance=True)
     sys.stdout.write(f"{points} crash points\n")
-    assert points > 100, "the house has become small"
+    assert points > 100, "the maintenance has become short"
 
 
 EXPECTED = {
-    "tell_before_append": audit.UNTOLD,
-    "write_behind": audit.UNTOLD,
+    "tell_before_append": audit.UNSENT,
+    "write_behind": audit.UNSENT,
     "dispatch_before_append": audit.EARLY,
     "write_record_by_record": ENDED_OTHERWISE,
     "damage_a_record": audit.BROKEN,
@@ -131,19 +131,19 @@ ELSEWHERE = {"order_by_hash", "write_unfenced"}
 
 
 def test_each_plant_has_a_test():
-    assert EXPECTED.keys() == PLANTS.keys() - ELSEWHERE
+    assert EXPECTED.keys() == PLANTED_BUGS.keys() - ELSEWHERE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", EXPECTED)
-def test_a_planted_bug_is_found(zygote, folder, whole, plant):
+def test_a_planted_bug_is_found(forker, folder, whole, plant):
     """The control: the same crashes, in an order drawn by chance, until one complaint is of it."""
     points = list(range(1, 150))
     Random(plant).shuffle(points)
     for crash_at in points:
         store = f"sqlite:///{folder}/{crash_at}.db"
-        how = {"plant": plant, "keeps_house": plant in OF_THE_HOUSE}
-        complaints = complaints_of_a_crash(zygote, store, whole, crash_at, **how) or []
+        how = {"plant": plant, "has_maintenance": plant in OF_THE_HOUSE}
+        complaints = complaints_of_a_crash(forker, store, whole, crash_at, **how) or []
         if any(complaint.startswith(EXPECTED[plant]) for complaint in complaints):
             return
     pytest.fail(f"{plant} was not found")

@@ -1,4 +1,4 @@
-"""The same story gives the same log, byte for byte, in any process of any version (G15)."""
+"""The fixed scenario gives the same log, byte for byte, in any process and Python version (G15)."""
 
 import json
 import os
@@ -18,9 +18,9 @@ INTERPRETERS = [sys.executable] + [
 
 
 def chain_of(folder: Path, hash_seed: str, *plant: str, interpreter: str = sys.executable) -> str:
-    """Live the story in a process of its own, and give the hash of its last record."""
+    """Run the scenario in a process of its own, and return the hash of its last record."""
     store = f"sqlite:///{folder}/{hash_seed}.{Path(interpreter).parts[-3]}.db"
-    told = subprocess.run(
+    messages = subprocess.run(
         [interpreter, "-m", "tests.crash.fixed_scenario", store, *plant],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -28,7 +28,7 @@ def chain_of(folder: Path, hash_seed: str, *plant: str, interpreter: str = sys.e
         check=True,
         text=True,
     )
-    chain: str = json.loads(told.stdout.splitlines()[-1])["chain"]
+    chain: str = json.loads(messages.stdout.splitlines()[-1])["chain"]
     return chain
 
 

@@ -1,7 +1,7 @@
-"""Effects and the world outside, through crashes: what was executed, settled, or is in doubt (G17).
+"""Effects and the world outside, through crashes: executed, settled, or in doubt (G17).
 
-The count outside is the truth here, not what a handler told: an execution that the process did not
-live to tell of is in it.
+The count outside is the truth here, not a handler's report: an execution whose process was killed
+before it could report is counted there.
 """
 
 import os
@@ -20,7 +20,7 @@ from placet.schemas.effect import Delivery
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import Admitted, EffectChanged, Record, Settled, decode_record
 from tests.crash.effect_scenario import LETTERS, executions
-from tests.crash.process_forker import Zygote
+from tests.crash.process_forker import ProcessForker
 
 KILLS: Final = int(os.environ.get("PLACET_KILLS", "200"))
 KILLS_PER_STORE: Final = 20
@@ -44,7 +44,7 @@ def audit(store: str, outside: str, delivery: Delivery, *, is_over: bool) -> lis
         store: Of the log.
         outside: The file that counts.
         delivery: The class of all effects in it.
-        is_over: A life has lived on to the end: what is open now stays so.
+        is_over: A child has lived on to the end: what is open now stays so.
     """
     try:
         records = [decode_record(data) for _, data in open_event_log(store).read()]
@@ -88,13 +88,18 @@ def marked(records: Sequence[Record], what: str) -> set[Place]:
     }
 
 
-class Errands:
+class EffectRuns:
     """Lives of one store, and the world outside it."""
 
     def __init__(
-        self, zygote: Zygote, folder: Path, name: object, delivery: Delivery, plant: str | None
+        self,
+        forker: ProcessForker,
+        folder: Path,
+        name: object,
+        delivery: Delivery,
+        plant: str | None,
     ) -> None:
-        self._zygote = zygote
+        self._zygote = forker
         self._how = {
             "store": f"sqlite:///{folder}/{name}.db",
             "outside": f"{folder}/{name}.outside",
@@ -104,25 +109,25 @@ class Errands:
         self._delivery: Delivery = delivery
         self._next = 100
 
-    def live(self, crash_at: int | None = None) -> bool:
-        """Live until a crash or the end; tell which it was."""
-        life = self._zygote.fork(
-            "tests.crash.effect_scenario:live", crash_at=crash_at, plant=self._plant, **self._how
+    def run(self, crash_at: int | None = None) -> bool:
+        """Run until a crash or the end; return whether it ended."""
+        child = self._zygote.fork(
+            "tests.crash.effect_scenario:run", crash_at=crash_at, plant=self._plant, **self._how
         )
-        return bool(life.wait()[-1]["what"] == "ended")
+        return bool(child.wait()[-1]["what"] == "ended")
 
     def kill_one(self, rng: Random) -> None:
         """Live for a while, and be killed in the middle of it."""
-        life = self._zygote.fork(
+        child = self._zygote.fork(
             "tests.crash.effect_scenario:toil", first=self._next, plant=self._plant, **self._how
         )
-        # Half of the lives are killed in any case, half only when they have come to something.
+        # Half of the children are killed in any case, half only when they have come to something.
         ripe = rng.choice(["began", "began", "opened", "sent"])
         if ripe != "began":
-            life.wait_for(ripe)
-        life.listen_for(rng.random() * LIFE_SECONDS_MAX)
-        assert not life.is_over, f"a life ended by itself: {life.told[-1]}"
-        for line in life.kill():
+            child.wait_for(ripe)
+        child.listen_for(rng.random() * LIFE_SECONDS_MAX)
+        assert not child.is_over, f"a child ended by itself: {child.messages[-1]}"
+        for line in child.kill():
             if line["what"] == "sent":
                 self._next = line["next"]
 
@@ -131,11 +136,11 @@ class Errands:
         return audit(store, outside, self._delivery, is_over=is_over)
 
     def after_a_crash(self, crash_at: int) -> list[str] | None:
-        """Crash at a point, and live on to the end; None if there is no such point."""
-        if self.live(crash_at):
+        """Crash at a point, then resume to the end; None if there is no such point."""
+        if self.run(crash_at):
             return None
         complaints = self.complaints()
-        assert self.live()
+        assert self.run()
         return complaints + self.complaints(is_over=True)
 
     def after_kills(self, rng: Random, kills: int) -> list[str]:
@@ -143,7 +148,7 @@ class Errands:
         for _ in range(kills):
             self.kill_one(rng)
             complaints += self.complaints()
-        assert self.live()
+        assert self.run()
         return complaints + self.complaints(is_over=True)
 
     def executed(self) -> int:
@@ -151,39 +156,39 @@ class Errands:
 
 
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_a_life_without_a_crash_executes_and_settles_all(zygote, folder, delivery):
-    errands = Errands(zygote, folder, "whole", delivery, None)
-    assert errands.live()
-    assert errands.complaints(is_over=True) == []
-    assert errands.executed() >= sum(LETTERS)
-    before = errands.executed()
-    assert errands.live()  # what is settled, or in doubt, is not run again
-    assert errands.executed() == before
+def test_a_life_without_a_crash_executes_and_settles_all(forker, folder, delivery):
+    runs = EffectRuns(forker, folder, "whole", delivery, None)
+    assert runs.run()
+    assert runs.complaints(is_over=True) == []
+    assert runs.executed() >= sum(LETTERS)
+    before = runs.executed()
+    assert runs.run()  # what is settled, or in doubt, is not run again
+    assert runs.executed() == before
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(zygote, folder, delivery):
+def test_a_crash_at_any_point_leaves_no_effect_unaccounted_for(forker, folder, delivery):
     for crash_at in count(1):
-        errands = Errands(zygote, folder, crash_at, delivery, None)
-        complaints = errands.after_a_crash(crash_at)
+        runs = EffectRuns(forker, folder, crash_at, delivery, None)
+        complaints = runs.after_a_crash(crash_at)
         if complaints is None:
             break
         assert complaints == [], f"after a crash at point {crash_at}"
     sys.stdout.write(f"{delivery}: {crash_at - 1} crash points\n")
-    assert crash_at > 60, "the story has become short"
+    assert crash_at > 60, "the scenario has become short"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_no_kill_executes_twice_what_must_not_be_or_loses_an_effect(zygote, tmp_path, delivery):
+def test_no_kill_executes_twice_what_must_not_be_or_loses_an_effect(forker, tmp_path, delivery):
     executed = 0
     for seed in range(-(-KILLS // 2 // KILLS_PER_STORE)):  # a half for each class
-        errands = Errands(zygote, tmp_path, seed, delivery, None)
-        assert errands.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
-        executed += errands.executed()
+        runs = EffectRuns(forker, tmp_path, seed, delivery, None)
+        assert runs.after_kills(Random(seed), KILLS_PER_STORE) == [], f"seed {seed}"
+        executed += runs.executed()
     sys.stdout.write(f"{delivery}: {KILLS // 2} kills, {executed} executions\n")
     assert executed > KILLS
 
@@ -200,14 +205,14 @@ EXPECTED: Final[dict[str, tuple[Delivery, str]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", EXPECTED)
-def test_a_planted_bug_is_found(zygote, folder, plant):
+def test_a_planted_bug_is_found(forker, folder, plant):
     """The control: the same crashes, in an order drawn by chance, until one complaint is of it."""
     delivery, complaint = EXPECTED[plant]
     points = list(range(1, 150))
     Random(plant).shuffle(points)
     for crash_at in points:
-        errands = Errands(zygote, folder, crash_at, delivery, plant)
-        complaints = errands.after_a_crash(crash_at) or []
+        runs = EffectRuns(forker, folder, crash_at, delivery, plant)
+        complaints = runs.after_a_crash(crash_at) or []
         if any(one.startswith(complaint) for one in complaints):
             return
     pytest.fail(f"{plant} was not found")

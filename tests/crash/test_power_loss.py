@@ -48,7 +48,7 @@ class World:
         self.kernel.register_agent("alice")
         self._handed_on = (0, 0)
 
-    def live(self) -> None:
+    def run(self) -> None:
         """Decide something, keep it, take a snapshot, compact."""
         self.kernel.decide([add(f"r:{self.kernel.seq}", self.kernel.seq)])
         seq, count = self._handed_on
@@ -113,7 +113,7 @@ def moments_of(files_class: type[SnapshotFiles] = SnapshotFiles, from_record: in
 
     watched.look = look
     for _ in range(ROUNDS):
-        world.live()
+        world.run()
         look()
     return len(seen)
 

@@ -1,23 +1,23 @@
-"""What a life tells is heard, however it comes."""
+"""Messages of a child arrive in order, however the pipe splits them."""
 
 import os
 
 import pytest
 
-from tests.crash.process_forker import Life, Report
+from tests.crash.process_forker import ChildProcess, Report
 
 
 def test_lines_that_come_at_once_are_heard_one_after_the_other():
     ours, theirs = os.pipe()
     report = Report(theirs)
-    report.tell("began", pid=1)
+    report.send("began", pid=1)
     for what in ("opened", "answer", "answer", "sent"):
-        report.tell(what)
+        report.send(what)
     os.close(theirs)
-    life = Life(ours)
+    child = ChildProcess(ours)
     for what in ("opened", "answer", "answer", "sent"):
-        assert life.wait_for(what) == {"what": what}
-    with pytest.raises(AssertionError, match="no 'sent' was told"):
-        life.wait_for("sent")
-    assert life.is_over
-    assert len(life.wait()) == 5
+        assert child.wait_for(what) == {"what": what}
+    with pytest.raises(AssertionError, match="no message 'sent' was received"):
+        child.wait_for("sent")
+    assert child.is_over
+    assert len(child.wait()) == 5

@@ -16,7 +16,7 @@ import pytest
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from tests.crash import audit
 from tests.crash.load_scenario import config_of
-from tests.crash.process_forker import Life, Told, Zygote
+from tests.crash.process_forker import ChildProcess, Message, ProcessForker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,67 +28,67 @@ RIPENING_SECONDS: Final = 0.02
 RIPE_ANSWERS: Final = 20
 
 
-def has_answered(life: Life) -> bool:
-    answers = [line for line in life.told if line["what"] == "answer"]
+def has_answered(child: ChildProcess) -> bool:
+    answers = [line for line in child.messages if line["what"] == "answer"]
     return len(answers) >= RIPE_ANSWERS
 
 
 class Killer:
-    """Kills lives on one store, each a random while after it was forked."""
+    """Kills children on one store, each a random while after it was forked."""
 
     def __init__(
         self,
-        zygote: Zygote,
+        forker: ProcessForker,
         store: str,
         seed: int,
         *,
-        has_ripened: Callable[[Life], bool] = has_answered,
+        has_ripened: Callable[[ChildProcess], bool] = has_answered,
         **how: object,
     ) -> None:
-        self._zygote = zygote
+        self._zygote = forker
         self._store = store
         self._seed = seed
         self._has_ripened = has_ripened
         self._how = how
         self._rng = Random(seed)
-        self.told: list[Told] = []
+        self.messages: list[Message] = []
         self.begin: dict[str, int] = {}
 
     def kill_one(self) -> list[str]:
-        """Fork a life, listen, kill it, and check the log that it left."""
-        life = self._zygote.fork(
-            "tests.crash.load_scenario:live",
+        """Fork a child, listen, kill it, and check the log that it left."""
+        child = self._zygote.fork(
+            "tests.crash.load_scenario:run",
             store=self._store,
             seed=self._seed,
             begin=self.begin,
             **self._how,
         )
-        # Half of the lives are killed in any case, half only when they have come to something.
+        # Half of the children are killed in any case, half only when they have come to something.
         if self._rng.random() < 0.5:
-            while not (life.is_over or self._has_ripened(life)):
-                life.listen_for(RIPENING_SECONDS)
-        life.listen_for(self._rng.random() * LIFE_SECONDS_MAX)
-        assert not life.is_over, f"a life ended by itself: {life.told[-1]}"
-        told = life.kill()
-        self.told += told
-        for line in told:
+            while not (child.is_over or self._has_ripened(child)):
+                child.listen_for(RIPENING_SECONDS)
+        child.listen_for(self._rng.random() * LIFE_SECONDS_MAX)
+        assert not child.is_over, f"a child ended by itself: {child.messages[-1]}"
+        messages = child.kill()
+        self.messages += messages
+        for line in messages:
             if line["what"] == "answer":
                 self.begin[line["by"]] = line["n"] + 1
         config = config_of(self._store).kernel_config()
-        return audit.audit(self._store, config, self.told)
+        return audit.audit(self._store, config, self.messages)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_no_kill_loses_an_answer_or_does_a_thing_twice(zygote, tmp_path):
+def test_no_kill_loses_an_answer_or_does_a_thing_twice(forker, tmp_path):
     answers = intents = 0
     for seed in range(-(-KILLS // KILLS_PER_STORE)):
-        killer = Killer(zygote, f"sqlite:///{tmp_path}/{seed}.db", seed)
+        killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed)
         for kill in range(KILLS_PER_STORE):
             assert killer.kill_one() == [], f"seed {seed}, kill {kill}"
-        told = [line for line in killer.told if line["what"] == "answer"]
-        answers += len(told)
-        intents += sum(len(line["ids"]) for line in told)
+        messages = [line for line in killer.messages if line["what"] == "answer"]
+        answers += len(messages)
+        intents += sum(len(line["ids"]) for line in messages)
     sys.stdout.write(f"{KILLS} kills, {answers} answers of {intents} intents\n")
     assert answers > RIPE_ANSWERS // 4 * KILLS
 
@@ -100,7 +100,7 @@ class NewSnapshot:
         self._folder = folder
         self._seen: set[str] = set()
 
-    def since_asked(self, _: Life) -> bool:
+    def since_asked(self, _: ChildProcess) -> bool:
         """Tell whether one has come since this was asked last."""
         there = {path.name for path in self._folder.glob("*.snapshot")}
         news = there - self._seen
@@ -110,10 +110,10 @@ class NewSnapshot:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_no_kill_harms_a_world_that_keeps_house(zygote, tmp_path):
+def test_no_kill_harms_a_world_that_keeps_house(forker, tmp_path):
     """Snapshots by its own process, and compaction behind them, while it is killed.
 
-    Half of the lives are killed when a snapshot has come since the last kill: about when the log is
+    Half of the children are killed when a snapshot has come since the last kill: about when the log is
     being compacted.
     """
     is_compacted = False
@@ -121,7 +121,11 @@ def test_no_kill_harms_a_world_that_keeps_house(zygote, tmp_path):
         path = tmp_path / f"{seed}.db"
         has_come = NewSnapshot(tmp_path / f"{seed}.db.snapshots")
         killer = Killer(
-            zygote, f"sqlite:///{path}", seed, has_ripened=has_come.since_asked, keeps_house=True
+            forker,
+            f"sqlite:///{path}",
+            seed,
+            has_ripened=has_come.since_asked,
+            has_maintenance=True,
         )
         for kill in range(KILLS_PER_STORE):
             assert killer.kill_one() == [], f"seed {seed}, kill {kill}"
@@ -133,17 +137,17 @@ def test_no_kill_harms_a_world_that_keeps_house(zygote, tmp_path):
 @pytest.mark.parametrize(
     ("plant", "complaint"),
     [
-        ("tell_before_append", audit.UNTOLD),
-        ("write_behind", audit.UNTOLD),
+        ("tell_before_append", audit.UNSENT),
+        ("write_behind", audit.UNSENT),
         ("dispatch_before_append", audit.EARLY),
         ("forget_windows", audit.TWICE),
         ("forget_settlements", audit.RESETTLED),
     ],
 )
-def test_random_kills_find_a_planted_bug(zygote, tmp_path, plant, complaint):
+def test_random_kills_find_a_planted_bug(forker, tmp_path, plant, complaint):
     """The control."""
     for seed in range(10):
-        killer = Killer(zygote, f"sqlite:///{tmp_path}/{seed}.db", seed, plant=plant)
+        killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed, plant=plant)
         for _ in range(KILLS_PER_STORE):
             complaints = killer.kill_one()
             if any(one.startswith(complaint) for one in complaints):

@@ -14,7 +14,7 @@ import pytest
 
 from placet.runtime.stores.sqlite.log import SqliteEventLog
 from placet.schemas.log.record import LogGroup, decode_record
-from tests.crash import planted_bugs as plants
+from tests.crash import planted_bugs
 from tests.crash.log_files import (
     LeftBehind,
     leave,
@@ -28,10 +28,10 @@ FRAME_BYTES = 24 + 4096
 
 
 @pytest.fixture(scope="module")
-def records(zygote, tmp_path_factory):
-    """The first records of the story."""
-    path = tmp_path_factory.mktemp("story") / "a.db"
-    zygote.fork("tests.crash.fixed_scenario:live", store=f"sqlite:///{path}").wait()
+def records(forker, tmp_path_factory):
+    """The first records of the fixed scenario."""
+    path = tmp_path_factory.mktemp("scenario") / "a.db"
+    forker.fork("tests.crash.fixed_scenario:run", store=f"sqlite:///{path}").wait()
     return [data for _, data in SqliteEventLog(path).read()][:30]
 
 
@@ -99,7 +99,7 @@ def test_a_world_goes_on_from_a_torn_tail(records, folder):
 def test_cuts_find_a_store_that_splits_groups(records, folder, monkeypatch):
     """The control: a group that is not one transaction can be half there."""
     monkeypatch.setattr(SqliteEventLog, "append", SqliteEventLog.append)  # to be undone
-    plants.write_record_by_record()
+    planted_bugs.write_record_by_record()
     left = leave(folder / "made.db", records, is_clean=False)
     cuts = cuts_of(len(left.wal), step=10**6)
     assert any(what_is_wrong(left, folder / "a.db", cut) for cut in cuts)

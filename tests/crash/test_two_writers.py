@@ -11,55 +11,55 @@ from collections.abc import Iterable
 import pytest
 
 from tests.crash import audit
-from tests.crash.process_forker import Life, Told, Zygote
+from tests.crash.process_forker import ChildProcess, Message, ProcessForker
 from tests.crash.single_client import config_of
 
-CLERK = "tests.crash.single_client:live"
+CLIENT = "tests.crash.single_client:run"
 HANDOVERS = 12
 
 
 class Store:
-    """One store and the clerks that worked on it, one after the other or at a time."""
+    """One store and the clients that worked on it, one after the other or at a time."""
 
-    def __init__(self, zygote: Zygote, url: str) -> None:
-        self._zygote = zygote
+    def __init__(self, forker: ProcessForker, url: str) -> None:
+        self._zygote = forker
         self._url = url
-        self._lives: list[Life] = []
+        self._children: list[ChildProcess] = []
 
-    def open(self, **how: object) -> Life:
-        """Start a clerk and wait until it has taken the fence."""
-        name = f"writer{len(self._lives)}"
-        life = self._zygote.fork(CLERK, store=self._url, name=name, **how)
-        self._lives.append(life)
-        life.wait_for("opened")
-        return life
+    def open(self, **how: object) -> ChildProcess:
+        """Start a client and wait until it has taken the fence."""
+        name = f"writer{len(self._children)}"
+        child = self._zygote.fork(CLIENT, store=self._url, name=name, **how)
+        self._children.append(child)
+        child.wait_for("opened")
+        return child
 
     def close(self) -> None:
-        for life in self._lives:
-            life.kill()
+        for child in self._children:
+            child.kill()
 
     def complaints(self) -> list[str]:
-        """Audit what all clerks were told; and nothing that failed may be in the log."""
-        told = [line for life in self._lives for line in life.told]
+        """Audit all messages; no batch that failed may be in the log."""
+        messages = [line for child in self._children for line in child.messages]
         config = config_of(self._url).kernel_config()
-        return [*audit.audit(self._url, config, told), *audit.ghosts(self._url, told)]
+        return [*audit.audit(self._url, config, messages), *audit.ghosts(self._url, messages)]
 
 
 @pytest.fixture
-def store(zygote, folder):
-    store = Store(zygote, f"sqlite:///{folder}/a.db")
+def store(forker, folder):
+    store = Store(forker, f"sqlite:///{folder}/a.db")
     yield store
     store.close()
 
 
-def is_fenced(told: Iterable[Told]) -> bool:
+def is_fenced(messages: Iterable[Message]) -> bool:
     return any(
-        line["what"] == "failed" and "this writer is fenced" in line["message"] for line in told
+        line["what"] == "failed" and "this writer is fenced" in line["message"] for line in messages
     )
 
 
-def answers_of(life: Life) -> int:
-    return sum(line["what"] == "answer" for line in life.told)
+def answers_of(child: ChildProcess) -> int:
+    return sum(line["what"] == "answer" for line in child.messages)
 
 
 def test_the_first_of_two_writers_is_fenced(store):
@@ -74,18 +74,18 @@ def test_the_first_of_two_writers_is_fenced(store):
 
 @pytest.mark.slow
 def test_writers_that_take_over_from_each_other_lose_nothing(store):
-    lives = [store.open()]
+    children = [store.open()]
     for _ in range(HANDOVERS):
-        lives[-1].listen_for(0.03)
-        lives.append(store.open())
-        assert is_fenced(lives[-2].wait())
-    lives[-1].wait_for("answer")
-    lives[-1].kill()
+        children[-1].listen_for(0.03)
+        children.append(store.open())
+        assert is_fenced(children[-2].wait())
+    children[-1].wait_for("answer")
+    children[-1].kill()
     assert store.complaints() == []
-    assert sum(map(answers_of, lives)) > HANDOVERS
+    assert sum(map(answers_of, children)) > HANDOVERS
 
 
-def zombie_and_heir(store: Store, plant: str | None = None) -> tuple[Life, Life]:
+def zombie_and_heir(store: Store, plant: str | None = None) -> tuple[ChildProcess, ChildProcess]:
     """Stop a writer in its tracks, and start another one, which keeps silent."""
     while True:
         zombie = store.open(plant=plant)

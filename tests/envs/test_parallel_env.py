@@ -1,4 +1,4 @@
-"""A world as a PettingZoo environment: its own tests pass, and what the gate refuses is told."""
+"""A world as a PettingZoo environment: PettingZoo's own tests pass, refusals are in the infos."""
 
 import subprocess
 import sys

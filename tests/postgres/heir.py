@@ -22,7 +22,7 @@ from tests.kernel.domains import MAIL, Lab
 LOOK_SECONDS = 0.005
 
 
-def live(report: Report, *, store: str, seed: int, begin_file: str) -> None:
+def run(report: Report, *, store: str, seed: int, begin_file: str) -> None:
     """Stand by, take over, and run all clients until killed."""
     use_compiled_lab()
     asyncio.run(_live(report, store, seed, Path(begin_file)))
@@ -38,7 +38,7 @@ def beginnings(file: Path) -> dict[str, int]:
 
 async def _live(report: Report, store: str, seed: int, begin_file: Path) -> None:
     async def post_letter(effect: Effect) -> str:
-        report.tell("effect", key=[effect.key.seq, effect.key.effect_index])
+        report.send("effect", key=[effect.key.seq, effect.key.effect_index])
         return "posted"
 
     async def run(agent_id: str, number: int) -> None:
@@ -47,15 +47,15 @@ async def _live(report: Report, store: str, seed: int, begin_file: Path) -> None
             intents = batch_of(seed, agent_id, number)
             verdict = await world.submit(intents)
             answer, is_kept = answer_of(verdict), verdict.durability != "none"
-            report.tell(
+            report.send(
                 "answer", ids=ids_of(intents), answer=answer, is_kept=is_kept, by=agent_id, n=number
             )
             number += rng.random() > 0.05
 
-    report.tell("standing by")
+    report.send("standing by")
     config = replace(config_of(store), standby=True)
     async with Orchestrator(Lab(), config) as world:
-        report.tell("opened")
+        report.send("opened")
         for agent_id in CLIENTS:
             await world.register_agent(agent_id)
         await world.register_executor(MAIL, post_letter)

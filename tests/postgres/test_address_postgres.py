@@ -86,10 +86,10 @@ def test_a_password_goes_to_another_process_by_its_environment():
 
 
 def test_the_password_of_a_key_goes_to_libpq_here_and_in_another_process(monkeypatch):
-    told: list[str] = []
+    messages: list[str] = []
 
     def refuse(conninfo: str, **_: object) -> None:
-        told.append(conninfo_to_dict(conninfo)["sslpassword"])  # type: ignore[arg-type]
+        messages.append(conninfo_to_dict(conninfo)["sslpassword"])  # type: ignore[arg-type]
         raise psycopg.OperationalError("no server")
 
     log = open_event_log("postgresql://host/db?sslpassword=s3cr%3At")
@@ -100,7 +100,7 @@ def test_the_password_of_a_key_goes_to_libpq_here_and_in_another_process(monkeyp
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match="no server"):
         open_event_log(log.url).open()
-    assert told == [SECRET, SECRET]
+    assert messages == [SECRET, SECRET]
 
 
 @pytest.mark.parametrize("url", WITH_SECRETS)

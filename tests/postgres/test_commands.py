@@ -103,12 +103,12 @@ def test_a_standby_serves_once_its_primary_is_gone(postgres, tmp_path):
     url = postgres.url()
     arguments = ("serve", "--port", "0", "--json", "--store", url)
     with Process(*arguments, folder=tmp_path) as primary:
-        told = json.loads(primary.out.readline())
-        assert httpx.get(f"{told['url']}/readyz").status_code == 200
+        messages = json.loads(primary.out.readline())
+        assert httpx.get(f"{messages['url']}/readyz").status_code == 200
         with Process(*arguments, "--standby", folder=tmp_path) as standby:
             primary.send_signal(signal.SIGKILL)
-            told = json.loads(standby.out.readline())
-            assert httpx.get(f"{told['url']}/readyz").status_code == 200
+            messages = json.loads(standby.out.readline())
+            assert httpx.get(f"{messages['url']}/readyz").status_code == 200
             standby.send_signal(signal.SIGTERM)
             assert standby.end().code == 143
 

@@ -12,67 +12,67 @@ from tests.crash.test_random_kills import RIPE_ANSWERS, Killer
 from tests.postgres.server import Server
 
 if TYPE_CHECKING:
-    from tests.crash.process_forker import Told
+    from tests.crash.process_forker import Message
 
 KILLS: Final = int(os.environ.get("TEST_POSTGRES_KILLS", "40"))
 SERVER_CRASHES: Final = 5
 LOAD_SECONDS: Final = 0.3
 
 
-def kill(zygote, url, kills: int, **how: Any) -> Killer:
-    killer = Killer(zygote, url, 3, **how)
+def kill(forker, url, kills: int, **how: Any) -> Killer:
+    killer = Killer(forker, url, 3, **how)
     for number in range(kills):
         assert killer.kill_one() == [], f"kill {number}"
     return killer
 
 
-def answers_in(told) -> int:
-    return sum(line["what"] == "answer" for line in told)
+def answers_in(messages) -> int:
+    return sum(line["what"] == "answer" for line in messages)
 
 
-def test_a_kill_under_load_loses_no_answer(postgres, zygote):
-    kill(zygote, postgres.url(), 3)
+def test_a_kill_under_load_loses_no_answer(postgres, forker):
+    kill(forker, postgres.url(), 3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("keeps_house", [False, True])
-def test_no_kill_loses_an_answer_or_does_a_thing_twice(postgres, zygote, keeps_house):
-    killer = kill(zygote, postgres.url(), KILLS, keeps_house=keeps_house)
-    answers = answers_in(killer.told)
+@pytest.mark.parametrize("has_maintenance", [False, True])
+def test_no_kill_loses_an_answer_or_does_a_thing_twice(postgres, forker, has_maintenance):
+    killer = kill(forker, postgres.url(), KILLS, has_maintenance=has_maintenance)
+    answers = answers_in(killer.messages)
     sys.stdout.write(f"{KILLS} kills, {answers} answers\n")
     assert answers > RIPE_ANSWERS // 4 * KILLS
 
 
-def crash_the_server(server: Server, zygote, url: str, crashes: int):
+def crash_the_server(server: Server, forker, url: str, crashes: int):
     """Let a world work, and its server fail; the world stops, and another goes on with the log."""
-    told: list[Told] = []
+    messages: list[Message] = []
     begin: dict[str, int] = {}
     for _ in range(crashes):
-        life = zygote.fork("tests.crash.load_scenario:live", store=url, seed=5, begin=begin)
-        life.wait_for("answer")
-        life.listen_for(LOAD_SECONDS)
+        child = forker.fork("tests.crash.load_scenario:run", store=url, seed=5, begin=begin)
+        child.wait_for("answer")
+        child.listen_for(LOAD_SECONDS)
         server.stop("immediate")
-        for _ in life.listen(60):
+        for _ in child.listen(60):
             pass
-        assert life.is_over, "a world goes on whose server is gone"
-        told += [line for line in life.told if line["what"] != "raised"]
-        (raised,) = (line["trace"] for line in life.told if line["what"] == "raised")
+        assert child.is_over, "a world goes on whose server is gone"
+        messages += [line for line in child.messages if line["what"] != "raised"]
+        (raised,) = (line["trace"] for line in child.messages if line["what"] == "raised")
         assert "the connection was lost" in raised
-        begin = {line["by"]: line["n"] + 1 for line in told if line["what"] == "answer"}
+        begin = {line["by"]: line["n"] + 1 for line in messages if line["what"] == "answer"}
         server.start()
-    assert audit.audit(url, config_of(url).kernel_config(), told) == []
-    return told
+    assert audit.audit(url, config_of(url).kernel_config(), messages) == []
+    return messages
 
 
-def test_a_server_that_is_stopped_at_once_loses_no_answer(postgres, zygote):
+def test_a_server_that_is_stopped_at_once_loses_no_answer(postgres, forker):
     with Server(postgres.programs) as server:
-        assert answers_in(crash_the_server(server, zygote, server.url(), 1)) > 0
+        assert answers_in(crash_the_server(server, forker, server.url(), 1)) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_server_that_crashes_again_and_again_loses_no_answer(postgres, zygote):
+def test_a_server_that_crashes_again_and_again_loses_no_answer(postgres, forker):
     with Server(postgres.programs) as server:
-        told = crash_the_server(server, zygote, server.url(), SERVER_CRASHES)
-    assert answers_in(told) > SERVER_CRASHES
+        messages = crash_the_server(server, forker, server.url(), SERVER_CRASHES)
+    assert answers_in(messages) > SERVER_CRASHES

@@ -20,8 +20,8 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.record import LogGroup
 from tests.crash import audit
 from tests.crash.load_scenario import config_of
-from tests.crash.process_forker import Life, Told, Zygote
-from tests.crash.single_client import config_of as config_of_clerk
+from tests.crash.process_forker import ChildProcess, Message, ProcessForker
+from tests.crash.single_client import config_of as config_of_client
 from tests.kernel.domains import Lab
 from tests.postgres.server import Server
 
@@ -43,26 +43,26 @@ class Line:
     """A line of primaries, each the heir of the one before.
 
     Attributes:
-        told: What all of them told, in order.
+        messages: What all of them messages, in order.
         seconds: From each kill until the heir had opened the world.
     """
 
-    def __init__(self, zygote: Zygote, url: str, folder) -> None:
-        self._zygote = zygote
+    def __init__(self, forker: ProcessForker, url: str, folder) -> None:
+        self._zygote = forker
         self._url = url
         self._folder = folder
         self._begin: dict[str, int] = {}
         self._count = 0
-        self.told: list[Told] = []
+        self.messages: list[Message] = []
         self.seconds: list[float] = []
         self.primary = self.stand_by()
         self.let_begin()
         self.primary.wait_for("answer")
 
-    def stand_by(self) -> Life:
+    def stand_by(self) -> ChildProcess:
         self._count += 1
         heir = self._zygote.fork(
-            "tests.postgres.heir:live",
+            "tests.postgres.heir:run",
             store=self._url,
             seed=7,
             begin_file=str(self._begin_file),
@@ -84,44 +84,44 @@ class Line:
         heir = self.stand_by()
         self.primary.listen_for(LOAD_SECONDS)
         killed_at = monotonic()
-        self.hear(self.primary.kill())
+        self.receive(self.primary.kill())
         heir.wait_for("opened")
         self.seconds.append(monotonic() - killed_at)
         self.primary = heir
         self.let_begin()
         heir.wait_for("answer")
 
-    def hear(self, told: list[Told]) -> None:
-        self.told += told
-        for line in told:
+    def receive(self, messages: list[Message]) -> None:
+        self.messages += messages
+        for line in messages:
             if line["what"] == "answer":
                 self._begin[line["by"]] = line["n"] + 1
 
     def complaints(self) -> list[str]:
         config = config_of(self._url).kernel_config()
-        return audit.audit(self._url, config, self.told)
+        return audit.audit(self._url, config, self.messages)
 
 
-def succeed(zygote: Zygote, url: str, folder, takeovers: int) -> Line:
-    line = Line(zygote, url, folder)
+def succeed(forker: ProcessForker, url: str, folder, takeovers: int) -> Line:
+    line = Line(forker, url, folder)
     for _ in range(takeovers):
         line.succeed()
-    line.hear(line.primary.kill())
+    line.receive(line.primary.kill())
     return line
 
 
-def test_a_standby_takes_over_and_nothing_that_was_answered_is_lost(postgres, zygote, tmp_path):
-    line = succeed(zygote, postgres.url(), tmp_path, 3)
+def test_a_standby_takes_over_and_nothing_that_was_answered_is_lost(postgres, forker, tmp_path):
+    line = succeed(forker, postgres.url(), tmp_path, 3)
     assert line.complaints() == []
     assert max(line.seconds) < TAKEOVER_SECONDS_MAX
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_fifty_takeovers_in_a_row_lose_nothing(postgres, zygote, tmp_path):
-    line = succeed(zygote, postgres.url(), tmp_path, TAKEOVERS)
+def test_fifty_takeovers_in_a_row_lose_nothing(postgres, forker, tmp_path):
+    line = succeed(forker, postgres.url(), tmp_path, TAKEOVERS)
     assert line.complaints() == []
-    answers = sum(one["what"] == "answer" for one in line.told)
+    answers = sum(one["what"] == "answer" for one in line.messages)
     sys.stdout.write(
         f"{TAKEOVERS} takeovers, {answers} answers; seconds until the heir was open: median "
         f"{median(line.seconds):.3f}, longest {max(line.seconds):.3f}\n"
@@ -129,26 +129,26 @@ def test_fifty_takeovers_in_a_row_lose_nothing(postgres, zygote, tmp_path):
     assert max(line.seconds) < TAKEOVER_SECONDS_MAX
 
 
-def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, zygote, tmp_path):
+def test_a_stopped_primary_is_let_go_of_and_writes_nothing_more(postgres, forker, tmp_path):
     """A paused process keeps its session: it is the lease that ends it, and then the epoch."""
     url = postgres.url(lease_s=1.5)
-    zombie = zygote.fork("tests.crash.single_client:live", store=url, name="zombie")
+    zombie = forker.fork("tests.crash.single_client:run", store=url, name="zombie")
     zombie.wait_for("answer")
     zombie.stop()
     stopped_at = monotonic()
     begin = tmp_path / "begin"
-    heir = zygote.fork("tests.postgres.heir:live", store=url, seed=7, begin_file=str(begin))
+    heir = forker.fork("tests.postgres.heir:run", store=url, seed=7, begin_file=str(begin))
     heir.wait_for("opened")
     seconds = monotonic() - stopped_at
     zombie.signal(signal.SIGCONT)
-    told = zombie.wait()
+    messages = zombie.wait()
     heir.kill()
-    messages = [line["message"] for line in told if line["what"] == "failed"]
+    messages = [line["message"] for line in messages if line["what"] == "failed"]
     assert len(messages) == 1
     assert "this writer is fenced, it holds epoch 1 and the latest is 2" in messages[0]
     assert seconds < TAKEOVER_SECONDS_MAX
-    assert audit.audit(url, config_of_clerk(url).kernel_config(), told) == []
-    assert audit.ghosts(url, told) == []
+    assert audit.audit(url, config_of_client(url).kernel_config(), messages) == []
+    assert audit.ghosts(url, messages) == []
 
 
 def test_a_standby_knows_the_world_before_it_has_the_fence(postgres):

@@ -1,4 +1,4 @@
-"""A world whose effects are workflows of three steps, and a process that dies where it is told to.
+"""A world whose effects are workflows of three steps, and a process that dies at a given point.
 
 The world outside is a file that only grows: each step adds one line, in one write, whatever becomes
 of the process.
@@ -21,7 +21,7 @@ from placet.runtime.executors import dbos as executor_dbos
 from tests.crash.process_forker import Report
 
 POINTS = ("begun", "after first", "within second", "after second", "done", "settling")
-"""Where a life may be cut off, in order."""
+"""Where a child may be cut off, in order."""
 
 
 class Outside:
@@ -43,7 +43,7 @@ class Outside:
 
 
 def steps_noted(path: object) -> list[str]:
-    with open(str(path), encoding="utf-8") as lines:  # noqa: PTH123  # as the life has it
+    with open(str(path), encoding="utf-8") as lines:  # noqa: PTH123  # as the child has it
         return [line.strip() for line in lines]
 
 
@@ -123,7 +123,7 @@ def launch(engine: str) -> None:
     DBOS.launch()
 
 
-def live(
+def run(
     report: Report,
     *,
     store: str,
@@ -132,14 +132,14 @@ def live(
     crash_at: str | None = None,
     is_forgetful: bool = False,
 ) -> None:
-    """Order once, in the first life; wait until it is settled, and tell what it came to.
+    """Order once, in the first child; wait until it is settled, and tell what it came to.
 
     Args:
         report: To whom.
         store: Of the world.
         engine: Database of DBOS.
         outside: The file.
-        crash_at: One of the points; None lives to the end.
+        crash_at: One of the points; None children to the end.
         is_forgetful: The planted bug: each attempt has a workflow of its own.
     """
     Outside.path, Outside.crash_at = outside, crash_at
@@ -162,7 +162,7 @@ async def _live(report: Report, store: str) -> None:
             verdict = await ann.submit([ann.intent("Order", article="lamp")])
             assert verdict.admitted, verdict
         await asyncio.wait_for(shop.wait_effects(), 30)
-        report.tell("end", orders=await shop.state("shop.orders"), settled=await settlements(shop))
+        report.send("end", orders=await shop.state("shop.orders"), settled=await settlements(shop))
 
 
 async def settlements(world: Orchestrator) -> int:

@@ -1,7 +1,7 @@
 """Effects of many steps: real workflows of DBOS, real databases, processes that are killed (G17).
 
-Each life is a process. Those that are killed die in the middle of a workflow or beside it; the last
-one lives to the end, and then the world outside has counted what was done, and how often.
+Each child is a process. Those that are killed die in the middle of a workflow or beside it; the last
+one children to the end, and then the world outside has counted what was done, and how often.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from dbos import DBOS
 
 from placet import Orchestrator, OrchestratorConfig
 from placet.runtime.executors import Backoff, DbosWorkflow
-from tests.crash.process_forker import Zygote
+from tests.crash.process_forker import ProcessForker
 from tests.runtime import dbos_life
 from tests.runtime.dbos_life import POINTS, Outside, Shop, steps_noted
 
@@ -27,10 +27,10 @@ _NUMBERS: Final = count(1)
 
 
 @pytest.fixture(scope="module")
-def zygote():
+def forker():
     late = ["anyio._backends._asyncio", "placet.runtime.telemetry.world_logger"]
-    with Zygote(["tests.runtime.dbos_life", "psycopg", *late]) as zygote:
-        yield zygote
+    with ProcessForker(["tests.runtime.dbos_life", "psycopg", *late]) as forker:
+        yield forker
 
 
 def require_sqlite() -> None:
@@ -66,20 +66,20 @@ def end_of(told: list[dict[str, Any]]) -> tuple[list[Any], int]:
     return [order["said"] for order in end["orders"].values()], end["settled"]
 
 
-def live_until(zygote, crash_at: str, places: dict[str, Any]) -> None:
+def live_until(forker, crash_at: str, places: dict[str, Any]) -> None:
     """Live until killed at a point."""
-    told = zygote.fork("tests.runtime.dbos_life:live", crash_at=crash_at, **places).wait()
-    assert not told[1:], "the life came to its end"
+    told = forker.fork("tests.runtime.dbos_life:run", crash_at=crash_at, **places).wait()
+    assert not told[1:], "the child came to its end"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crash_at", POINTS)
 def test_each_step_is_done_once_and_the_effect_settled_once_whenever_the_process_is_killed(
-    zygote, places, crash_at
+    forker, places, crash_at
 ):
-    live_until(zygote, crash_at, places)
+    live_until(forker, crash_at, places)
 
-    said, settled = end_of(zygote.fork("tests.runtime.dbos_life:live", **places).wait())
+    said, settled = end_of(forker.fork("tests.runtime.dbos_life:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
     # A step that is cut off has not ended for DBOS: that one, and no other, is done again.
@@ -88,11 +88,11 @@ def test_each_step_is_done_once_and_the_effect_settled_once_whenever_the_process
 
 
 @pytest.mark.slow
-def test_a_workflow_survives_one_crash_after_another(zygote, places):
+def test_a_workflow_survives_one_crash_after_another(forker, places):
     for crash_at in POINTS:
-        live_until(zygote, crash_at, places)
+        live_until(forker, crash_at, places)
 
-    said, settled = end_of(zygote.fork("tests.runtime.dbos_life:live", **places).wait())
+    said, settled = end_of(forker.fork("tests.runtime.dbos_life:run", **places).wait())
 
     assert (said, settled) == ([SAID], 1)
     assert counted(places["outside"]) == {**ONCE, "second": 2}
@@ -100,12 +100,12 @@ def test_a_workflow_survives_one_crash_after_another(zygote, places):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("places", ["sqlite"], indirect=True)
-def test_that_steps_done_twice_would_be_seen(zygote, places):
+def test_that_steps_done_twice_would_be_seen(forker, places):
     """The planted bug: the id of the workflow is not the key of the effect."""
-    life = {**places, "is_forgetful": True}
-    live_until(zygote, "after first", life)
+    child = {**places, "is_forgetful": True}
+    live_until(forker, "after first", child)
 
-    zygote.fork("tests.runtime.dbos_life:live", **life).wait()
+    forker.fork("tests.runtime.dbos_life:run", **child).wait()
 
     assert counted(places["outside"])["first"] == 2
 

@@ -1,4 +1,4 @@
-"""A scenario whose time runs by itself: all act once per tick, and slow time loses nobody."""
+"""Scenarios on clocks that run by themselves: all agents act once per tick, also under dilation."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The bundled scenario `rush`, and what a report says of who won against whom."""
+"""The bundled scenario `rush`, and the fairness statistics of its report."""
 
 import asyncio
 import json

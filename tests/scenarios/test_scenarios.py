@@ -1,4 +1,4 @@
-"""Scenarios: what a file says, what the command line changes in it, and how a town lives."""
+"""Loading scenarios, overriding them on the command line, and the bundled scenario `town`."""
 
 import os
 import subprocess

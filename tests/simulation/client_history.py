@@ -1,4 +1,4 @@
-"""What the clients remember: each request, what they were told of it, and what follows."""
+"""The clients' history: each request, its answers, and the checks that follow from them."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil

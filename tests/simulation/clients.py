@@ -1,4 +1,4 @@
-"""The clients: agents that behave as people's programs do, well and badly."""
+"""The simulated clients: agents that behave as real programs do, well and badly."""
 
 import asyncio
 from functools import partial

@@ -1,7 +1,7 @@
-"""What the disk says: each group is read as it is kept, folded, and held to what it must be.
+"""The log on the simulated disk: each group is folded when it is written, and checked.
 
 It knows nothing of the processes. Coins are counted a second time from the intents alone, so that
-what a record says it changed is held against what its batch asked for.
+a record's changes are checked against what its batch asked for.
 """
 
 from collections import Counter

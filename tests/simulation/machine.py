@@ -1,7 +1,7 @@
 """The machine that a simulated world runs on: its time, its threads, and its disk.
 
-Nothing here is real but the code under test. Time jumps when nobody has anything to do, a thread is
-a pause, and the disk is a log in memory that does what the seed says and remembers who wrote what.
+Only the code under test is real. Time jumps when no task is runnable, a thread is a pause, and the
+disk is a log in memory with seeded delays that remembers which process wrote what.
 """
 
 import asyncio

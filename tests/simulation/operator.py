@@ -1,4 +1,4 @@
-"""The operator: looks after the world, by the control lane, while the clients are at it."""
+"""The simulated operator: commands by the control lane while the clients submit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

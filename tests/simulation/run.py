@@ -1,8 +1,8 @@
-"""One run: a seed makes a machine, a world, clients and faults, and says what was found.
+"""One run: a seed makes a machine, a world, clients and faults, and the findings are reported.
 
     ./dev python -m tests.simulation.run 42
 
-runs seed 42 again, exactly, and prints what was found and the hash of all that happened.
+runs seed 42 again, exactly, and prints the findings and the hash of the trace.
 """
 
 import argparse

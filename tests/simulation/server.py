@@ -1,4 +1,4 @@
-"""The server: one life of the process after the other, as the seed kills and replaces them."""
+"""The simulated server: one process after the other, as the seed kills and replaces them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

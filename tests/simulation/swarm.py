@@ -1,4 +1,4 @@
-"""What one seed turns on: a random subset of features and faults, with random rates.
+"""Swarm testing: each seed enables a random subset of features and faults, with random rates.
 
 A run with everything on finds less than many runs with some of it: features hide each other.
 """

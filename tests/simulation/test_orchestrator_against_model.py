@@ -1,4 +1,4 @@
-"""The face of a stepped world beside the reference model: its clients get what is promised."""
+"""A stepped world beside the reference model: its clients get the promised answers."""
 
 import asyncio
 from collections.abc import Mapping

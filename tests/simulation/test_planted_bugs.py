@@ -1,4 +1,4 @@
-"""The simulation can fail: bugs planted in the real system, each found within so many seeds."""
+"""The simulation can fail: each bug planted in the real system is found within some seeds."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,7 @@
-"""Whole worlds, each from one seed: agents, faults, crashes, and everything that is promised.
+"""Whole worlds, each from one seed: agents, faults, crashes, and the guarantees.
 
 A seed that fails is printed with the command that runs it again. G1-G6, G10, G11, G15, G17-G20, G23
-and G24 are held to what the clients were told and to what the disk says.
+and G24 are checked against the clients' answers and against the durable log.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Agents that observe, and a random life for them to look at."""
+"""Clients that observe a world of randomly moving agents."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Laws of observation: pictures converge whatever the policy, and what is hidden never shows."""
+"""Clients converge under every visibility policy, and hidden data never shows."""
 
 from random import Random
 from typing import Any

@@ -1,6 +1,6 @@
-"""Observers behind a latency: what they are shown is what there was, so long ago; never otherwise.
+"""Observers with a latency: they are shown the state as it was that long ago.
 
-Time is stepped, in eighths of a second, so that moments are exact; one test runs in a realtime one.
+Time is stepped, in eighths of a second, so that times are exact; one test uses the realtime clock.
 """
 
 import asyncio

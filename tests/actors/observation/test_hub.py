@@ -1,4 +1,4 @@
-"""Observations: a snapshot and deltas that always converge, of what is durable and may be seen."""
+"""Observations: a snapshot and deltas that converge to the durable, visible state."""
 
 import asyncio
 from functools import partial

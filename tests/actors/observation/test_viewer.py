@@ -1,4 +1,4 @@
-"""Views: one cut for all who look at a seq, and nobody sees what is hidden."""
+"""Views: one consistent copy per seq, without hidden entities."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An agent looks, proposes, and answers what the gate says; what goes wrong in it is its own."""
+"""An agent actor reads, proposes and reacts to verdicts; a faulty policy affects only its agent.
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Agents come and go, pause and go on; what is wrong with one policy hurts no other agent."""
+"""Policies start, pause, resume and end; a faulty policy affects no other agent."""
 
 import asyncio
 import itertools

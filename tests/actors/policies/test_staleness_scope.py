@@ -1,4 +1,4 @@
-"""A thought is stopped when what it rests on is no longer true, and for nothing else."""
+"""A block is canceled when its read set changes, and for no other reason."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

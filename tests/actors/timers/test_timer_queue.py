@@ -1,4 +1,4 @@
-"""Who waits for a simulated time wakes then, in order, and is told if it never comes."""
+"""Waits for simulated time end in order, or with an error if the time never comes."""
 
 import asyncio
 
