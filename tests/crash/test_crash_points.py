@@ -94,7 +94,7 @@ def exhaust(forker: ProcessForker, folder: Path, whole: dict[str, Any], **how: o
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_crash_at_any_point_loses_nothing_and_does_nothing_twice(forker, folder, whole):
+def test_a_crash_at_any_point_loses_and_repeats_nothing(forker, folder, whole):
     points = exhaust(forker, folder, whole)
     sys.stdout.write(f"{points} crash points\n")
     assert points > 130, "the scenario has become short"

@@ -67,7 +67,7 @@ def test_a_full_disk_stops_the_world_and_loses_nothing(forker, small_disk):
     goes_on(forker, store, messages)
 
 
-def test_a_disk_that_has_become_read_only_is_told(forker, small_disk):
+def test_a_read_only_disk_is_reported(forker, small_disk):
     """As a system makes it after a fault: what was answered can be read, nothing can be opened."""
     store = f"sqlite:///{small_disk}/a.db"
     child = forker.fork(CLIENT, store=store, name="a")
@@ -82,7 +82,7 @@ def test_a_disk_that_has_become_read_only_is_told(forker, small_disk):
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_from_the_start_is_told(forker, small_disk):
+def test_a_disk_full_at_the_start_is_reported(forker, small_disk):
     """With no space, and with ever more of it: until there is enough for a first answer."""
     ballast = small_disk / "ballast"
     outcomes = set()

@@ -156,7 +156,7 @@ class EffectRuns:
 
 
 @pytest.mark.parametrize("delivery", CLASSES)
-def test_a_life_without_a_crash_executes_and_settles_all(forker, folder, delivery):
+def test_an_uninterrupted_run_executes_and_settles_every_effect(forker, folder, delivery):
     runs = EffectRuns(forker, folder, "whole", delivery, None)
     assert runs.run()
     assert runs.complaints(is_over=True) == []

@@ -7,7 +7,7 @@ import pytest
 from tests.crash.process_forker import ChildProcess, Report
 
 
-def test_lines_that_come_at_once_are_heard_one_after_the_other():
+def test_messages_of_one_read_are_yielded_in_order():
     ours, theirs = os.pipe()
     report = Report(theirs)
     report.send("began", pid=1)

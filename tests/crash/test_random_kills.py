@@ -80,7 +80,7 @@ class Killer:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_no_kill_loses_an_answer_or_does_a_thing_twice(forker, tmp_path):
+def test_random_kills_lose_no_answer_and_repeat_nothing(forker, tmp_path):
     answers = intents = 0
     for seed in range(-(-KILLS // KILLS_PER_STORE)):
         killer = Killer(forker, f"sqlite:///{tmp_path}/{seed}.db", seed)
@@ -110,7 +110,7 @@ class NewSnapshot:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_no_kill_harms_a_world_that_keeps_house(forker, tmp_path):
+def test_random_kills_during_maintenance_lose_nothing(forker, tmp_path):
     """Snapshots by its own process, and compaction behind them, while it is killed.
 
     Half of the children are killed when a snapshot has come since the last kill: about when the log is

@@ -81,7 +81,7 @@ def test_a_wal_cut_anywhere_lacks_whole_groups_of_its_tail(records, folder):
     assert len(cuts) > 400
 
 
-def test_a_world_goes_on_from_a_torn_tail(records, folder):
+def test_a_world_resumes_from_a_torn_tail(records, folder):
     left = leave(folder / "made.db", records, is_clean=False)
     path = folder / "a.db"
     left.put(path)

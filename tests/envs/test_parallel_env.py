@@ -70,7 +70,7 @@ def test_episodes_after_a_seed_follow_from_it_and_differ():
     assert len({str(start) for start in first}) > 3
 
 
-def test_a_refused_action_is_told_and_changes_nothing():
+def test_a_refused_action_is_reported_and_changes_nothing():
     env = at_origin(corner_env())
     before = env.kernel.digest()
     observations, rewards, _, _, infos = env.step({"ann": WEST, "bob": STAY})
@@ -106,7 +106,7 @@ def test_an_admitted_action_is_seen_by_all_and_rewarded():
     assert all(env.observation_space(agent).contains(seen) for agent, seen in observations.items())
 
 
-def test_who_reaches_the_goal_is_done_and_the_others_go_on():
+def test_an_agent_at_the_goal_is_done_and_others_continue():
     env = at_origin(corner_env())
     for action in [EAST, NORTH, EAST, NORTH, EAST]:
         assert not any(env.step({"ann": action})[2].values())
@@ -181,7 +181,7 @@ def test_any_world_is_an_environment_by_an_adapter():
     assert terminations == {"ann": False, "bob": False}
 
 
-def test_an_effect_that_nobody_executes_is_refused_and_none_is_made_up():
+def test_an_effect_without_an_executor_is_refused():
     env = posting_env()
     env.reset(1)
     *_, infos = env.step({"ann": 1})
@@ -203,14 +203,14 @@ def test_the_policy_of_the_world_binds_the_actions():
     assert refused["refusals"][0]["retry_after"] > 0
 
 
-def test_what_an_agent_proposes_is_based_on_what_it_sees():
+def test_intents_carry_the_seq_of_the_view():
     env = posting_env(config=KernelConfig(staleness_threshold=0))  # strict: on the very latest
     env.reset()
     for _ in range(3):
         assert env.step({"ann": 0})[4]["ann"]["admitted"]
 
 
-def test_an_agent_who_cannot_be_placed_is_an_error():
+def test_a_failed_registration_is_an_error():
     env = WorldEnv(World, Posting(), {"ann": {"position": "here"}})
     with pytest.raises(ValidationError, match="position"):
         env.reset()

@@ -37,7 +37,7 @@ def test_a_kill_under_load_loses_no_answer(postgres, forker):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("has_maintenance", [False, True])
-def test_no_kill_loses_an_answer_or_does_a_thing_twice(postgres, forker, has_maintenance):
+def test_random_kills_lose_no_answer_and_repeat_nothing(postgres, forker, has_maintenance):
     killer = kill(forker, postgres.url(), KILLS, has_maintenance=has_maintenance)
     answers = answers_in(killer.messages)
     sys.stdout.write(f"{KILLS} kills, {answers} answers\n")

@@ -21,7 +21,7 @@ def run(store: str = "memory://", **changed: Any) -> RunReport:
     return asyncio.run(ScenarioRunner(load("rush", overrides=overrides), store=store).run())
 
 
-def test_a_crowd_in_dilated_time_is_refused_nothing_for_load_and_the_report_says_so(tmp_path):
+def test_dilated_time_refuses_nothing_for_load(tmp_path):
     store = f"sqlite:///{tmp_path}/rush.db"
     report = run(store, clock="realtime", backpressure="dilate", dilation_wait_ms=1)
     assert report.ticks == TICKS
@@ -35,7 +35,7 @@ def test_a_crowd_in_dilated_time_is_refused_nothing_for_load_and_the_report_says
     assert verify(open_event_log(store)).is_ok
 
 
-def test_a_tick_of_real_time_lasts_as_long_and_all_act_in_it():
+def test_all_agents_act_in_each_realtime_tick():
     report = run(clock="realtime", tick_s=0.05)
     assert report.ticks == TICKS
     assert report.time == {"clock": "realtime", "asleep": 0, "late": 0}
@@ -52,7 +52,7 @@ def test_a_realtime_run_is_stopped_between_two_ticks():
     assert report.ticks in {3, 4}
 
 
-def test_a_run_by_its_next_event_costs_no_real_time_and_ends_the_same_each_time():
+def test_a_next_event_run_is_fast_and_reproducible():
     few: dict[str, Any] = {"clock": "next_event", "agents__guest__count": 60}
     reports = [run(tick_s=1000.0, **few) for _ in range(2)]
     assert reports[0].digest == reports[1].digest
@@ -76,9 +76,7 @@ class Chase:
 
 
 @pytest.mark.parametrize("asked_max", range(1, 12))
-def test_wherever_a_run_by_its_next_event_is_stopped_it_ends_as_it_would_have(
-    tmp_path, monkeypatch, asked_max
-):
+def test_a_stopped_next_event_run_resumes_to_the_same_end(tmp_path, monkeypatch, asked_max):
     (tmp_path / "chasing.py").write_text(CHASE)
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "chase.toml"
@@ -98,6 +96,6 @@ def test_wherever_a_run_by_its_next_event_is_stopped_it_ends_as_it_would_have(
     assert begun.is_finished
 
 
-def test_a_stepped_scenario_is_not_dilated_and_the_reason_is_told():
+def test_dilation_of_a_stepped_scenario_is_refused():
     with pytest.raises(ScenarioError, match="it needs clock='realtime'"):
         run(backpressure="dilate")

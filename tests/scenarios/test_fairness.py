@@ -31,7 +31,7 @@ def run(store: str = "memory://", **changed: Any) -> RunReport:
 # The scenario
 
 
-def test_a_rush_is_the_same_in_memory_and_on_disk_and_its_log_holds(tmp_path):
+def test_a_rush_is_identical_in_memory_and_on_disk(tmp_path):
     store = f"sqlite:///{tmp_path}/rush.db"
     small: dict[str, Any] = {"agents__guest__count": 60, "ticks": 10}
     reports = [run(**small), run(store, **small), run(**small)]
@@ -43,7 +43,7 @@ def test_a_rush_is_the_same_in_memory_and_on_disk_and_its_log_holds(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_thousand_want_twenty_things_and_each_thing_is_won_each_time():
+def test_each_contested_object_is_won_in_each_group():
     report = run()
     scenario = report.scenario
     assert scenario.agents_count == 2000
@@ -54,7 +54,7 @@ def test_two_thousand_want_twenty_things_and_each_thing_is_won_each_time():
     assert figures["jain_wins"] == pytest.approx(figures["jain_wins_of_a_lottery"], rel=0.15)
 
 
-def test_wins_of_a_rush_are_drawn_among_all_alike():
+def test_wins_of_a_rush_are_distributed_like_a_lottery():
     """Chi-square over 40 agents and 400 wins; the seed is fixed, so it is the same every time.
 
     A gate that favored the lowest name, index or the first to come would be far out of it.
@@ -70,7 +70,7 @@ def test_wins_of_a_rush_are_drawn_among_all_alike():
     assert 0.001 < normal.cdf((statistic / degrees) ** (1 / 3)) < 0.999
 
 
-def test_the_report_for_people_says_who_won_how_evenly_and_who_lost_to_whom():
+def test_the_report_shows_contention():
     report = run(agents__guest__count=30, objects__prize__count=1, ticks=20)
     text = "\n".join(report_lines(report, None, ""))
     assert "contention" in text
@@ -89,7 +89,7 @@ def lost(agent_id: str, winner: str, resource: str = "lamp") -> tuple[list[Any],
     return [intent("Grab", agent_id=agent_id)], Verdict("", False, None, 0, 0.0, (refusal,))
 
 
-def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
+def test_a_win_counts_once_per_group():
     contests = FairnessStats()
     for _ in range(2):
         contests.begin_group()
@@ -106,7 +106,7 @@ def test_who_wins_one_thing_against_many_has_won_once_in_each_group():
     assert contests.as_dict(4)["jain_wins"] == 0.5
 
 
-def test_what_is_turned_away_at_the_door_is_not_decided():
+def test_an_admission_refusal_does_not_count_as_decided():
     contests = FairnessStats()
     refusal = Refusal("queue_full", "full", Stage.ADMISSION)
     batch: list[Any] = [intent("Grab", agent_id="ann")]
@@ -116,14 +116,14 @@ def test_what_is_turned_away_at_the_door_is_not_decided():
     assert contests.decided == {"ann": 1}
 
 
-def test_a_run_without_contests_has_figures_all_the_same():
+def test_a_run_without_contests_has_figures():
     figures = FairnessStats().as_dict(0)
     assert figures["jain_wins"] is figures["jain_decided"] is None
     assert figures["jain_wins_of_a_lottery"] is None
     assert figures["lost_to"] == []
 
 
-def test_pairs_are_bounded_and_those_that_are_known_go_on(monkeypatch):
+def test_counted_pairs_are_bounded(monkeypatch):
     monkeypatch.setattr("placet.scenarios.fairness.PAIRS_MAX", 2)
     contests = FairnessStats()
     for loser in ("bob", "cid", "dan", "bob"):

@@ -95,7 +95,7 @@ def live(scenario):
 # town
 
 
-def test_town_is_200_people_for_300_ticks():
+def test_town_has_200_agents_and_300_ticks():
     town = load("town")
     assert (town.name, town.agents_count, town.ticks) == ("town", 200, 300)
     assert len({member.agent_id for member in town.members()}) == 200
@@ -117,7 +117,7 @@ def test_people_of_the_town_walk_talk_and_trade_and_are_refused_for_many_reasons
     assert unsound == []
 
 
-def test_the_same_seed_is_the_same_town_and_another_is_not():
+def test_the_town_depends_on_the_seed():
     digests = [live(replace(load("town"), ticks=10, seed=seed))[0] for seed in (3, 3, 4)]
     assert digests[0] == digests[1] != digests[2]
 
@@ -144,14 +144,14 @@ def test_the_hash_seed_of_python_changes_nothing():
     assert len(outputs) == 1
 
 
-def test_policies_of_agents_that_are_gone_propose_nothing():
+def test_policies_of_removed_agents_propose_nothing():
     town = load("town", overrides=["agents.folk.count=1"])
     view = View(0, 0.0, "nobody", {})
     for member in town.members():
         assert list(make_policy(member, town, Hand(member.agent_id)).propose(view)) == []
 
 
-def test_a_town_of_one_with_nothing_in_it_lives():
+def test_a_town_with_one_agent_and_no_objects_runs():
     overrides = ["agents.merchant.count=0", "agents.child.count=1", "agents.crier.count=0"]
     overrides += ["agents.folk.count=1", "objects.apple.count=0", "objects.lamp.count=0"]
     overrides += ["objects.well.count=0", "ticks=30"]
@@ -162,7 +162,7 @@ def test_a_town_of_one_with_nothing_in_it_lives():
 # what a scenario says
 
 
-def test_a_scenario_of_ones_own_is_named_by_its_file(small):
+def test_a_scenario_file_names_the_scenario(small):
     scenario = load(small)
     assert (scenario.name, scenario.domain, scenario.seed) == ("small", "world", 0)
     members = list(scenario.members())
@@ -194,14 +194,14 @@ def test_a_scenario_without_objects_gives_its_domain_none(small):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 4, 7, 100])
-def test_another_count_of_agents_is_shared_out_as_before(small, count):
+def test_agents_are_divided_in_proportion(small, count):
     scenario = load(small).with_agents(count)
     assert scenario.agents_count == count
     folk, child = (group.count for group in scenario.agents.values())
     assert abs(folk - 2 * child) <= 2
 
 
-def test_where_all_groups_are_empty_agents_are_shared_out_evenly(small):
+def test_empty_groups_get_equal_shares(small):
     empty = load(small).with_agents(0)
     assert [group.count for group in empty.with_agents(7).agents.values()] == [4, 3]
 
@@ -241,7 +241,7 @@ def test_an_override_sets_a_typed_value(small, override, read, expected):
     assert read(load(small, overrides=[override])) == expected
 
 
-def test_text_stays_text_where_text_was(tmp_path):
+def test_an_override_of_text_stays_text(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text('title = "one"\n' + SMALL)
     assert load(path, overrides=["title=5"]).title == "5"
@@ -300,7 +300,7 @@ def test_a_wrong_override_says_what_is_wrong(small, override, message):
         load(small, overrides=overrides)
 
 
-def test_an_override_in_what_should_be_groups_and_is_none_is_refused(tmp_path):
+def test_an_override_inside_a_value_is_refused(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("ticks = 1\nagents = 5\n")
     with pytest.raises(ScenarioError, match="there is no group 'folk' of agents"):
@@ -310,7 +310,7 @@ def test_an_override_in_what_should_be_groups_and_is_none_is_refused(tmp_path):
 # errors of files
 
 
-def test_what_is_no_scenario_names_those_there_are():
+def test_an_unknown_scenario_lists_the_bundled_ones():
     assert bundled() == ("rush", "town")
     with pytest.raises(ScenarioError, match="bundled are rush, town; did you mean 'town'"):
         load("twon")
@@ -342,7 +342,7 @@ def test_a_file_that_is_no_scenario_says_why(tmp_path, text, message):
         ("settings.max_step=-1", "settings: max_step must be a number above 0"),
     ],
 )
-def test_a_setting_that_the_domain_has_not_is_named(small, override, message):
+def test_an_unknown_domain_setting_is_named(small, override, message):
     with pytest.raises(ScenarioError, match=message):
         open_domain(load(small, overrides=[override]), World)
 
@@ -356,7 +356,7 @@ def test_a_setting_that_the_domain_has_not_is_named(small, override, message):
         ("agents.child.options.mood=x", "no such option; there are none"),
     ],
 )
-def test_an_option_that_a_policy_has_not_is_named(small, override, message):
+def test_an_unknown_policy_option_is_named(small, override, message):
     scenario = load(small, overrides=[override])
     group = override.split(".")[1]
     member = next(member for member in scenario.members() if member.group == group)
@@ -364,7 +364,7 @@ def test_an_option_that_a_policy_has_not_is_named(small, override, message):
         make_policy(member, scenario, Hand(member.agent_id))
 
 
-def test_a_policy_of_ones_own_is_found_by_module_and_name(small, tmp_path, monkeypatch):
+def test_a_custom_policy_is_found_by_module_and_name(small, tmp_path, monkeypatch):
     (tmp_path / "my_policies.py").write_text(
         "class Sit:\n"
         "    def __init__(self, member, scenario, intent):\n"

@@ -38,7 +38,7 @@ async def test_an_agent_is_not_shown_what_it_may_not_see(path):
             assert (await served.get(f"state?path={path}")).status_code == 200
 
 
-async def test_a_collection_of_which_all_is_hidden_is_not_named():
+async def test_a_fully_hidden_collection_is_absent():
     async with serving(Lab(things=["secret"])) as served:
         for query, token in (("", "alice"), ("?agent=alice", "operator")):
             shown = (await served.get(f"state{query}", token=token)).json()["value"]

@@ -50,7 +50,7 @@ def replay(model: Model, groups: Groups, raws: Mapping[str, Any]) -> dict[str, A
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-async def test_the_face_of_a_stepped_world_and_the_model_agree(setting):
+async def test_the_orchestrator_agrees_with_the_model(setting):
     chosen, rng, groups = SETTINGS[setting], Random(f"facade {setting}"), Groups()
     config = OrchestratorConfig(
         clock="stepped", seed=3, limits=Limits(**LIMITS), log_level="critical", **chosen

@@ -200,7 +200,7 @@ BUGS = [
 ]
 
 
-def test_a_seed_that_fails_says_how_to_run_it_again_and_fails_the_same():
+def test_a_failing_seed_prints_its_command_and_is_reproducible():
     with batches_that_overtake():
         failed = next(one for one in map(simulate, range(SEEDS_MAX)) if one.findings)
         assert simulate(failed.seed) == failed

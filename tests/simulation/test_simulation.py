@@ -29,11 +29,11 @@ def quick() -> list[Outcome]:
     return [simulate(seed) for seed in QUICK]
 
 
-def test_what_is_promised_is_kept(quick):
+def test_guarantees_hold(quick):
     assert reports(quick) == []
 
 
-def test_the_worlds_are_worth_the_while(quick):
+def test_the_simulated_worlds_cover_enough(quick):
     """A run in which nothing happens proves nothing: of everything there is some."""
     outcomes = sum((Counter(outcome.outcomes) for outcome in quick), Counter[str]())
     usual = {
@@ -49,7 +49,7 @@ def test_the_worlds_are_worth_the_while(quick):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_is_promised_is_kept_in_many_worlds(seeds):
+def test_guarantees_hold_in_many_worlds(seeds):
     context = get_context("spawn")  # a fork would take over what other tests left running
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
         outcomes = list(pool.map(simulate, seeds, chunksize=20))
@@ -65,13 +65,13 @@ def trace_of(seed: int, hash_seed: str) -> str:
     return told.stdout.splitlines()[-1].split()[0]
 
 
-def test_a_seed_comes_to_the_same_whenever_it_is_run(quick):
+def test_a_seed_is_reproducible(quick):
     """Each answer, record, effect and life, in the same order."""
     for outcome in quick[:10]:
         assert simulate(outcome.seed) == outcome
 
 
-def test_a_seed_comes_to_the_same_on_every_hash_seed(quick):
+def test_a_seed_is_independent_of_the_hash_seed(quick):
     liveliest = sorted(quick, key=lambda outcome: -outcome.lives)[:2]
     for outcome in liveliest:
         seed = outcome.seed

@@ -72,7 +72,7 @@ class Chests(Domain):
 @pytest.mark.parametrize("collection", ["chests.there", "things"])
 @pytest.mark.parametrize("sight", [None, {"distance": 3}, {"team": True}], ids=str)
 @pytest.mark.parametrize("seed", range(2))
-def test_clients_converge_though_one_domain_judges_by_another_ones_agents(collection, sight, seed):
+def test_clients_converge_where_a_policy_uses_agents_of_another_domain(collection, sight, seed):
     @in_virtual_time
     async def live():
         domains = [town(sight), Chests(collection)]
@@ -98,7 +98,7 @@ class Sea(Domain):
 
 
 @in_virtual_time
-async def test_who_is_near_is_heard_wherever_agents_have_their_bodies():
+async def test_near_events_are_delivered_for_any_agent_collection():
     async with Orchestrator(Sea(), OrchestratorConfig(log_level="critical")) as world:
         ships = [await world.register_agent(f"s{x}", position=[x, 0]) for x in (0, 2, 9)]
         clients = [Client(ship) for ship in ships]
@@ -124,7 +124,7 @@ class Secretive:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_observation_and_no_refusal_holds_what_is_hidden(seed):
+def test_no_observation_or_refusal_contains_hidden_data(seed):
     """Everybody carries a thing named after them; nobody may see what another carries."""
 
     @in_virtual_time
@@ -164,7 +164,7 @@ def test_no_observation_and_no_refusal_holds_what_is_hidden(seed):
     live()
 
 
-def test_folding_a_departure_leaves_no_empty_collection():
+def test_applying_a_removal_leaves_no_empty_collection():
     """A picture says of a collection that it is there only while something in it is seen."""
     came = Change("a.b/c/d", "added", 3, "ann", {"x": 1})
     gone = Change("a.b/c/d", "removed", 4, "", None)
@@ -175,7 +175,7 @@ def test_folding_a_departure_leaves_no_empty_collection():
     assert picture == {}
 
 
-def test_a_heard_event_is_encoded_once():
+def test_an_event_is_encoded_once():
     heard = DeliveredEvent(3, "ann", "Speak", {"text": "hi"})
     assert from_json(heard.encoded)["payload"] == {"text": "hi"}
     assert heard.encoded is heard.encoded

@@ -112,7 +112,7 @@ def living(seed: int, sight: dict[str, Any] | None, **how: Any):
 
 @pytest.mark.parametrize("sight", SIGHTS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_shown_is_the_world_as_it_was_so_long_ago(sight, seed):
+def test_observations_show_the_state_delayed_by_the_latency(sight, seed):
     @in_virtual_time
     async def run():
         world, people = living(seed, sight, latency=Constant(4 * DT))
@@ -132,9 +132,7 @@ def test_what_is_shown_is_the_world_as_it_was_so_long_ago(sight, seed):
 @pytest.mark.parametrize("sight", SIGHTS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("bytes_max", [None, pytest.param(200, marks=SLOW)])
-def test_a_drawn_latency_is_never_below_or_above_its_bounds_and_nothing_overtakes(
-    sight, seed, bytes_max
-):
+def test_a_random_latency_stays_in_bounds_and_keeps_order(sight, seed, bytes_max):
     least, most = 2 * DT, 6 * DT
 
     @in_virtual_time
@@ -176,7 +174,7 @@ async def settle(world, people, delay_s) -> None:
         client.task.cancel()
 
 
-def test_the_same_seed_is_late_in_the_same_way_and_another_in_another():
+def test_random_latencies_depend_on_the_seed():
     def moments(seed: int) -> list[tuple[float, int]]:
         found: list[tuple[float, int]] = []
 
@@ -201,7 +199,7 @@ def test_the_same_seed_is_late_in_the_same_way_and_another_in_another():
 
 
 @in_virtual_time
-async def test_the_far_is_shown_later_than_the_near_and_never_backwards():
+async def test_far_changes_are_delivered_later_and_in_order():
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         near = await world.register_agent("near", position=[1, 0])
@@ -245,7 +243,7 @@ async def test_the_far_is_shown_later_than_the_near_and_never_backwards():
 @pytest.mark.parametrize("sight", SIGHTS, ids=str)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("limits", [None, TIGHT], ids=["roomy", "tight"])
-def test_by_distance_everything_comes_through_in_order_and_in_time(sight, seed, limits):
+def test_latency_by_distance_delivers_everything_in_order(sight, seed, limits):
     """Each entity follows its own history, and is never younger than its own latency."""
     latency = ByDistance(per_unit=DT / 2, base=DT)
     longest = DT + 17 * DT / 2  # from one corner of the town to the other
@@ -265,7 +263,7 @@ def test_by_distance_everything_comes_through_in_order_and_in_time(sight, seed, 
 
 
 @in_virtual_time
-async def test_who_did_not_ask_meanwhile_is_shown_what_there_was_and_not_what_there_is():
+async def test_a_late_read_returns_delayed_observations():
     async with Orchestrator(World(), config()) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         async with ann.observer(latency=Constant(4 * DT)) as eyes:
@@ -279,7 +277,7 @@ async def test_who_did_not_ask_meanwhile_is_shown_what_there_was_and_not_what_th
 
 
 @in_virtual_time
-async def test_what_is_heard_by_distance_stays_in_order():
+async def test_events_with_latency_by_distance_stay_in_order():
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         near = await world.register_agent("near", position=[1, 0])
@@ -313,7 +311,7 @@ class Hall(Domain):
 
 
 @in_virtual_time
-async def test_where_nothing_is_measured_all_is_here():
+async def test_an_unknown_distance_counts_as_zero():
     async with Orchestrator(Hall(), config()) as world:
         ann, bob = [await world.register_agent(name) for name in ("ann", "bob")]
         client = TimedClient(ann, world, latency=ByDistance(per_unit=1e9, base=DT))
@@ -331,7 +329,7 @@ async def test_where_nothing_is_measured_all_is_here():
 
 
 @in_virtual_time
-async def test_what_is_remembered_of_what_was_far_is_bounded():
+async def test_retained_due_times_are_bounded():
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         many = [await world.register_agent(f"a{n}", position=[1, 0]) for n in range(100)]
@@ -352,7 +350,7 @@ async def test_what_is_remembered_of_what_was_far_is_bounded():
 
 
 @in_virtual_time
-async def test_what_is_gone_leaves_as_late_as_it_was_far():
+async def test_a_removal_has_the_delay_of_the_last_known_distance():
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         far = await world.register_agent("far", position=[4, 0])
@@ -378,7 +376,7 @@ async def test_what_is_gone_leaves_as_late_as_it_was_far():
 
 
 @in_virtual_time
-async def test_what_the_line_has_no_room_for_is_conflated_and_comes_later():
+async def test_changes_beyond_a_full_queue_are_conflated():
     async with Orchestrator(World(), config()) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         limits = ObserverLimits(marks_max=4, events_max=4)
@@ -400,7 +398,7 @@ async def test_what_the_line_has_no_room_for_is_conflated_and_comes_later():
 
 
 @in_virtual_time
-async def test_ones_own_doing_is_late_too_and_a_view_is_not():
+async def test_own_changes_are_delayed_but_views_are_current():
     """G20 is of `refresh_view`: you read your own writes there."""
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
@@ -425,7 +423,7 @@ def register(name, kernel):
 
 
 @in_virtual_time
-async def test_in_a_realtime_world_the_timer_shows_what_is_due_though_nothing_happens():
+async def test_a_realtime_timer_delivers_due_changes_without_commits():
     async with open_world(domain=World(), agents=()) as world:
         for name in ("ann", "bob"):
             await world.actor.command(partial(register, name))
@@ -445,7 +443,7 @@ async def test_in_a_realtime_world_the_timer_shows_what_is_due_though_nothing_ha
 
 
 @in_virtual_time
-async def test_one_who_looks_now_and_then_comes_to_see_what_the_line_had_no_room_for():
+async def test_a_polling_observer_receives_conflated_changes():
     async with open_world(domain=World(), agents=()) as world:
         for name in ("ann", "bob"):
             await world.actor.command(partial(register, name))
@@ -464,7 +462,7 @@ async def test_one_who_looks_now_and_then_comes_to_see_what_the_line_had_no_room
 
 
 @in_virtual_time
-async def test_a_stream_that_waits_for_its_time_ends_with_the_world_and_with_the_agent():
+async def test_a_waiting_stream_ends_with_its_world_or_agent():
     async with Orchestrator(World(), OrchestratorConfig(log_level="critical")) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         clients = [Client(one, latency=Constant(1e6)) for one in (ann, bob)]
@@ -499,7 +497,7 @@ class Blind(World):
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError, Panic])
 @in_virtual_time
-async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody(fault):
+async def test_a_raising_visibility_rule_affects_only_its_observer(fault):
     async with Orchestrator(Blind(fault), config()) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         client = Client(ann, latency=Constant(DT))
@@ -524,11 +522,11 @@ async def test_a_judgement_that_raises_is_its_own_observers_and_stops_nobody(fau
         (ByDistance(per_unit=0.5, base=1), 3.0),
     ],
 )
-def test_what_a_model_says(latency, shown_after_s):
+def test_the_delay_of_each_latency_model(latency, shown_after_s):
     assert delay_ns(latency, 0.25, 4.0) == shown_after_s * SECOND_NS
 
 
-def test_what_is_infinitely_far_is_never_seen():
+def test_an_infinite_distance_is_never_delivered():
     assert delay_ns(ByDistance(per_unit=1.0), 0.0, float("inf")) == 1 << 62
 
 
@@ -544,7 +542,7 @@ def test_what_is_infinitely_far_is_never_seen():
         partial(ByDistance, per_unit=-0.1),
     ],
 )
-def test_an_unsound_latency_is_refused(make):
+def test_an_invalid_latency_is_refused(make):
     with pytest.raises(ValueError, match=r"finite seconds|from least to most"):
         make()
 
@@ -556,7 +554,7 @@ def test_drawn_latencies_fill_their_range():
 
 
 @in_virtual_time
-async def test_a_host_program_sees_what_its_agent_sees_as_late():
+async def test_a_host_observer_has_the_same_delay():
     async with Orchestrator(World(objects={"lamp": {"position": [0, 0]}}), config()) as world:
         await world.register_agent("ann", position=[2, 0])
         seen = world.observe("ann", latency=Constant(DT))
@@ -572,7 +570,7 @@ async def test_a_host_program_sees_what_its_agent_sees_as_late():
 
 
 @in_virtual_time
-async def test_one_who_waits_for_what_is_late_is_told_that_time_has_stalled():
+async def test_a_delayed_wait_raises_when_time_stalls():
     settings = OrchestratorConfig(
         clock="next_event", agent_think_seconds_max=60, log_level="critical"
     )

@@ -25,7 +25,7 @@ from tests.actors.virtual_time import in_virtual_time, turns
 
 
 @in_virtual_time
-async def test_a_client_that_folds_deltas_has_the_view():
+async def test_applied_deltas_equal_the_view():
     async with Orchestrator(World(), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         client = Client(ann)
@@ -46,7 +46,7 @@ async def test_a_client_that_folds_deltas_has_the_view():
         client.task.cancel()
 
 
-def test_what_an_agent_may_not_see_it_cannot_touch():
+def test_an_invisible_object_cannot_be_used():
     """A refusal of the rules would tell that it is there, and who has it."""
     kernel = Kernel(World(objects={"lamp": {"position": [9, 0]}}, observation={"distance": 2}))
     kernel.register_agent("ann", position=[0, 0])
@@ -59,7 +59,7 @@ def test_what_an_agent_may_not_see_it_cannot_touch():
 
 
 @in_virtual_time
-async def test_speech_is_heard_in_order_by_those_to_whom_it_is_said():
+async def test_speech_is_delivered_in_order_to_its_recipients():
     async with Orchestrator(town({"distance": 5}), config()) as world:
         ann, bob, cid = [
             await world.register_agent(name, position=[place, 0], team=team)
@@ -102,7 +102,7 @@ class Library(Domain):
 
 
 @in_virtual_time
-async def test_what_is_heard_is_what_was_applied_in_the_order_in_which_it_was():
+async def test_events_have_normalized_payloads_in_apply_order():
     async with Orchestrator(Library(), config()) as world:
         ann = await world.register_agent("ann")
         client = Client(ann)
@@ -119,7 +119,7 @@ async def test_what_is_heard_is_what_was_applied_in_the_order_in_which_it_was():
 
 
 @in_virtual_time
-async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
+async def test_an_event_overflow_becomes_one_counted_snapshot():
     async with Orchestrator(town(None), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         limits = ObserverLimits(marks_max=3, events_max=2)
@@ -146,7 +146,7 @@ async def test_an_inbox_that_overflows_becomes_one_snapshot_and_is_counted():
 
 
 @in_virtual_time
-async def test_marks_that_do_not_fit_become_a_snapshot_too():
+async def test_a_mark_overflow_becomes_a_snapshot():
     async with Orchestrator(town({"distance": 50}), config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         async with ann.observer(limits=ObserverLimits(marks_max=3)) as eyes:
@@ -160,7 +160,7 @@ async def test_marks_that_do_not_fit_become_a_snapshot_too():
 
 
 @in_virtual_time
-async def test_the_latest_value_wins_and_the_steps_between_are_not_shown():
+async def test_intermediate_values_are_conflated():
     async with Orchestrator(town(None), config()) as world:
         ann, bob = [await world.register_agent(n, position=[0, 0]) for n in ("ann", "bob")]
         async with ann.observer() as eyes:
@@ -176,7 +176,7 @@ async def test_the_latest_value_wins_and_the_steps_between_are_not_shown():
 
 
 @in_virtual_time
-async def test_changes_are_made_and_encoded_once_for_all_who_know_the_same():
+async def test_observers_with_equal_knowledge_share_encoded_changes():
     async with Orchestrator(town({"distance": 9}), config()) as world:
         people = [await world.register_agent(f"a{n}", position=[n, 0]) for n in range(5)]
         clients = [Client(handle) for handle in people]
@@ -200,7 +200,7 @@ def agrees_up_to(picture, world, view_seq: int) -> None:
 
 
 @in_virtual_time
-async def test_under_a_budget_the_far_is_late_and_nothing_is_lost():
+async def test_a_byte_budget_defers_far_changes_and_loses_none():
     domain = town({"distance": 1000})
     async with Orchestrator(domain, config()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
@@ -268,7 +268,7 @@ async def test_nothing_is_observed_before_it_is_durable():
 
 
 @in_virtual_time
-async def test_the_copy_is_there_while_somebody_observes_and_not_longer():
+async def test_the_replica_exists_only_while_there_are_observers():
     async with Orchestrator(town(None), config()) as world:
         ann = await world.register_agent("ann")
         observing = world._open.observing
@@ -301,7 +301,7 @@ async def test_observers_end_with_the_world_and_with_their_agent():
 
 @pytest.mark.parametrize("laps", range(6))
 @in_virtual_time
-async def test_one_who_observes_for_the_host_ends_whenever_its_agent_goes(laps):
+async def test_a_host_observer_ends_when_its_agent_is_removed(laps):
     async with Orchestrator(town(None), config()) as world:
         await world.register_agent("ann")
 
@@ -341,7 +341,7 @@ class Raising(World):
 
 
 @in_virtual_time
-async def test_a_sight_that_raises_is_reported_and_stops_nobody():
+async def test_a_raising_visibility_policy_is_reported_and_stops_no_observer():
     faults = []
     async with open_world(domain=Raising(), agents=()) as world:
         world.observing._on_fault = lambda where, error: faults.append(where)
@@ -382,7 +382,7 @@ class Mist(Harbor):
 
 @pytest.mark.parametrize("harbor", [Harbor, Mist])
 @in_virtual_time
-async def test_domains_are_seen_side_by_side_each_by_its_own_sight(harbor):
+async def test_each_domain_uses_its_own_visibility_policy(harbor):
     async with Orchestrator([town({"distance": 5}), harbor()], config()) as world:
         ann, bob = [
             await world.register_agent(name, position=[place, 0])
@@ -404,7 +404,7 @@ async def test_domains_are_seen_side_by_side_each_by_its_own_sight(harbor):
 
 
 @in_virtual_time
-async def test_a_budget_takes_the_near_first_where_a_domain_has_no_sight():
+async def test_a_budget_works_without_a_visibility_policy():
     async with Orchestrator([World(), Harbor()], config()) as world:
         ann = await world.register_agent("ann")
         async with ann.observer(bytes_max=1) as eyes:

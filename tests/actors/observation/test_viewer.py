@@ -39,7 +39,7 @@ def test_view_stays_as_it_was_when_the_world_moves_on(kernel):
     assert (before.view_seq, after.view_seq) == (4, 5)
 
 
-def test_what_is_hidden_is_not_there_by_any_way(kernel):
+def test_hidden_entities_are_absent_from_every_access_path(kernel):
     propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
     viewer = Viewer(kernel)
     propose(kernel, "bob", 0, "Speak", text="good day")
@@ -54,7 +54,7 @@ def test_what_is_hidden_is_not_there_by_any_way(kernel):
     assert (list(heard["bob"]), len(heard["bob"])) == (["ann", "bob"], 2)
 
 
-def test_a_collection_of_which_all_is_hidden_is_not_named(kernel):
+def test_a_fully_hidden_collection_is_absent(kernel):
     propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
     viewer = Viewer(kernel)
     for name, named in (("bob", ["world.agents", "world.speech"]), ("cid", ["world.agents"])):
@@ -63,7 +63,7 @@ def test_a_collection_of_which_all_is_hidden_is_not_named(kernel):
         assert ("world.speech" in state) == ("world.speech" in named)
 
 
-def test_what_may_be_seen_is_judged_at_the_seq_of_the_view(kernel):
+def test_visibility_is_judged_at_the_seq_of_the_view(kernel):
     propose(kernel, "ann", 0, "Speak", text="psst", channel="private", target_id="bob")
     early = Viewer(kernel).view(kernel, "cid")
     propose(kernel, "ann", 1, "Speak", text="hello all")
@@ -71,7 +71,7 @@ def test_what_may_be_seen_is_judged_at_the_seq_of_the_view(kernel):
     assert "ann" in Viewer(kernel).view(kernel, "cid").state["world.speech"]
 
 
-def test_view_is_a_mapping_that_nobody_can_change(kernel):
+def test_a_view_is_read_only(kernel):
     state = Viewer(kernel).view(kernel, "ann").state
     assert list(state) == ["world.agents"]
     assert len(state) == 1
@@ -81,7 +81,7 @@ def test_view_is_a_mapping_that_nobody_can_change(kernel):
         fields["position"] = (1.0, 1.0, 1.0)
 
 
-def test_world_that_hides_nothing_shows_its_cut_as_it_is():
+def test_a_world_without_hidden_data_shows_the_shared_copy():
     class Open(World):
         may_see = Domain.may_see
 

@@ -1,4 +1,4 @@
-"""An agent actor reads, proposes and reacts to verdicts; a faulty policy affects only its agent.
+"""An agent actor reads, proposes and reacts to verdicts; a faulty policy affects only its agent."""
 
 import asyncio
 from collections.abc import Iterable
@@ -111,7 +111,7 @@ async def test_an_async_policy_may_wait_and_any_iterable_is_a_proposal():
 
 
 @in_virtual_time
-async def test_on_a_stale_context_it_looks_and_proposes_again():
+async def test_a_stale_refusal_is_retried_with_a_new_view():
     """Bob is faster once; alice's second look shows what he did, and her proposal passes."""
     async with open_world(staleness_threshold=0) as world:
 
@@ -132,7 +132,7 @@ async def test_on_a_stale_context_it_looks_and_proposes_again():
 
 
 @in_virtual_time
-async def test_on_a_quota_it_waits_as_long_as_it_is_told():
+async def test_a_quota_refusal_is_retried_after_retry_after():
     async with open_world(quotas={"Add": {"rate": 0.1, "burst": 1}}) as world:
         policy = Policy([add("a")], [add("b")], [add("b")])
         agent = AgentActor(Handle(world), policy)
@@ -154,7 +154,7 @@ async def test_on_a_quota_it_waits_as_long_as_it_is_told():
     ],
 )
 @in_virtual_time
-async def test_it_waits_at_least_as_long_as_told_and_tries_a_bounded_number_of_times(
+async def test_retries_are_bounded_and_wait_at_least_retry_after(
     code, stage, retry_after, first_wait_s
 ):
     answers = [refusal(code, stage, retry_after)] * 5
@@ -170,7 +170,7 @@ async def test_it_waits_at_least_as_long_as_told_and_tries_a_bounded_number_of_t
 
 
 @in_virtual_time
-async def test_back_off_grows_and_its_jitter_differs_between_agents_and_not_between_runs():
+async def test_back_off_grows_with_a_jitter_seeded_by_agent():
     async def waits_of(agent_id: str) -> list[float]:
         policy = Policy(*[[add("r")]] * 5)
         handle = Handle(None, *[refusal(RefusalCode.SHED, Stage.ADMISSION)] * 5)
@@ -194,7 +194,7 @@ async def test_back_off_grows_and_its_jitter_differs_between_agents_and_not_betw
     ],
 )
 @in_virtual_time
-async def test_what_would_be_refused_again_is_not_tried_again(code, stage):
+async def test_a_final_refusal_is_not_retried(code, stage):
     policy = Policy([add("r")])
     agent = AgentActor(Handle(None, refusal(code, stage)), policy, pause_s=7.0)
     await agent.run()
@@ -245,7 +245,7 @@ class Odd(BaseException):
     ],
 )
 @in_virtual_time
-async def test_a_policy_that_raises_or_hangs_is_restarted_then_suspended_and_only_its_agent(fault):
+async def test_a_failing_policy_is_restarted_then_only_its_agent_suspended(fault):
     limits = {"restarts_max": 2, "restart_window_s": 1000}
     async with open_world(limits=limits) as world:
         bad, good = Policy(then=fault), Policy(then=lambda view: [])
@@ -271,7 +271,7 @@ class Dazzled(Handle):
 
 
 @in_virtual_time
-async def test_a_fault_in_what_is_done_for_a_policy_suspends_its_agent_and_ends_no_world():
+async def test_a_fault_in_the_handle_suspends_only_the_agent():
     async with open_world(limits={"restarts_max": 2}) as world:
         world.policy_supervisor.run(AgentActor(Dazzled(world), Policy()))
         await asyncio.sleep(100)
@@ -303,14 +303,14 @@ async def test_an_agent_that_is_removed_ends_without_a_fault():
 
 
 @in_virtual_time
-async def test_a_policy_that_is_denied_something_of_its_own_is_at_fault():
+async def test_a_permission_error_raised_by_the_policy_is_a_fault():
     agent = AgentActor(Handle(), Policy(then=PermissionDeniedError("a file")))
     with pytest.raises(PermissionDeniedError, match="a file"):
         await agent.run()
 
 
 @in_virtual_time
-async def test_a_policy_that_is_run_by_hand_does_not_end_as_if_it_were_canceled():
+async def test_a_policys_cancellation_is_raised_as_a_fault():
     agent = AgentActor(Handle(), Policy(then=await_what_was_canceled))
     with pytest.raises(RuntimeError, match="the policy raised CancelledError"):
         await agent.run()

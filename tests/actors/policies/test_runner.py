@@ -231,7 +231,7 @@ async def test_one_policy_at_a_time_runs_for_an_agent():
 
 
 @in_virtual_time
-async def test_who_is_gone_is_remembered_up_to_a_bound(monkeypatch):
+async def test_removed_runs_are_retained_up_to_a_bound(monkeypatch):
     monkeypatch.setattr("placet.actors.policies.runner._REMOVED_MAX", 2)
     names = [f"a{number}" for number in range(4)]
     async with open_world(agents=names) as world:
@@ -694,6 +694,6 @@ async def test_one_that_observes_ends_with_its_agent_and_with_its_world():
         assert world.observing.count == 1
 
 
-def test_one_that_observes_cannot_be_interrupted_as_well():
+def test_an_observing_policy_cannot_be_interruptible():
     with pytest.raises(ValueError, match="cannot be interrupted"):
         AgentActor(AgentHandle.__new__(AgentHandle), Follower(), interruptible=True)

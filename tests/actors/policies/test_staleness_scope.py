@@ -81,7 +81,7 @@ async def thinking(handle: AgentHandle, **settings: Any) -> AsyncIterator[Though
 
 
 @in_virtual_time
-async def test_a_block_is_stopped_at_once_by_what_another_did_and_the_error_says_what():
+async def test_a_change_by_another_agent_cancels_the_block_with_its_reason():
     async with open_world(domain=Lab(things=["lamp"])) as world:
         alice = handle_of(world)
         async with thinking(alice) as thought:
@@ -103,7 +103,7 @@ async def test_a_block_is_stopped_at_once_by_what_another_did_and_the_error_says
 
 
 @in_virtual_time
-async def test_a_block_that_ends_raises_nothing_and_leaves_no_watch():
+async def test_a_completed_block_raises_nothing_and_leaves_no_subscription():
     async with open_world() as world:
         alice = handle_of(world)
         async with alice.fresh_context() as context:
@@ -117,7 +117,7 @@ async def test_a_block_that_ends_raises_nothing_and_leaves_no_watch():
 
 
 @in_virtual_time
-async def test_a_body_that_ends_before_it_could_be_stopped_is_not_stale_in_hindsight():
+async def test_a_block_that_ends_before_the_cancellation_raises_nothing():
     async with open_world() as world:
         ran_on = False
         async with handle_of(world).fresh_context() as context:
@@ -130,7 +130,7 @@ async def test_a_body_that_ends_before_it_could_be_stopped_is_not_stale_in_hinds
 
 
 @in_virtual_time
-async def test_own_commits_do_not_interrupt_and_do_not_count():
+async def test_own_commits_do_not_cancel_or_count():
     async with open_world() as world:
         alice = handle_of(world)
         async with thinking(alice, threshold=0) as counted, thinking(alice) as thought:
@@ -142,7 +142,7 @@ async def test_own_commits_do_not_interrupt_and_do_not_count():
 
 
 @in_virtual_time
-async def test_what_another_changed_and_the_agent_changed_after_it_still_counts():
+async def test_a_foreign_change_counts_after_an_own_change():
     async with open_world(domain=Lab(things=["lamp"])) as world:
         async with thinking(handle_of(world), reads=[(THINGS, "lamp")]) as thought:
             await act(world, put("lamp", 1, by="bob"), put("lamp", 2, by="alice"))
@@ -151,7 +151,7 @@ async def test_what_another_changed_and_the_agent_changed_after_it_still_counts(
 
 
 @in_virtual_time
-async def test_a_threshold_lets_the_world_move_on_by_so_many_seqs_of_others():
+async def test_a_threshold_allows_some_foreign_seqs():
     async with open_world() as world:
         async with thinking(handle_of(world), threshold=2) as thought:
             stopped = []
@@ -183,7 +183,7 @@ READS: list[tuple[dict[str, Any], bool, bool]] = [
 
 @pytest.mark.parametrize(("settings", "by_lamp", "by_count"), READS)
 @in_virtual_time
-async def test_only_what_it_depends_on_interrupts(settings, by_lamp, by_count):
+async def test_only_changes_of_the_read_set_cancel(settings, by_lamp, by_count):
     for other, is_stopped in ((put("lamp", 7), by_lamp), (add("n", agent_id="bob"), by_count)):
         async with open_world(domain=Lab(things=["lamp"])) as world:
             async with thinking(handle_of(world), **settings) as thought:
@@ -193,7 +193,7 @@ async def test_only_what_it_depends_on_interrupts(settings, by_lamp, by_count):
 
 
 @in_virtual_time
-async def test_another_who_changes_the_own_entity_interrupts_what_depends_on_it():
+async def test_a_foreign_change_of_the_own_entity_cancels():
     async with open_world() as world:
         async with thinking(handle_of(world), kinds=["Tend"]) as thought:
             gift = intent("Give", {"thing": "alice"}, agent_id="bob")
@@ -203,7 +203,7 @@ async def test_another_who_changes_the_own_entity_interrupts_what_depends_on_it(
 
 
 @in_virtual_time
-async def test_a_collection_changes_when_something_in_it_comes_or_goes():
+async def test_a_collection_changes_when_an_entity_is_created_or_deleted():
     async with open_world(domain=Lab(things=["lamp"])) as world:
         async with thinking(handle_of(world), reads=[THINGS]) as thought:
             await act(world, put("lamp"))
@@ -215,7 +215,7 @@ async def test_a_collection_changes_when_something_in_it_comes_or_goes():
 
 
 @in_virtual_time
-async def test_what_the_agent_may_not_see_does_not_interrupt_and_is_never_told():
+async def test_hidden_changes_do_not_cancel_and_are_not_disclosed():
     seen: list[ExternalChange] = []
 
     def noted(change: ExternalChange) -> bool:
@@ -234,7 +234,7 @@ async def test_what_the_agent_may_not_see_does_not_interrupt_and_is_never_told()
 
 
 @in_virtual_time
-async def test_what_leaves_the_agents_sight_interrupts_and_nothing_of_it_is_told():
+async def test_an_entity_that_becomes_hidden_cancels_without_disclosure():
     async with open_world(domain=World(), agents=("alice", "bob", "carol")) as world:
         bob = handle_of(world, "bob")
         assert (await bob.submit_one(bob.intent("Speak", text="good morning"))).admitted
@@ -249,7 +249,7 @@ async def test_what_leaves_the_agents_sight_interrupts_and_nothing_of_it_is_told
 
 
 @in_virtual_time
-async def test_a_predicate_is_shown_the_values_of_the_latest_change_only():
+async def test_a_predicate_gets_only_the_latest_values():
     """Whether they may be seen is judged on the state as it is then, not as it was."""
     seen: list[Any] = []
 
@@ -270,7 +270,7 @@ async def test_a_predicate_is_shown_the_values_of_the_latest_change_only():
 
 
 @in_virtual_time
-async def test_a_kind_that_the_gate_does_not_hold_to_its_footprint_depends_on_nothing():
+async def test_a_revalidated_kind_depends_on_nothing():
     class Lenient(Lab):
         kinds = (
             *Lab.kinds,
@@ -284,7 +284,7 @@ async def test_a_kind_that_the_gate_does_not_hold_to_its_footprint_depends_on_no
 
 
 @in_virtual_time
-async def test_a_block_whose_agent_is_removed_ends_by_that():
+async def test_removing_the_agent_cancels_the_block():
     async with open_world() as world:
         async with thinking(handle_of(world)) as thought:
             await world.change_agent("alice", "removed")
@@ -294,7 +294,7 @@ async def test_a_block_whose_agent_is_removed_ends_by_that():
 
 
 @in_virtual_time
-async def test_changes_are_collected_for_the_debounce_and_the_latest_value_is_told():
+async def test_debounce_collects_changes_and_reports_the_latest_value():
     async with open_world(domain=Lab(things=["lamp", "door"])) as world:
         async with thinking(handle_of(world), debounce=0.5) as thought:
             await asyncio.sleep(1)
@@ -317,7 +317,7 @@ async def test_the_reason_lists_a_bounded_number_of_changes():
 
 
 @in_virtual_time
-async def test_what_happens_between_the_look_and_the_body_is_not_missed():
+async def test_a_change_between_view_and_block_is_not_missed():
     """The change is durable before the one who looked has its turn to enter the block."""
     async with open_world() as world:
         thought = Thought(handle_of(world))
@@ -331,7 +331,7 @@ async def test_what_happens_between_the_look_and_the_body_is_not_missed():
 
 
 @in_virtual_time
-async def test_what_fails_between_the_look_and_the_body_stops_the_body_at_once():
+async def test_an_error_between_view_and_block_cancels_at_once():
     def broken(change: ExternalChange) -> bool:
         raise ZeroDivisionError("in the predicate")
 
@@ -364,7 +364,7 @@ async def test_canceling_from_outside_is_a_cancellation_and_not_staleness():
 
 @pytest.mark.parametrize("laps", range(4))
 @in_virtual_time
-async def test_a_task_that_is_canceled_while_it_enters_leaves_no_watch(laps):
+async def test_canceling_the_entry_leaves_no_subscription(laps):
     async with open_world() as world:
 
         async def think() -> None:
@@ -381,7 +381,7 @@ async def test_a_task_that_is_canceled_while_it_enters_leaves_no_watch(laps):
 
 
 @in_virtual_time
-async def test_the_innermost_block_that_depends_on_the_change_is_stopped():
+async def test_the_innermost_dependent_block_is_canceled():
     async with open_world(domain=Lab(things=["lamp", "door"])) as world:
         alice = handle_of(world)
         story: list[str] = []
@@ -409,7 +409,7 @@ async def test_the_innermost_block_that_depends_on_the_change_is_stopped():
 
 
 @in_virtual_time
-async def test_a_block_around_a_task_group_stops_all_of_it():
+async def test_a_block_around_a_task_group_cancels_the_group():
     async with open_world() as world:
         ended: list[int] = []
 
@@ -433,7 +433,7 @@ async def test_a_block_around_a_task_group_stops_all_of_it():
 
 
 @in_virtual_time
-async def test_what_the_body_raises_is_what_comes_out():
+async def test_an_exception_of_the_body_is_raised():
     async with open_world() as world:
 
         async def think() -> None:
@@ -451,7 +451,7 @@ async def test_what_the_body_raises_is_what_comes_out():
 
 
 @in_virtual_time
-async def test_a_predicate_that_raises_is_its_own_blocks_fault_and_nobody_elses():
+async def test_a_raising_predicate_affects_only_its_block():
     def broken(change: ExternalChange) -> bool:
         raise ZeroDivisionError("in the predicate")
 
@@ -468,7 +468,7 @@ async def test_a_predicate_that_raises_is_its_own_blocks_fault_and_nobody_elses(
 
 
 @in_virtual_time
-async def test_a_judgement_that_raises_while_a_group_is_published_stops_the_block_alone():
+async def test_a_raising_visibility_rule_cancels_only_the_block():
     lab = Lab()
     async with open_world(domain=lab) as world:
         async with thinking(handle_of(world)) as thought:
@@ -488,7 +488,7 @@ async def test_a_judgement_that_raises_while_a_group_is_published_stops_the_bloc
     ],
 )
 @in_virtual_time
-async def test_what_cannot_be_depended_on_is_said_as_the_block_is_entered(settings, error, message):
+async def test_an_invalid_read_set_is_refused_on_entry(settings, error, message):
     async with open_world() as world:
         with pytest.raises(error, match=message):
             async with handle_of(world).fresh_context(**settings):
@@ -511,7 +511,7 @@ def test_settings_out_of_range_are_refused(settings):
 
 
 @in_virtual_time
-async def test_one_freshness_serves_many_blocks():
+async def test_options_can_be_reused_for_many_blocks():
     freshness = StalenessOptions(reads=iter(["lab.things/lamp"]))
     async with open_world() as world:
         for _ in range(2):
@@ -520,7 +520,7 @@ async def test_one_freshness_serves_many_blocks():
 
 
 @in_virtual_time
-async def test_who_was_removed_sees_nothing_and_enters_nothing():
+async def test_a_removed_agent_cannot_view_or_enter():
     async with open_world() as world:
         alice = handle_of(world)
         await world.change_agent("alice", "removed")
@@ -530,7 +530,7 @@ async def test_who_was_removed_sees_nothing_and_enters_nothing():
 
 
 @in_virtual_time
-async def test_a_thousand_open_blocks_make_no_task_each_and_are_told_by_what_they_read():
+async def test_a_thousand_blocks_need_no_tasks_and_are_indexed_by_ref():
     async with open_world(agents=("alice", "bob", "carol")) as world:
         alice = handle_of(world)
         blocks = [alice.fresh_context(reads=[f"{THINGS}/t{number}"]) for number in range(1000)]

@@ -12,7 +12,7 @@ from tests.actors.virtual_time import LoopClock, in_virtual_time, iterations, tu
 
 
 @in_virtual_time
-async def test_sleepers_wake_when_it_is_time_the_earliest_first():
+async def test_sleeping_tasks_wake_in_order_of_due_time():
     loop, sleepers, woken = asyncio.get_running_loop(), TimerQueue(LoopClock()), []
 
     async def sleep(name: str, due_s: float) -> None:
@@ -26,7 +26,7 @@ async def test_sleepers_wake_when_it_is_time_the_earliest_first():
 
 
 @in_virtual_time
-async def test_where_the_host_moves_time_the_host_says_when_and_no_timer_is_set():
+async def test_a_host_clock_sets_no_timer_and_wakes_on_request():
     clock = SteppedClock()
     sleepers = TimerQueue(clock)
     tasks = [asyncio.create_task(sleepers.sleep_until(due)) for due in (5, 9)]
@@ -46,7 +46,7 @@ async def test_where_the_host_moves_time_the_host_says_when_and_no_timer_is_set(
 
 
 @in_virtual_time
-async def test_who_gives_up_is_forgotten():
+async def test_canceled_entries_are_dropped():
     sleepers = TimerQueue(SteppedClock())
     stays = asyncio.create_task(sleepers.sleep_until(10**9))
     for number in range(1000):
@@ -62,7 +62,7 @@ async def test_who_gives_up_is_forgotten():
 
 
 @in_virtual_time
-async def test_at_the_end_all_are_told_and_nobody_sleeps_any_more():
+async def test_the_end_raises_in_all_sleeping_tasks():
     for failure, kind in ((None, ClosedError), (StoreError("disk full"), StoreError)):
         sleepers = TimerQueue(LoopClock())
         task = asyncio.create_task(sleepers.sleep_until(10**18))
