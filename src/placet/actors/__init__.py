@@ -1,4 +1,4 @@
-"""Who waits for whom: actors around the kernel, each with a bounded mailbox and one owner.
+"""Concurrency around the kernel: actors, each with one bounded mailbox and one owner.
 
     orchestrator > committer > publisher > executor > agent
 

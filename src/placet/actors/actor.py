@@ -1,4 +1,4 @@
-"""What an actor is: a mailbox, and a loop that handles one message at a time.
+"""The actor base: a mailbox, and a loop that handles one message at a time.
 
 Nothing of any domain is here. A handler may await, and no other message of the actor is handled
 meanwhile: so a read, an await and a write in one handler are one step.
@@ -24,7 +24,7 @@ class _Letter(Generic[M, R]):
 
 
 class ActorStatistics(NamedTuple):
-    """What an actor has done and has to do."""
+    """Counts of the messages that an actor has handled and has queued."""
 
     handled: int
     failed: int
@@ -36,8 +36,8 @@ class Actor(Generic[M, R]):
 
     Args:
         name: For people and metrics.
-        handle: Called with one message at a time. An exception goes to who asked, and if nobody
-            asked, out of `run`, to the supervisor.
+        handle: Called with one message at a time. An exception is raised to the sender of an `ask`;
+            for a `tell` it leaves `run` and reaches the supervisor.
         mailbox_max: How many messages may wait; `tell` and `ask` refuse more.
     """
 
@@ -53,7 +53,7 @@ class Actor(Generic[M, R]):
         self._is_running = False
 
     def tell(self, message: M) -> None:
-        """Send a message and go on.
+        """Send a message without waiting for it to be handled.
 
         Raises:
             MailboxFull: Too many wait already.
@@ -62,7 +62,7 @@ class Actor(Generic[M, R]):
         self._post(_Letter(message, None))
 
     async def ask(self, message: M) -> R:
-        """Send a message and wait for what the handler returns, or raises.
+        """Send a message and wait for the handler's result or exception.
 
         Raises:
             MailboxFull: Too many wait already.
@@ -75,7 +75,8 @@ class Actor(Generic[M, R]):
     async def run(self) -> None:
         """Handle messages until `close`; the owner's supervisor calls this.
 
-        Canceling it closes the actor. After a failure it may be run again: what waits is kept.
+        Canceling it closes the actor. After a failure it may be run again: queued messages are
+            kept.
         """
         self._is_running = True
         try:
@@ -92,14 +93,14 @@ class Actor(Generic[M, R]):
                 self._abandon()
 
     def close(self) -> None:
-        """Take no more messages; `run` returns when those that wait are handled."""
+        """Stop accepting messages; `run` returns when the queued ones are handled."""
         self._closed = True
         self._mailbox.wake()
         if not self._is_running:
             self._abandon()
 
     def statistics(self) -> ActorStatistics:
-        """Tell what was done and what waits."""
+        """Return counts of handled and queued messages."""
         return ActorStatistics(self._handled, self._failed, len(self._mailbox))
 
     def _post(self, letter: _Letter[M, R]) -> None:
@@ -129,7 +130,7 @@ class Actor(Generic[M, R]):
             reply.set_result(result)
 
     def _abandon(self) -> None:
-        """Tell everybody who still waits that no answer will come."""
+        """Fail every pending `ask`, because no answer will come."""
         for letter in self._mailbox.take(len(self._mailbox)):
             if letter.reply is not None and not letter.reply.done():
                 letter.reply.set_exception(self._stopped())

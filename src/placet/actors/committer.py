@@ -1,8 +1,8 @@
-"""Between deciding and telling: a group is durable before anybody hears of it.
+"""Group commit: a group of decisions becomes durable before any of its answers is released.
 
 While group k is written in a thread, the kernel decides group k+1; groups that wait are written
-together. Answers without a record of their own (refusals, dry runs, reads) queue up behind the
-groups they were given after. A failed write stops the world: there is no retry on the same handle.
+together. Answers without a record (refusals, dry runs, queries) are queued behind the groups that
+precede them. A failed write stops the world: there is no retry on the same handle.
 """
 
 import asyncio
@@ -97,11 +97,11 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
 
 
 class Commit:
-    """What becomes visible together.
+    """The answers and records that are released together.
 
     Attributes:
         group: Records to write; None where there are none.
-        replies: Futures and what they resolve to once all before is durable.
+        replies: Futures and their results, to be set once everything before is durable.
         effects: To be dispatched then.
         decided: Batches that waited, and the verdicts that they get before the others.
     """
@@ -122,7 +122,7 @@ class Commit:
 
     @property
     def answers(self) -> list[Reply]:
-        """Everybody who waits, and what they are told."""
+        """Every pending future with the result or error to set."""
         verdicts = [(waiting.reply, verdict) for waiting, verdict in self.decided]
         return [*verdicts, *self.replies]
 
@@ -161,7 +161,7 @@ class Committer:
         self.failure: StoreError | None = None
 
     def begin(self, seq: int, records: int) -> None:
-        """Take over what was durable before."""
+        """Set the durable position from which writing continues."""
         self.durable_seq, self.durable_records = seq, records
 
     def offer(self, commit: Commit) -> None:
@@ -178,12 +178,12 @@ class Committer:
 
     @property
     def waiting(self) -> int:
-        """How many decisions wait to be told."""
+        """Number of decisions whose answers are not released yet."""
         return len(self._waiting)
 
     @property
     def has_room(self) -> bool:
-        """Fewer than `in_flight_max` decisions wait to be told."""
+        """Return whether fewer than `in_flight_max` decisions are unreleased."""
         return len(self._waiting) < self._in_flight_max
 
     async def room(self) -> None:
@@ -193,7 +193,7 @@ class Committer:
             await self._room.wait()
 
     async def run(self) -> None:
-        """Write what waits, all of it at once, until canceled.
+        """Write the pending groups, all of them together, until canceled.
 
         Raises:
             StoreError: A write failed, here or in `offer`; the world has stopped.
@@ -219,7 +219,7 @@ class Committer:
                 return
 
     def fail(self, error: StoreError) -> None:
-        """Stop the world: nothing more is written, and everybody who waits is told why."""
+        """Stop the world: write nothing more, and fail every pending answer with the reason."""
         self.failure = self.failure or error
         for commit in self._waiting:
             _fail(commit, self.failure)
@@ -228,7 +228,7 @@ class Committer:
         self._wake.set()
 
     def close(self) -> None:
-        """Tell whoever still waits, after a shutdown that took too long, that it was not told."""
+        """Fail the answers that are still pending after a shutdown that exceeded its deadline."""
         if self._waiting:
             self.fail(
                 StoreError(

@@ -24,7 +24,7 @@ class MailboxFull(Exception):  # noqa: N818  # a state, and the sender's cue to 
 
 
 class MailboxStatistics(NamedTuple):
-    """What waits in a mailbox now, and what went through it."""
+    """Counts of a mailbox: queued now, and passed through."""
 
     waiting: int
     waiting_bytes: int
@@ -41,7 +41,7 @@ class Mailbox(Generic[M, C]):
         bytes_max: How many bytes they may have together, as their senders declare.
 
     Attributes:
-        is_paused: Messages wait and are not taken; control messages go on.
+        is_paused: Messages are queued and not delivered; control messages are.
     """
 
     __slots__ = (
@@ -101,7 +101,7 @@ class Mailbox(Generic[M, C]):
         self.wake()
 
     def wake(self) -> None:
-        """Let a parked receiver go on, message or not."""
+        """Wake a parked receiver, with or without a message."""
         parked = self._parked
         if parked is not None:
             self._parked = None
@@ -109,7 +109,7 @@ class Mailbox(Generic[M, C]):
                 parked.set_result(None)
 
     def pause(self) -> None:
-        """Let messages wait, and give none out, until `is_paused` is taken back."""
+        """Queue messages without delivering them, until `is_paused` is reset."""
         self.is_paused = True
 
     async def wait(self) -> None:
@@ -179,7 +179,7 @@ class Mailbox(Generic[M, C]):
         return len(self._lane) + self._aside
 
     def statistics(self) -> MailboxStatistics:
-        """Tell what waits and what went through."""
+        """Return counts of queued and delivered messages."""
         return MailboxStatistics(
             len(self), self._bytes, len(self._control), self._received, self._most
         )

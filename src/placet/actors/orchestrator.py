@@ -1,11 +1,11 @@
 """The one writer: takes batches from its mailbox, lets the kernel decide, hands the outcome on.
 
-What waits is drained together (smart batching) and decided in chunks, so one turn of the event
-loop stays short. It never awaits between reading and writing state. Its messages are `QueuedBatch`
-(a batch in the queue), and `ControlMessage` and `Step` (control messages, never shed).
+Waiting batches are drained together (smart batching) and decided in chunks, so that a cycle of the
+event loop stays short. It never awaits between reading and writing state. Its messages are
+`QueuedBatch`, and the control messages `ControlMessage` and `Step`, which are never shed.
 
-Between two turns nothing is half done, so the first thing that the operator says then is done at
-once, in a turn of its own: it does not wait for a loaded event loop to come round (decision 0024).
+Between two cycles no work is half done, so the first operator command that arrives then is executed
+at once, in a cycle of its own: it does not wait for a loaded event loop (decision 0024).
 """
 
 import asyncio
@@ -41,14 +41,14 @@ class OrchestratorActor:
         committer: Makes decisions durable, then tells.
         clock: Says when it is; a `SteppedClock` makes a stepped world.
         counters: Counted once per group.
-        backpressure: What becomes of a batch that comes under load (`queue.py`).
+        backpressure: The overflow policy of the queue (`queue.py`).
         on_group: Told of the verdicts of each group, for logging.
 
     Attributes:
         post: Hands in a batch (`Ingress.post`).
         refuse: Answers at the door (`Ingress.refuse`).
         shed: Answers everything that waits without deciding it (`Ingress.shed`).
-        stall: Tells who waits for a step that none will come (`Ingress.stall`).
+        stall: Fails the waiters for a step that will not come (`Ingress.stall`).
         barrier: Where the host of a stepped world waits for its agents.
     """
 
@@ -104,9 +104,9 @@ class OrchestratorActor:
     async def operate(self, act: Callable[[Kernel], T]) -> T:
         """Do something for the operator: as `command`, but at once.
 
-        Once between two turns: more waits for the next, so whoever operates in a loop leaves the
-        batches their turns. Agents and executors are commanded in the lane: of many, the one that
-        comes first after a turn would get further than the others.
+        At most one operator command runs between two cycles; further commands are queued so that
+        batches are not starved. Commands of agents and executors go through the mailbox: of many,
+        the first after a cycle would otherwise always win.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -141,7 +141,9 @@ class OrchestratorActor:
         return await reply
 
     def change_agent(self, kernel: Kernel, agent_id: str, what: str) -> None:
-        """Change an agent's standing, in a command; what of its schedule is refused is counted.
+        """Change an agent's status by a command.
+
+        Scheduled batches that it invalidates are refused and counted.
 
         Raises:
             AgentError: There is no such agent.
@@ -152,7 +154,9 @@ class OrchestratorActor:
             self._group_metrics.count_group(answers, self._clock.monotonic_ns() - started_ns)
 
     async def pause(self) -> None:
-        """Decide no more batches until `resume`; they wait, as far as they may. Control goes on.
+        """Decide no batches until `resume`; they are queued within the limits.
+
+        Control messages are handled.
 
         Returns:
             Once everything decided before is durable.
@@ -171,10 +175,11 @@ class OrchestratorActor:
         await self.operate(lambda _kernel: self._ingress.resume())
 
     async def drain(self) -> None:
-        """Take no more batches until `resume`, and decide those that wait, those in line too.
+        """Reject new batches until `resume`, and decide the queued ones, including the wait queue.
 
         Returns:
-            Once they are decided and durable. What a stepped world holds is its next step's.
+            Returns once they are decided and durable. Batches held by a stepped world belong to its
+            next step.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -187,7 +192,7 @@ class OrchestratorActor:
         await self.command(lambda _kernel: None)
 
     def close(self) -> None:
-        """Take no more messages; `run` returns when those that wait are decided."""
+        """Stop accepting messages; `run` returns when the queued batches are decided."""
         self._ingress.close()
 
     def __len__(self) -> int:
@@ -206,7 +211,7 @@ class OrchestratorActor:
     # the loop
 
     async def run(self) -> None:
-        """Decide what waits, turn by turn, until closed and drained."""
+        """Decide queued batches, cycle by cycle, until closed and drained."""
         try:
             while self._committer.failure is None:
                 self._is_free = True
@@ -227,7 +232,7 @@ class OrchestratorActor:
 
     @contextmanager
     def _turn(self) -> Iterator[Cycle]:
-        """Hand on together what is done inside; where that fails half way, the world stops."""
+        """Commit together the work done inside the block; if it fails half way, stop the world."""
         turn = Cycle()
         try:
             yield turn
@@ -237,7 +242,7 @@ class OrchestratorActor:
             raise
 
     def _run_turn(self, turn: Cycle) -> None:
-        """Obey all that controls, then decide a chunk of what waits."""
+        """Execute the control messages, then decide a chunk of the queued batches."""
         while (message := self._mailbox.take_control()) is not None:
             self._execute_command(message, turn)
         waiting = self._take()
@@ -267,7 +272,7 @@ class OrchestratorActor:
         return self._mailbox.take(self._limits.group_batches_max, is_enough)
 
     def _execute_command(self, message: ControlMessage | Step, turn: Cycle) -> None:
-        """Carry out a control message, if its sender still waits; tell it what a command raises."""
+        """Execute a control message if its sender still waits; raise the command's exception to it."""
         if message.reply.done():
             return
         turn.owed.append(message.reply)
@@ -318,7 +323,10 @@ class OrchestratorActor:
     def _still_asked(
         self, waiting: list[QueuedBatch], now_ns: int, turn: Cycle
     ) -> list[QueuedBatch]:
-        """Skip what was withdrawn, answer what is past its deadline or no longer its agent's."""
+        """Yield the batches still wanted.
+
+        Skip canceled ones, and refuse expired ones and those of removed agents.
+        """
         agents = self._kernel.ledger.agents
         asked: list[QueuedBatch] = []
         for one in waiting:

@@ -1,4 +1,4 @@
-"""The seams of this floor: what an actor needs from the outside, each with one small protocol.
+"""The ports of this layer: what an actor needs from outside, each a small protocol.
 
 Adapters live in `runtime/`; a fake is thirty lines.
 """
@@ -42,7 +42,9 @@ class EventLog(Protocol):
         """
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` from an ordinal on, in order; of a compacted log, what is left.
+        """Return `(ordinal, record)` pairs from an ordinal on, in order.
+
+        Of a compacted log, the rest.
 
         Raises:
             StoreError: The store cannot be read or is damaged.
@@ -67,7 +69,8 @@ class EventLog(Protocol):
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
         """Remove the oldest groups that lie wholly before a record, and never the last one.
 
-        Durable, all of it or nothing, and `start` with it. What is removed must be in a snapshot.
+        Durable, all of it or none, together with `start`. Removed records must be covered by a
+        snapshot.
 
         Args:
             before_record: Where to stop.
@@ -88,7 +91,7 @@ class EventLog(Protocol):
         """Return the bytes of all records ever appended, as far as the store knows."""
 
     def close(self) -> None:
-        """Let go of the store; harmless if done twice."""
+        """Release the store; harmless if called twice."""
 
 
 class AgentIdentity(Protocol):

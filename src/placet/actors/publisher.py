@@ -1,4 +1,4 @@
-"""Tells subscribers what is durable, each at its own pace.
+"""Delivers durable events to subscribers, each at its own pace.
 
 A subscriber holds a place in the log and nothing else. Recent records are kept in a bounded ring;
 who has fallen behind it reads the log, so a slow subscriber costs the others nothing and misses
@@ -33,7 +33,7 @@ def event_of(ordinal: int, data: bytes) -> Event:
 
 
 class Publisher:
-    """Events for whoever asks.
+    """Serves the events of the log to subscribers.
 
     Args:
         log: Where older records are read.
@@ -51,7 +51,7 @@ class Publisher:
         self._is_closed = False
 
     def begin(self, seq: int, records: int) -> None:
-        """Take over what was durable before."""
+        """Set the durable position from which events continue."""
         self._durable_seq, self._durable = seq, records
 
     def publish(self, group: LogGroup) -> None:
@@ -81,10 +81,11 @@ class Publisher:
         return max((self._durable_seq - seq for seq in self._places.values()), default=0)
 
     async def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Return the events after `since`, those that are and those that come, until closed.
+        """Return the events after `since`, past and future, until closed.
 
-        It begins when the first event is asked for. A refusal has the seq of what came before it:
-        who begins at the present seq is told of the refusals that come.
+        Subscription starts when the first event is requested. A refusal has the seq of the last
+        change before it: a subscriber that starts at the present seq receives the refusals that
+        follow.
 
         Args:
             since: Sequence number; events with a greater one are given.
@@ -142,7 +143,7 @@ class Publisher:
             await self._news.wait()
 
     async def _read(self, place: int) -> Sequence[tuple[int, bytes]]:
-        """Return some records from a place on, none beyond what is durable."""
+        """Read some records from a position, none beyond the durable one."""
         if place >= self._durable:
             return ()
         if self._recent and self._recent[0][0] <= place:

@@ -1,4 +1,4 @@
-"""Who owns the tasks: a supervisor restarts what fails, within a budget, and then says so.
+"""Task ownership: a supervisor restarts failed tasks within a budget, and then escalates.
 
 Every task of a world runs under one supervisor; no task is detached.
 """
@@ -21,7 +21,7 @@ _BACKOFF_MAX_S = 5.0
 
 
 class Fault(NamedTuple):
-    """A task that failed: its name, what it raised, and whether it is started again."""
+    """A failed task: its name, its exception, and whether it is restarted."""
 
     name: str
     error: BaseException

@@ -1,4 +1,4 @@
-"""W2: W1, and every move is shown to those who are near, each of whom observes.
+"""W2: W1, with every move delivered to nearby agents, each of which observes.
 
 Agents observe by distance, with a reach at which a move has about eight neighbors. What one group
 did to a mover is one change for each neighbor, made once and shared by them.
@@ -37,7 +37,7 @@ def make_observed_domain(reach: float | None, side: float = SIDE) -> World:
 
 
 class Walking(Load):
-    """W1's load, in which agents walk about a place of their own instead of leaping anywhere."""
+    """W1's load, with agents that walk in a small area instead of jumping anywhere."""
 
     def batch(self, lane: int, context_seq: int, priority: int = PRIORITY) -> list[Intent]:
         """Make the next batch of one lane, all of it steps about its agent's home."""

@@ -1,4 +1,4 @@
-"""What lies still and costs: bytes per idle agent and per remembered req_id, time to import."""
+"""Memory per idle agent and per dedup entry; import time."""
 
 import gc
 import subprocess
@@ -88,7 +88,9 @@ def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter)
 def first_world_seconds(
     repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """Time the same with a first world, opened and closed: what is not loaded until then shows."""
+    """Return the time of a first world, opened and closed, which includes modules that are
+    loaded lazily.
+    """
     return _seconds_of(_FIRST_WORLD, repeats, clock)
 
 

@@ -21,7 +21,7 @@ TURNS_MIN, TURNS_MAX = 3, 15
 
 
 class Sample(NamedTuple):
-    """What one contender did in one turn. CPU time is of the whole process, threads included."""
+    """One measurement of one contender. CPU time is of the whole process, threads included."""
 
     intents: int
     wall_ns: int
@@ -58,7 +58,7 @@ def spread(values: Sequence[float]) -> Spread:
 async def interleave(
     contenders: Sequence[Contender], seconds: float
 ) -> dict[Contender, list[Sample]]:
-    """Let contenders work in turn, the first of them once more at the end.
+    """Run the contenders alternately, the first of them once more at the end.
 
     Args:
         contenders: In order; the first is the one that the others are compared with.

@@ -5,18 +5,19 @@ process and event loop. As clients do, it makes a batch when it offers it and dr
 refused; a burst is small, so that the next one is made where it was. Beside it one client tells how
 long a control message takes from when it was due.
 
-Time is the world's: CPU time of the process, which never idles, less what the generator spends on
-making a burst and on its books of it, measured where it happens. Arrivals, length and rates are
-counted in it (`raw` has the generator's time in it). By the wall's clock a process that is given
-half a core is offered ten times what it can take when five times is meant; and with the generator's
-time five times would be seven, for then a third of all time is its own.
+Time is the world's: CPU time of the process, which never idles, less the time that the generator
+spends on making a burst and on its bookkeeping, measured where it happens. Arrivals, duration and
+rates are measured in it (`raw` includes the generator's time). By wall-clock time a process that is
+given half a core would be offered ten times its capacity when five times is meant; and with the
+generator's time five times would be seven, because then a third of all time is the generator's.
 
-The capacity is what a closed loop with 64 batches outstanding gets. One runs before and after each
-round of loads, and each load is compared with the mean of the two; the figure is the median over
-the rounds. The peak is the best of the open loads.
+The capacity is the throughput of a closed loop with 64 outstanding batches. One runs before and
+after each round of loads, and each load is compared with the mean of the two; the figure is the
+median over the rounds. The peak is the best of the open loads.
 
-No more may wait than the closed loop has outstanding: what waits is memory that is cold when its
-turn comes, so a world with deeper queues decides less, overloaded or not (docs/concepts/backpressure.md).
+No more batches may be queued than the closed loop has outstanding: queued batches are cold in the
+cache when they are decided, so a world with deeper queues decides less, overloaded or not
+(docs/concepts/backpressure.md).
 """
 
 import asyncio
@@ -74,7 +75,7 @@ class _Pending(NamedTuple):
 
 
 class _Client:
-    """What one agent has outstanding, in the order in which it is decided."""
+    """The outstanding batches of one agent, in the order of their decision."""
 
     __slots__ = ("news", "pending")
 
@@ -92,7 +93,7 @@ class Harness:
 
     Args:
         shape: Of the load.
-        backpressure: What becomes of a batch that comes under load.
+        backpressure: Overflow policy of the queue.
         places: Batches that may wait, in all.
     """
 
@@ -154,10 +155,10 @@ class Trial:
         admitted: Batches admitted.
         refused: Batches refused, by code.
         latencies_ns: From offer to verdict, of the admitted, wall time.
-        control_ns: What a control message took from when it was due, wall time.
+        control_ns: Latency of a control message from its due time, wall-clock nanoseconds.
         wall_seconds: How long it was by the wall's clock.
         cpu_seconds: How long it was: CPU time of the process.
-        generator_seconds: What the generator had of that.
+        generator_seconds: Part of it spent by the generator.
         rss_growth: Resident bytes more than before: the log in memory, and whatever else stays.
     """
 
@@ -205,7 +206,7 @@ class Trial:
 
         Args:
             arrivals: In ascending order, and in the world's time, as `seconds` is.
-            seconds: How long, what comes before it is counted included.
+            seconds: Duration, including the warm-up.
         """
         tasks = [asyncio.create_task(self._collect(client)) for client in self._clients]
         tasks.append(asyncio.create_task(self._probe()))
@@ -255,7 +256,7 @@ class Trial:
                 self.refused[verdict.refusals[0].code] += 1
 
     async def _collect(self, client: _Client) -> None:
-        """Await the verdicts of one agent, as clients of their own would."""
+        """Await the verdicts of one agent, as a separate client would."""
         pending, clock = client.pending, time.perf_counter_ns
         while True:
             if not pending:

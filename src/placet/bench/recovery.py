@@ -1,4 +1,4 @@
-"""Opening a world from its disk: all of its log, or a snapshot and what came after it."""
+"""Opening a world from disk: from all of its log, or from a snapshot and the log after it."""
 
 import time
 from pathlib import Path
@@ -56,7 +56,7 @@ class DiskLog:
         take_snapshot(self.log, self._files)
 
     def open(self) -> Recovery:
-        """Bring the world back, as far as a kernel that could go on."""
+        """Recover the world, up to a kernel that could continue."""
         recovery = recover(self.log)
         Kernel(make_domain(), make_kernel_config(self._load.shape), history=recovery.past)
         return recovery

@@ -1,7 +1,7 @@
 """The same work by hand, with no runtime around it: the practical limit in this language.
 
-What a competent author would write for one world with one kind of intent and no other wish than
-speed. It is called in a straight loop, and every figure of the report is a ratio to it.
+Code that a competent author would write for one world with one kind of intent and only speed in
+mind. It is called in a straight loop, and every figure of the report is a ratio to it.
 
 It does, for each batch:
     structure     one compiled pydantic call over the list of TypedDicts, with the same bounds on
@@ -20,14 +20,11 @@ It does, for each batch:
                   test compares them); blake2b-128 chain; kept in a list
     counters      admitted and refused intents in a dict
 
-It does not:
-    other kinds   there is only `Move`, so no union to choose from, and rules are inlined
-    words         a refusal is one code: no message, place, suggestion, retry time, or second look
-    memory of no  refusals are not remembered nor recorded
-    options       no dry run, simulated time, `valid_until`, priorities within a batch, aliases
-    fairness      batches are decided as they come
-    waiting       no mailbox, future, task, group, committer, publisher, deadline, or latency metric
-    digest        no state digest and no checkpoints
+It lacks: other kinds (there is only `Move`, no union, and rules are inlined) · messages (a refusal
+    is one code, without place, suggestion or retry time) · memory of refusals (neither remembered
+    nor recorded) · options (no dry run, simulated time, `valid_until`, priorities within a batch,
+    aliases) · fairness (batches are decided in order of arrival) · concurrency (no mailbox, future,
+    task, group, committer, publisher, deadline or latency metric) · digests and checkpoints.
 
 So it is a limit that placet is not expected to reach.
 """
@@ -251,7 +248,7 @@ def _apply(  # noqa: PLR0917  # an object to hold them would cost what is measur
     submitter: str,
     now_ns: int,
 ) -> Answer:
-    """Stage 7, and what follows from it."""
+    """Apply stage 7 and the commit."""
     agents, positions, low, high = world.agents, world.positions, world.low, world.high
     first_seq = seq = world.seq + 1
     undo: list[Any] = []

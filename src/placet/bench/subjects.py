@@ -1,4 +1,4 @@
-"""Who does the work: the reference loop, the kernel alone, a whole world, and a fold of its log.
+"""The contenders: the reference loop, the kernel alone, a whole world, and a fold of its log.
 
 Each makes its own chunks, untimed, and runs them, timed. None of them may refuse: a refusal in a
 workload is a mistake of the benchmark, and stops it.
@@ -42,11 +42,11 @@ GROUP_BATCHES = 32
 
 
 class UnexpectedRefusalError(AssertionError):
-    """A workload was refused: what was timed is not what it says."""
+    """A workload's batch was refused, so the measurement is not valid."""
 
 
 class Contender:
-    """Does prepared work. An async context manager, for those who have a world to close.
+    """Performs prepared work. An async context manager, for contenders with a world to close.
 
     Attributes:
         latencies_ns: Time from submit to verdict of each batch, where there is one.

@@ -1,4 +1,4 @@
-"""Each workload, start to end: who takes part, for how long, and what is made of the turns.
+"""The workloads: contenders, durations, and the figures made from the samples.
 
 Every figure of a workload comes from the same run as the reference loop that it is compared with.
 """
@@ -234,7 +234,7 @@ async def recovery(scale: Scale, seconds: float) -> Figures:
 
 
 async def kernel(scale: Scale, seconds: float) -> Figures:
-    """The kernel alone on W1: what is left when the actors are taken away."""
+    """Measure the kernel alone on W1, without the actors."""
     shape = Shape(agents=scale.agents, window_ids=scale.window_ids)
     reference = Reference(Load(shape, chunk_intents=scale.chunk_intents))
     alone = KernelAlone(Load(shape, chunk_intents=scale.chunk_intents))

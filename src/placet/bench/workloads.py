@@ -1,4 +1,4 @@
-"""What is measured: seeded batches of `Move` intents, and the world that they are for.
+"""The measured work: seeded batches of `Move` intents, and their world.
 
 Every stage of the gate is on and none refuses: agents have permissions, `Move` has a quota and a
 footprint, contexts have a threshold, req_ids are of the sequence form, the world has bounds.
@@ -96,7 +96,7 @@ class Lane(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Prepared work: what is timed at a stretch."""
+    """Prepared work that is timed as one piece."""
 
     intents: int
     lanes: list[Lane]

@@ -1,4 +1,4 @@
-"""The command line as a whole, and what becomes of the errors of its commands."""
+"""The command line application, and the handling of its commands' errors."""
 
 import os
 import sys
@@ -84,7 +84,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _usage_message(error: Exception) -> str:
-    """Return what was not understood, and where to read what would be."""
+    """Return the usage error, and the command that shows the valid usage."""
     context = getattr(error, "ctx", None)
     path = "placet" if context is None else context.command_path
     message: str = error.format_message()  # type: ignore[attr-defined]  # a usage error has it
@@ -92,14 +92,14 @@ def _usage_message(error: Exception) -> str:
 
 
 def _fault_message(error: OSError) -> str:
-    """Return what the system refused: of files it names them, and what has no name is stdout."""
+    """Return a message for an operating system error; without a file name it is about stdout."""
     if error.filename is not None or error.errno not in _FULL:
         return str(error)
     return f"cannot write what was asked for to stdout: {error.strerror}; send it elsewhere"
 
 
 def _give_up_stdout() -> None:
-    """Let the interpreter flush into nothing at its end: what we wrote does not arrive."""
+    """Redirect stdout so that the interpreter's final flush does not fail: the reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

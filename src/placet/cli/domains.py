@@ -1,4 +1,4 @@
-"""From what a person types as a domain to the domain, as it is with no settings."""
+"""Resolves the name of a domain, as typed, to the domain with default settings."""
 
 from typing import Final
 

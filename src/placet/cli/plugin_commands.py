@@ -30,7 +30,10 @@ class WithPlugins(Group):
         return None if guest is None else _command_of(guest)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  # see Group
-        """List all commands; what a guest's does is told by its own help, which would load it."""
+        """List all commands; a plug-in's summary is in its own help.
+
+        Because it would have to be loaded.
+        """
         super().format_commands(ctx, formatter)
         names = [name for name in guests(COMMANDS) if name not in self.commands]
         if names:
@@ -39,7 +42,7 @@ class WithPlugins(Group):
 
 
 def _command_of(guest: Plugin) -> Any:  # noqa: ANN401  # see Group
-    """Make a command of what a guest brings: an application of typer, or a function."""
+    """Return a command for a plug-in's object: a typer application, or a function."""
     found = guest.load()
     if not isinstance(found, typer.Typer) and not callable(found):
         raise PluginBroken(

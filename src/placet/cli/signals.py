@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a wish: what is in flight is finished, then the command ends by itself."""
+"""SIGINT and SIGTERM as a request: the current work is finished, then the command ends."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ class StopSignals:
     """Takes note of the first signal inside its block; a second one ends the process at once.
 
     Args:
-        on_first: Called when the first comes, to wake who waits.
+        on_first: Called at the first signal, to wake a waiter.
 
     Attributes:
         number: The signal that came; None while none has.
@@ -61,7 +61,7 @@ class StopSignals:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: taken as Ctrl-C is, save that nobody is there to go on."""
+    """SIGTERM arrived: handled like Ctrl-C, but never resumed."""
 
     exit_code: Final = 128 + signal.SIGTERM
 
@@ -70,7 +70,7 @@ class Terminated(KeyboardInterrupt):
 def terminated_as_interrupted() -> Iterator[None]:
     """Raise `Terminated` at the first SIGTERM; a second one ends the process at once.
 
-    For who waits in the main thread, where nothing but an exception reaches it.
+    For code that waits in the main thread, where only an exception reaches it.
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_IGN:  # from the start: it stays ignored

@@ -1,4 +1,4 @@
-"""From what a person types as a store to a log: one to read, or a fresh one to write."""
+"""Resolves a store, as typed, to a log: an existing one to read, or a new one to write."""
 
 from itertools import chain, count
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person or a program reads: results on stdout, errors as one line on stderr."""
+"""Output for a person or a program: results on stdout, errors as one line on stderr."""
 
 import sys
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _GAP: Final = "  "
 
 
 class CommandError(PlacetError):
-    """A command cannot do what it was asked; the message is what the person reads."""
+    """A command cannot do its work; the message is shown to the person."""
 
 
 def say(text: str = "") -> None:
@@ -82,7 +82,7 @@ def printable(text: str) -> str:
 
 
 def is_text(argument: str) -> bool:
-    """Return whether an argument was UTF-8; what was not stands in it as lone surrogates."""
+    """Return whether an argument was valid UTF-8; invalid bytes appear in it as lone surrogates."""
     return not any("\ud800" <= c <= "\udfff" for c in argument)
 
 

@@ -1,1 +1,1 @@
-"""What a domain brings besides its rules: commands, routes and executors, found by entry points."""
+"""The impure parts of domains: commands, routes and executors, found by entry points."""

@@ -1,8 +1,8 @@
 """Whose turn it is: batches by whose they are, given out to their owners in turns.
 
-Each owner's batches leave in the order in which they came. Among owners, whoever was given least
-comes next, counted in intents: so an owner with one batch waiting waits for at most one batch of
-each other, however many these have, and large batches buy no larger part than small ones.
+Each owner's batches leave in the order of submission. Among owners, the one with the fewest intents
+served is next. So an owner with one queued batch waits for at most one batch of each other owner,
+and large batches do not get a larger share than small ones.
 
     Source: start-time fair queuing, Goyal, Vin and Cheng, 1996. Deficit round robin (Shreedhar and
     Varghese, 1995) gives the same parts; with batches of 1 to 512 intents it goes round up to 512
@@ -27,10 +27,13 @@ _GONE_MAX: Final = 64
 
 
 class OneEach(dict[str, QueuedBatch]):
-    """Those in a lane of whom every owner has one batch, all as large: their turns are the lane.
+    """A lane in which every owner has exactly one batch, all of the same size.
 
-    So a crowd in which everybody awaits an answer before they ask again costs a dict, and no turns.
-    They are the oldest in the lane; who came since `are_all` was asked is not known here yet.
+    Its order is already fair.
+
+    A crowd in which every submitter awaits its answer before submitting again costs a dict and no
+    fair queue. It covers the oldest batches of the lane; batches added since `are_all` was asked
+    are not included.
     """
 
     __slots__ = ()
@@ -53,7 +56,7 @@ class OneEach(dict[str, QueuedBatch]):
 
 
 class Lane(msgspec.Struct, eq=False):
-    """What one owner has waiting, oldest first; kept when it is empty, as most come again.
+    """The queued batches of one owner, oldest first; kept while empty, because most owners return.
 
     Attributes:
         batches: Those batches.
@@ -72,7 +75,7 @@ class FairQueue:
     """Batches of many owners. Adding and taking cost O(log owners), all else O(1).
 
     Attributes:
-        lanes: What each owner has waiting, for those who have something, and others.
+        lanes: Queued batches by owner, for every owner that has some and for others that had.
     """
 
     __slots__ = ("_count", "_lanes_max", "_next", "_now", "_order", "lanes")
@@ -186,6 +189,6 @@ class FairQueue:
 
 
 def owner_of(waiting: QueuedBatch) -> str:
-    """Say whose a batch is: the submitter's, or of the agent that the operator speaks for."""
+    """Return the owner of a batch: its submitter, or the agent that the operator submits for."""
     batch = waiting.batch
     return batch.agents[0] if batch.submitter == OPERATOR else batch.submitter

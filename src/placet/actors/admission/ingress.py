@@ -1,8 +1,8 @@
 """The way in: the door, the structure stage, the queue, and who is turned away.
 
-All of it happens in the submitter's own turn. Under load a batch goes where the policy of the queue
-says (`queue.py`); what is refused for load is refused before it is checked wherever that can be
-known, for under overload refusing must be much cheaper than deciding.
+Everything happens in the submitter's own task. Under load the queue's overflow policy decides
+(`queue.py`). A batch that is refused for load is refused before it is checked wherever possible,
+because under overload refusing must be much cheaper than deciding.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
 
 class Ingress:
-    """Takes batches in for the orchestrator, and answers those that it does not take.
+    """Accepts batches for the orchestrator, and answers the batches that it rejects.
 
     Attributes:
-        mailbox: What the orchestrator decides next.
-        held: In a stepped world, what waits for the step.
-        on_held: Told of each batch that comes to them, while somebody waits for it.
+        mailbox: The queue that the orchestrator decides from.
+        held: In a stepped world, the batches held for the next step.
+        on_held: Called with each batch added to `held`, while a barrier waits for it.
         is_closed: No more batches, ever.
-        stalled: Why no step will come any more for what is held; None while one may.
+        stalled: Reason why no further step will come for held batches; None while one may.
         is_draining: No more batches until `resume`.
         woken_ns: When a batch came into the empty mailbox; 0 once the orchestrator had its turn.
     """
@@ -93,7 +93,7 @@ class Ingress:
         so, and its answer is had by `verdict_of`.
 
         Args:
-            raw: The batch as it came.
+            raw: The batch as submitted, not yet checked.
             submitter: For whom it speaks.
             dry_run: Decide, and change nothing.
             identity: The agent that it is refused without; None where it is decided for any.
@@ -155,7 +155,7 @@ class Ingress:
         return verdict
 
     def drain(self) -> None:
-        """Take no more batches until `resume`, and let go on what was paused."""
+        """Reject new batches until `resume`, and release a pause."""
         self.resume()
         self.is_draining = True
         self.mailbox.told = None  # from here on all are told so
@@ -163,7 +163,7 @@ class Ingress:
         self.mailbox.wake()
 
     def resume(self) -> None:
-        """Take batches, and let go on what was paused."""
+        """Accept batches again, and release a pause."""
         self.mailbox.is_paused = self.is_draining = False
         self.woken_ns = 0  # a pause is no lag of the event loop's
 
@@ -183,7 +183,10 @@ class Ingress:
                 resolve(message.reply, failure or ClosedError(why))
 
     def stall(self, stalled: TimeStalledError) -> None:
-        """Tell all who wait for a step that none will come, and whoever posts for one."""
+        """Fail the batches that are held for a step, and every later submission.
+
+        Because no step will come.
+        """
         self.stalled = stalled
         for waiting in self.held.take_all():
             resolve(waiting.reply, stalled)
@@ -214,7 +217,7 @@ class Ingress:
         return agent is not None and agent.generation == identity.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
-        """Return what stands against one more batch of a submitter in a queue."""
+        """Return the load signal that is over its limit for one more batch of a submitter, or None."""
         waiting = len(queue)
         if waiting >= self._limits.mailbox_batches_max:
             return self._door.full  # under overload most are told so: nothing else is looked at
@@ -225,7 +228,9 @@ class Ingress:
         return load
 
     def _judge(self, queue: BatchQueue, submitter: str) -> Overload | None:
-        """Say the same to a line: once no others come, the moment no longer matters."""
+        """Return the same judgement for a wait queue, where the pace of this moment does not
+        matter.
+        """
         is_last = self.is_closed or self.is_draining
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
@@ -242,7 +247,7 @@ class Ingress:
     ) -> "asyncio.Future[Verdict]":
         """Refuse for a load; a few in a row get the same answer, for it is of no batch.
 
-        A dry run has an answer of its own.
+        A dry run gets a preview as its answer.
         """
         if is_dry_run:
             reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
@@ -271,7 +276,8 @@ class Ingress:
         return told.reply
 
     def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
-        """Let a batch of a stepped world wait for the step, or be decided now where it may be.
+        """Hold a batch of a stepped world for the step, or queue it now if it may be decided at
+        once.
 
         Raises:
             TimeStalledError: It would wait for a step that never comes.
@@ -340,7 +346,10 @@ class Ingress:
         return BatchQueue(limits)
 
     def _priority_of(self, batch: CheckedBatch) -> int:
-        """Return a batch its priority as the order does; naming others lends nobody their cap."""
+        """Return the priority that the order uses.
+
+        Naming another agent's intent does not raise the cap.
+        """
         names: tuple[str, ...] = batch.agents
         if len(names) > 1 or names[0] != batch.submitter:
             names = (*names, batch.submitter)

@@ -1,7 +1,7 @@
 """Stage 0, the door: what depends on the moment, outside the log, and leaves no trace but metrics.
 
-Queue length and bytes, the age of what waits, the lag of the event loop, and how often one
-submitter tries. Each refusal names its signal, its value and its limit.
+Signals are queue length and bytes, the age of the oldest batch, the event-loop lag, and the
+submission rate of one submitter. Each refusal names its signal, its value and its limit.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def door_refusal(
 
 
 class Overload(NamedTuple):
-    """What stands against one more batch: a signal that is over its limit.
+    """A load signal that is over its limit: the reason not to admit one more batch.
 
     Attributes:
         code: `queue_full` or `overloaded`.
@@ -50,7 +50,7 @@ class Overload(NamedTuple):
         value: Of the signal.
         limit: Of the signal.
         clears_ns: How long it will last, as far as it can be told.
-        is_for_all: It stands against whoever comes, until something leaves the queue.
+        is_for_all: The limit applies to every submitter until a batch leaves the queue.
     """
 
     code: RefusalCode
@@ -62,7 +62,8 @@ class Overload(NamedTuple):
 
 
 class CachedRefusal:
-    """An answer to whoever is turned away by the same load in the same moment.
+    """A cached overload refusal, shared by submitters that are rejected for the same load at the
+    same moment.
 
     Attributes:
         load: Why.
@@ -92,7 +93,7 @@ class AdmissionControl:
     All times are monotonic nanoseconds.
 
     Attributes:
-        full: What stands against a batch where as many wait as may.
+        full: The signal that is over its limit when the queue is full.
     """
 
     __slots__ = (
@@ -198,10 +199,10 @@ class AdmissionControl:
 
 
 class DrainRate:
-    """Spreads those who are refused over the time to come, as fast as batches are decided.
+    """Estimates the drain rate and spreads the retries of refused batches over the time to come.
 
-    Were all told the same moment, they would come back as the same crowd. What a refused batch is
-    told is a hint, not a place: whoever comes is judged as everybody else.
+    With one common retry time, all refused submitters would return as the same crowd. `retry_after`
+    is a hint, not a reservation: a retry is judged like any other batch.
     """
 
     __slots__ = ("_decided", "_measured_ns", "_next_ns", "_ns_per_batch")
@@ -249,7 +250,7 @@ def shed_for(refusal: Refusal, priority: int) -> Refusal:
     """Refuse a batch that gave its place to one of higher priority.
 
     Args:
-        refusal: What the other would have been told.
+        refusal: The refusal that the shed batch receives.
         priority: Of the batch that is shed.
     """
     details = refusal.details

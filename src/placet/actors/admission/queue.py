@@ -1,14 +1,14 @@
-"""The orchestrator's queue: its messages, who comes next, and what becomes of a batch under load.
+"""The orchestrator's queue: its messages, the order of batches, and the overflow policy under load.
 
-As long as few batches wait, the queue is a deque. When more wait than a few turns of the
-orchestrator take, or half of what may, they are given out in turns among their owners
-(`fair_queue.py`), unless each owner has but one, all as large: those leave as they came. When half
-of what may wait does, nobody may have more waiting than it leaves free. All this ends when those
-are gone: so fairness costs nothing where there is no crowd.
+With few queued batches the queue is a deque. When more are queued than a few cycles take, or half
+of the limit, they are served round-robin by owner (`fair_queue.py`), unless every owner has exactly
+one of equal size: those stay in order of submission. When half of the limit is queued, no owner may
+have more queued than remains free. All of this ends when the crowd is gone, so fairness costs
+nothing without one.
 
-There is a policy for what comes under load (`backpressure`), and a queue for each policy: here
-`reject`, the plain one; `wait` in `wait_queue.py`, `dilate` in `time_scaled_queue.py`,
-`shed_lowest` in `shed_queue.py`. Where nothing stands against a batch, all four do the same.
+Each overflow policy (`backpressure`) has its queue: `reject` here, `wait` in `wait_queue.py`,
+`dilate` in `time_scaled_queue.py`, `shed_lowest` in `shed_queue.py`. Below every limit all four
+behave alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         limits: Bounds of the queue; the size of a group.
 
     Attributes:
-        told: What whoever comes is told until something leaves, once the load is for all.
+        cached: The refusal for every submitter until a batch leaves the queue, once the load
+            applies to all.
         is_beneath: Where that holds for some only, judges a batch and its submitter; else None.
     """
 
@@ -81,9 +82,9 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
     def beyond_share(self, submitter: str) -> Overload | None:
         """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
 
-        What fits into one group is no crowd, and a few of them no flood: else many modest agents
-        would be told so under overload, each with other numbers, and answers shared by none are
-        dear. The operator is exempt: it speaks for all.
+        Batches that fit into one group are no crowd, and a few groups no flood. Otherwise, under
+        overload, many modest submitters would each get a refusal with different numbers, and
+        refusals that cannot be shared are expensive. The operator is exempt: it submits for all.
 
         Source: the dynamic threshold of Choudhury and Hahne, 1998, with alpha = 1.
         """
@@ -109,8 +110,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         """Judge a batch that comes under load by a first look at it.
 
         Args:
-            load: What stands against it.
-            raw: The batch as it came.
+            load: The signal that is over its limit.
+            raw: The batch as submitted, not yet checked.
             submitter: Whose it is.
 
         Returns:
@@ -127,7 +128,10 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return load
 
     def let_in(self) -> None:
-        """Let in those who stand in line, where there is a line, as far as there is room."""
+        """Move batches from the wait queue into the queue as far as there is room.
+
+        No-op without a wait queue.
+        """
 
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
@@ -177,7 +181,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
 
     @property
     def in_line(self) -> int:
-        """How many stand in line besides those that are in the queue."""
+        """Number of batches in the wait queue, besides those in the queue."""
         return 0
 
     def waited_ns(self, waiting: QueuedBatch, now_ns: int) -> int:
@@ -190,7 +194,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return now_ns - waiting.since_ns
 
     def batches(self) -> "list[CheckedBatch]":
-        """Return all that wait in the queue and were not withdrawn, by owner or as they came."""
+        """Return all queued batches that were not canceled, by owner or in order of submission."""
         return [one.batch for one in (*self._turns, *self._lane) if not one.reply.done()]
 
     def replies(self) -> "list[asyncio.Future[Any]]":
@@ -198,7 +202,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         return [waiting.reply for waiting in (*self._turns, *self._lane)]
 
     def _put_aside(self) -> None:
-        """Let those that wait in order of coming wait in turns from now on."""
+        """Serve the batches that are queued in order of submission round-robin from now on."""
         lane = self._lane
         if not lane:
             return
@@ -213,7 +217,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         self._turns.add(waiting)
 
     def _left(self, taken: Sequence[QueuedBatch]) -> None:
-        """Forget those that have had their turns."""
+        """Drop the batches that were taken."""
         self._aside -= len(taken)
         self._bytes -= sum([len(waiting.batch.encoded) for waiting in taken])
 

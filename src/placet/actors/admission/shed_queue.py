@@ -1,18 +1,19 @@
 """`shed_lowest`: a batch that comes under load may take the place of one of lower priority.
 
-Who is shed: of the lowest priority that waits, of the agent that has most such batches waiting, the
-youngest. So a flood costs the flooder first, an agent's own order is kept, and what is nearest to
-its turn keeps it. Never within one priority: there the newcomer is refused. Never from one who has
-fewer waiting than the newcomer has: priority is for among equals, not for having all.
+The batch to shed is of the lowest queued priority; within it, of the agent with the most such
+batches; of that agent, the youngest. So a flood costs the flooder first, an agent's own order is
+kept, and batches close to their decision stay. A newcomer never displaces a batch of its own
+priority, nor one of an agent that has fewer queued than the newcomer's agent: priority decides
+among equals, and does not take every place.
 
-Priority ages: an agent that has lost gains one point for each group that is decided without it. So
-nobody loses for ever, and what has waited a hundred groups is shed for nobody new.
+Priority ages: an agent whose batch was shed gains one point for each group decided without it. So
+no agent starves, and a batch that has waited a hundred groups is not shed for a newer one.
 
-Under lasting overload the last places, a few more than one group frees, are for who stands high
-enough: at the floor, which rises with what is shed and is missing of those few, and falls with what
-stays free beyond them (decision 0023). Without it each group's places would go to whoever comes
-first, only to be taken from them again, and what is shed has been checked for nothing: 1.4 batches
-for each that is decided, at five times the load.
+Under lasting overload the last places, a few more than one group frees, are reserved for batches at
+or above a floor. The floor rises with each batch that is shed for a reserved place and falls with
+each place that stays free (decision 0023). Without it, the places that a group frees go to any
+newcomer only to be taken back, and a shed batch was checked for nothing: 1.4 checks for each
+decided batch at five times the capacity.
 
 A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
 Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
@@ -80,7 +81,7 @@ class _Floor:
         self.shed = 0
 
     def reset(self) -> None:
-        """Let all come in again."""
+        """Lower the floor, so that every batch is accepted again."""
         self.rank = self.shed = 0
 
 
@@ -177,7 +178,10 @@ class SheddingQueue(BatchQueue):
         return load
 
     def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Return a kept place, or shed what is lower, as much as this batch needs; or nothing."""
+        """Return a reserved place, or shed as many lower batches as this one needs.
+
+        None if impossible.
+        """
         if self._lane:
             self._put_aside()
         batch = waiting.batch
@@ -204,7 +208,7 @@ class SheddingQueue(BatchQueue):
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
     ) -> list[QueuedBatch]:
-        """Take batches as they come, or in turns; who lost and is decided has lost nothing more."""
+        """Take batches in queue order, round-robin in a crowd; a decided owner's age is reset."""
         waiting = len(self._lane) + self._aside
         self._looked_at = self._cleared = None
         taken = super().take(count_max, enough)
@@ -225,15 +229,16 @@ class SheddingQueue(BatchQueue):
         return taken
 
     def _is_beneath(self, raw: object, submitter: str, standing: int | None = None) -> bool:
-        """Tell at a first look whether a batch claims no higher standing; False if in doubt.
+        """Return whether an unchecked batch surely claims no higher rank; False if in doubt.
 
-        Under overload this is most of what a refusal costs. A batch counts by its highest intent,
-        so all are looked at. What is malformed may be refused for its load as well as for its form.
+        Under overload this is most of the cost of a refusal. A batch counts by its highest intent,
+        so every intent is read. A malformed batch may be refused for load as well as for its form.
 
         Args:
-            raw: The batch as it came.
+            raw: The batch as submitted, not yet checked.
             submitter: Whose it is; the operator speaks for others, and is in doubt.
-            standing: No higher than that; else, below the floor, or what waits in a full queue.
+            standing: The rank that it must exceed; if it does not, the batch is below the floor or
+                below every queued batch of a full queue.
         """
         if submitter == OPERATOR:
             return False
@@ -351,7 +356,7 @@ class SheddingQueue(BatchQueue):
 
 
 def _owner_named(raw: object) -> str:
-    """Say whose a batch of the operator's is before it is checked, as `owner_of` does after it."""
+    """Return the owner of an unchecked batch of the operator, as `owner_of` does for a checked one."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None

@@ -1,7 +1,7 @@
-"""`dilate`: simulated time slows while much waits, so that what comes need not be refused.
+"""`dilate`: simulated time slows while much is queued, so that batches need not be refused.
 
-Who comes under load stands in line, as in `wait`. What is counted in seconds there is simulated:
-a batch whose agent gave it ten seconds has them in the world's time, however long that takes.
+Batches submitted under load go to the wait queue, as in `wait`. Deadlines in seconds are simulated
+seconds: a batch that may wait ten seconds has them in the world's time, however long that takes.
 
 This queue tells the clock how long a batch that comes now would wait: as many as wait, at the pace
 at which they are taken. It does so as batches come and are taken, and while time is slow by itself,
@@ -142,7 +142,7 @@ class DilatingQueue(WaitingQueue):
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
     ) -> list[QueuedBatch]:
-        """Take batches as in a line, and tell the clock of those that are left."""
+        """Take batches as from a wait queue, and report the remaining queue to the clock."""
         taken = super().take(count_max, enough)
         now_ns = self._dilating.monotonic_ns()
         if taken:
@@ -178,7 +178,10 @@ class DilatingQueue(WaitingQueue):
         self._taken_ns = now_ns
 
     def _tell(self, now_ns: int) -> None:
-        """Tell the clock how long one more batch would wait, and look again while time is slow."""
+        """Report the predicted wait of one more batch to the clock.
+
+        Repeat while time is slowed.
+        """
         wait_ns = 0
         if self._is_waited_for:  # also for what does not come, such as a store that hangs
             wait_ns = self._backlog * self._ns_per_batch + now_ns - self._taken_ns

@@ -1,9 +1,10 @@
-"""`wait`: who comes under load stands in line, and those in line go in in turns.
+"""`wait`.
 
-Submitter by submitter, each one's batches first come, first in; nobody passes by the line. The line
-is a list of promises, not of tasks: whoever posted holds a future. It is bounded by count, by bytes
-and by time, and one timer rings for the next deadline in it. What leaves the line early, withdrawn
-or timed out, leaves nothing behind and hands its turn on.
+Batches submitted under load go to a wait queue, from which submitters are served in turn.
+
+Round-robin by submitter, each submitter's batches in order; no batch bypasses the wait queue. An
+entry is a future, not a task. The wait queue is bounded by count, bytes and time, and one timer
+covers its earliest deadline. An entry that is canceled or times out frees its place at once.
 
     Source: the share of one submitter is the dynamic threshold of Choudhury and Hahne, "Dynamic
     queue length thresholds for shared-memory packet switches", 1998, with alpha = 1.
@@ -41,7 +42,7 @@ class WaitingQueue(BatchQueue):
     Args:
         limits: Bounds of the queue and of the line.
         clock: Says when it is.
-        judge: Says what stands against one more batch of a submitter in this queue, now.
+        judge: Returns the signal that is over its limit for one more batch of a submitter, or None.
         refuse: Makes the answer to a refusal; told whether it was a dry run.
     """
 
@@ -97,7 +98,10 @@ class WaitingQueue(BatchQueue):
         )
 
     def beyond_share(self, submitter: str) -> Overload | None:
-        """Let who has much waiting have the queue too: the line is shared, and served in turns."""
+        """Allow a submitter its share of the queue and more.
+
+        The wait queue is shared and served in turn.
+        """
         return None
 
     def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
@@ -143,7 +147,10 @@ class WaitingQueue(BatchQueue):
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
     ) -> list[QueuedBatch]:
-        """Take batches as they come, or in turns, and let in as many from the line."""
+        """Take batches in queue order, round-robin in a crowd.
+
+        Admit as many from the wait queue.
+        """
         taken = super().take(count_max, enough)
         if self._places:
             self.let_in()
@@ -158,7 +165,7 @@ class WaitingQueue(BatchQueue):
         return [*super().take_all(), *line]
 
     def let_in(self) -> None:
-        """Let in whose turn it is, and the next, as long as nothing stands against it."""
+        """Admit the next submitters from the wait queue, as long as no limit is exceeded."""
         line, places, now_ns = self._line, self._places, 0
         room = self._count_max - len(self._lane) - self._aside
         self._clear_away()
@@ -204,7 +211,10 @@ class WaitingQueue(BatchQueue):
         return self._limits.wait_queue_ms_max * _MS_NS if valid_for_ns is None else valid_for_ns
 
     def _look_again(self, load: Overload) -> None:
-        """Set the line's one timer where the queue is empty: no `take` will let anybody in."""
+        """Set the one timer of the wait queue when the queue is empty.
+
+        Because then no `take` will admit any.
+        """
         if self._timer is None and not len(self):
             delay_s = max(load.clears_ns / SECOND_NS, _LOOK_AGAIN_S)
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
@@ -230,7 +240,10 @@ class WaitingQueue(BatchQueue):
             self._ring_at(ends)
 
     def _clear_away(self) -> None:
-        """Forget the deadlines of those that have left; as few times as many leave."""
+        """Drop the deadlines of entries that have left.
+
+        Amortized, when as many have left as remain.
+        """
         places = self._places
         if len(self._patient) + len(self._deadlines) <= 2 * len(places) + _GONE_MAX:
             return
@@ -277,7 +290,7 @@ class WaitingQueue(BatchQueue):
             self.let_in()
 
     def _forget(self, waiting: QueuedBatch) -> None:
-        """Clear away what is left of one that has left the line."""
+        """Remove the remains of an entry that has left the wait queue."""
         reply = waiting.reply
         self.told = None
         del self._places[reply]

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Executors:
-    """Starts and stops executors, hands them what is durable, and knows where each effect stands.
+    """Starts and stops executors, passes them durable effects, and tracks the state of each effect.
 
     Args:
-        kernel: Read for what is open.
+        kernel: Read for the open effects.
         actor: The only way to change anything.
         supervisor: Owns the executors' tasks.
         clock: Says when a settlement comes.
@@ -58,7 +58,9 @@ class Executors:
     async def register(
         self, kind: str, handler: AsyncEffectHandler, retry_policy: RetryPolicy
     ) -> None:
-        """Start an executor, tell the gate, and hand it what is open; all of it or nothing.
+        """Start an executor, register it with the gate, and pass it the open effects.
+
+        All of it or none.
 
         Raises:
             ValueError: The kind has an executor, or is no name.
@@ -94,7 +96,7 @@ class Executors:
         self._supervisor.start(f"executor {kind}", executor.run, _ignore)
 
     async def unregister(self, kind: str) -> None:
-        """Let the gate refuse effects of a kind, and let those that run finish.
+        """Let the gate refuse effects of a kind, and let running attempts finish.
 
         Those that wait stay in the log until the kind has an executor again.
 
@@ -119,7 +121,7 @@ class Executors:
                 executor.take(effect)
 
     async def finish(self) -> None:
-        """Start no more of any kind, and wait for those that run."""
+        """Start no further attempts of any kind, and wait for the running ones."""
         async with anyio.create_task_group() as group:
             for executor in self.by_kind.values():
                 group.start_soon(executor.finish)
@@ -148,8 +150,8 @@ class Executors:
         """Wait until effects are settled, durably, or in doubt for good.
 
         Args:
-            places: Seq and number of each; None is those that are open now.
-            run_only: Not those that no executor has, which wait in the log for one.
+            places: Seq and index of each effect; None for the effects that are open now.
+            run_only: Leave out effects without an executor, which stay in the log for one.
 
         Raises:
             ClosedError, StoreError: The world is closed or fails before they are.
@@ -174,13 +176,13 @@ class Executors:
         return self._news is not None
 
     def tell(self) -> None:
-        """Let whoever waits for settlements look again."""
+        """Wake every waiter for settlements."""
         if self._news is not None:
             self._news.set()
             self._news = None
 
     def end(self, failure: Exception | None) -> None:
-        """Tell whoever waits that no settlement will come."""
+        """Fail every waiter, because no settlement will come."""
         self._ending = lambda: (
             failure
             or ClosedError("the world was closed before all effects were settled; open it again")
@@ -203,7 +205,7 @@ class Executors:
         return "" if executor is None else executor.why(effect.key)
 
     def statistics(self) -> dict[str, Json]:
-        """Count by kind what the executors did, and what is in doubt."""
+        """Return counts by kind of what the executors did and of effects in doubt."""
         marks = self._kernel.ledger.marks.values()
         counted: dict[str, Json] = {}
         for (kind, what), count in sorted(self._counters.effect_counts.items()):
@@ -226,7 +228,10 @@ class Executors:
 def _registered(
     kernel: Kernel, kind: str, retry_policy: RetryPolicy
 ) -> list[tuple[Effect, EffectMark | None]]:
-    """Tell the gate, and give what is open: read in the same turn, so none is not durable yet."""
+    """Register the executor with the gate, and pass it the open effects.
+
+    Read in the same cycle, so all of them are durable.
+    """
     kernel.change_executor(kind, retry_policy.outbox_max)
     return [
         (effect, kernel.ledger.mark_of(effect.key.seq, effect.key.effect_index))
@@ -236,7 +241,10 @@ def _registered(
 
 
 def _ignore(name: str, error: BaseException) -> None:
-    """Escalate no further: the supervisor has reported it, and the world goes on without."""
+    """Escalate no further.
+
+    The supervisor has reported the failure, and the world continues without it.
+    """
 
 
 def _nothing(kernel: Kernel) -> None:

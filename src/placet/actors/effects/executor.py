@@ -5,8 +5,8 @@ outbox, whose depth the gate judges. What fails is tried again after a pause, in
 credit. Outcomes go back through the orchestrator's control lane, several at a time, and are
 records: a replay reads them there and never runs an effect again.
 
-What is done at most once is marked in the log before it begins. A mark without a settlement, from
-an attempt that was cut off here or in another life of the world, leaves it in doubt.
+An effect that runs at most once is marked in the log before it starts. A mark without a settlement,
+from an attempt that was cut off now or in an earlier process, leaves the effect in doubt.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class Executor:
         clock: Measures.
         counters: Counts attempts and effects by outcome.
         seed: Of the chance in pauses.
-        on_fault: Told of what the handler raised.
+        on_fault: Called with each exception of the handler.
         on_left: Told when an effect is left to an operator.
     """
 
@@ -179,7 +179,8 @@ class Executor:
 
         Args:
             effect: Which.
-            mark: What the log says of it: what was begun once is not begun again.
+            mark: The effect's mark in the log: an effect that was started once is not started
+                again.
         """
         if effect.key not in self._taken:
             self._taken[effect.key] = ""
@@ -193,11 +194,14 @@ class Executor:
         return key in self._taken
 
     def why(self, key: EffectKey) -> str:
-        """Return what the last attempt at an effect came to; empty before that."""
+        """Return the reason of the last failed attempt at an effect; empty before one."""
         return self._taken.get(key, "")
 
     async def finish(self) -> None:
-        """Start no more, and wait until those that run have settled. The rest stays in the log."""
+        """Start no further attempts, and wait until the running ones have settled.
+
+        Other effects stay in the log.
+        """
         self._is_closed = True
         self._wake.set()
         while self._running or self._outcomes:
@@ -205,7 +209,7 @@ class Executor:
             await self._ended.wait()
 
     async def run(self) -> None:
-        """Run what is taken, until `finish`."""
+        """Run the effects that were taken, until `finish`."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._report)
             while not self._is_closed:
@@ -304,7 +308,7 @@ class Executor:
     # in doubt
 
     async def _doubt(self, effect: Effect, why: str) -> None:
-        """Say in the log that nobody knows what became of an effect, and ask who might."""
+        """Record that the outcome of an effect is unknown, and call the hook that may know it."""
         if await self._mark(effect.key, "in_doubt", why):
             self._counters.count_effect(self.kind, "in_doubt")
             await self._ask(effect)
@@ -312,7 +316,7 @@ class Executor:
             self._leave(effect)
 
     async def _ask(self, effect: Effect) -> None:
-        """Ask the hook; what it cannot tell either waits for an operator."""
+        """Call the hook; if it does not know either, the effect waits for an operator."""
         answer: object = None
         hook = self.retry_policy.on_in_doubt
         if hook is not None:

@@ -1,8 +1,8 @@
-"""What a world counts about itself, in plain integers.
+"""The counters of a world, as plain integers.
 
-Counting is on the path of every batch and must cost next to nothing, so there is no metrics
-library here; an exporter in `runtime/` reads these numbers when somebody asks. What a client
-can choose, kinds and codes, never grows the set of labels without bound.
+Counting is on the path of every batch and must cost next to nothing, so no metrics library is used
+here; an exporter in `runtime/` reads these numbers on request. Values that a client chooses (kinds,
+codes) never grow the set of labels without bound.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,17 +53,18 @@ class Counters:
     """The numbers of one world. Written by its actors in one thread, read from any.
 
     Attributes:
-        rejected_at_ingress: A count for each code of the door's, of batches at whose kinds nobody looked.
+        rejected_at_ingress: Batches rejected by admission control, by refusal code (not broken down
+            by kind).
         batch_intents: Sizes of batches.
         decide_seconds: Time to decide a group.
         commit_seconds: Time to make a group durable.
         verdict_seconds: Time from submit to verdict.
         effect_seconds: Time of attempts at effects, for each `(executor, outcome)`.
-        effect_counts: For each `(executor, what)`: `attempts`, `retries`, `dead_letters` that were
-            given up, and those that came to be `in_doubt`.
+        effect_counts: For each `(executor, event)`: `attempts`, `retries`, `dead_letters` (given
+            up) and `in_doubt`.
         snapshots: A count for each outcome of taking one.
-        snapshot_seconds: Time of taking one, in a process of its own.
-        gauges: What is read when asked: gauge -> label -> reading.
+        snapshot_seconds: Duration of a snapshot, written in its separate process.
+        gauges: Values read on request: gauge -> label -> reading.
         observe_batch: Count one batch size.
         observe_decide: Count one time in seconds; likewise `observe_commit`.
         observe_verdicts: Count the times of several batches.

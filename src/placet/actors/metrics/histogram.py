@@ -15,7 +15,7 @@ class Histogram:
     """Counts samples per bucket; a sample belongs to the first bound that is not below it.
 
     Attributes:
-        bounds: Upper bounds of the buckets, ascending; one more bucket holds what is above.
+        bounds: Upper bounds of the buckets, ascending; one more bucket holds values above the last.
         total: Sum of the samples.
     """
 

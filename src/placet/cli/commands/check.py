@@ -20,7 +20,7 @@ def check(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Check a packed log by itself: checksum, chain, digests, every decision, what it says it is.
+    """Check a packed log: checksum, chain, digests, decisions and description.
 
     Exit code 1 if it does not hold.
     """

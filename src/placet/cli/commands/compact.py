@@ -23,8 +23,8 @@ def compact(
 ) -> None:
     """Remove the beginning of a log, and keep two snapshots in its place.
 
-    The world goes on as it was. What is removed can no longer be replayed, verified or explained.
-    The log must not be in use; a running world compacts its own (`placet run --compact`).
+    The state is unchanged. Removed records can no longer be replayed, verified or explained. The
+    log must not be in use; a running world compacts its own (`placet run --compact`).
     """
     from placet.runtime.snapshots.compaction import compact as compact_log  # noqa: PLC0415  # and SQLite with it
 

@@ -1,4 +1,4 @@
-"""`placet config`: what a server would be configured by, and who said so."""
+"""`placet config`: the effective configuration of a server, and the source of each value."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ def config(
     """Print the configuration of `placet serve` as TOML, each value with who gave it.
 
     Defaults, then the file, then the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), then
-    arguments: the later wins. What is printed can be used as the file.
+    arguments: the later wins. The output can be used as the file.
     """
     settings = read_settings(file, assignments)
     settings.make_domain()

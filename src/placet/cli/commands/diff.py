@@ -32,7 +32,7 @@ def diff(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Compare two worlds: states, books, and what was decided otherwise since they parted.
+    """Compare two worlds: state, ledger and differing decisions since the fork.
 
     Such as a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at a path.
     Where two logs of one world part, and which rule it was, says `placet bisect`.

@@ -1,4 +1,7 @@
-"""`placet effects`: what is open, in doubt or given up; and an operator's word on it."""
+"""`placet effects`.
+
+Effects that are open, in doubt or given up, and their settlement by an operator.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,11 +61,11 @@ def effects(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List effects from a log: those that are not settled, and those that were given up.
+    """List effects of a log that are not settled, or were given up.
 
-    An effect is open until it is settled. Of those that are done at most once, `started` is under
-    way in a world that is served, and `in_doubt` is one of which nobody knows whether it was done:
-    find out, and say so with --resolve. The store must not be in use then.
+    An effect is open until it is settled. Of those that run at most once, `started` is in progress
+    in a served world, and `in_doubt` has an unknown outcome: find it out, and record it with
+    --resolve. The store must not be in use then.
     """
     if state is not None and state not in EFFECT_STATES:
         raise typer.BadParameter(f"--state must be one of {', '.join(EFFECT_STATES)}")

@@ -56,7 +56,7 @@ def explain(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Explain an answer: what each of the seven stages saw and said, and what came of it.
+    """Explain a verdict: what each of the seven stages compared, and the result.
 
     It is told from the log alone, at the state as it was. Exit code 1 if the log holds no answer.
     """

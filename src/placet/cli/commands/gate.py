@@ -40,8 +40,8 @@ def gate(
 
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
     {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one
-    is answered on one line, in order, and what is answered is durable. The end of the input ends
-    the gate, with exit code 0 whatever the verdicts.
+    is answered on one line, in order, once it is durable. The end of the input ends the gate, with
+    exit code 0 whatever the verdicts.
     """
     if sys.stdin is None:
         raise CommandError("there is no standard input to read; give a pipe or a file")
@@ -60,7 +60,7 @@ def gate(
 
 
 def _domains(spec: str | None, past: Replayer) -> list[Domain]:
-    """Choose the domains: those of the log as it says, or what the command line says."""
+    """Return the domains: those of the log, or those named on the command line."""
     if past.header is None:
         return [open_plain(spec or "world")]
     return remake(rules_in(past.header), () if spec is None else (spec,))

@@ -1,7 +1,7 @@
 """Lines from a pipe or a file, in bounded memory, with an ear for signals and for time.
 
-What is there is taken at once: a peer that waits for each answer gets it after its line, and one
-that sends ahead shares a durable write among many lines.
+All available input is taken at once: a peer that waits for each answer gets it after its line, and
+one that sends ahead shares a durable write among many lines.
 """
 
 import os
@@ -21,8 +21,8 @@ class LineSplitter:
     """Cuts a stream of bytes into lines, the line ends left out.
 
     Args:
-        bytes_max: Of one line. A longer one is dropped as it comes and stands as None in the
-            result, so it never is in memory.
+        bytes_max: Maximum bytes of one line. A longer one is dropped while it is read and is None
+            in the result, so it is never in memory.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -49,7 +49,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """Return the last line, if it has no end of its own."""
+        """Return the last line, if it has no line end."""
         if not self._size:
             return []
         line = self._take()
@@ -91,7 +91,7 @@ class InputStream:
         return self._stop.is_set()
 
     def read(self, seconds_max: float | None) -> bytes | None:
-        """Wait for input and take what is there, a megabyte at most.
+        """Wait for input and return what is available, a megabyte at most.
 
         Returns:
             The bytes, empty at the end of the stream; None where there are none yet, because

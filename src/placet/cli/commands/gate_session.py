@@ -36,11 +36,12 @@ _NOT_PLACING: Final = frozenset({"agent_id", "self"})
 
 
 class GateSession:
-    """One kernel, its log if there is one, and what is decided and not yet durable.
+    """One kernel, its log if there is one, and the verdicts that are not yet durable.
 
     Args:
-        domain: What may be proposed; or what chooses it by the log's past, for a log that knows.
-        log: Where it is kept, opened here and closed by whoever made it; None keeps nothing.
+        domain: Domains whose kinds may be proposed; or a function that chooses them by the log's
+            past.
+        log: The log, opened here and closed by its creator; None keeps nothing.
         monotonic_ns: The machine's clock; a test hands in its own.
 
     Raises:
@@ -79,7 +80,7 @@ class GateSession:
 
     @property
     def line_bytes_max(self) -> int:
-        """Of one line: what a batch may have on the wire."""
+        """Maximum bytes of one line: the wire size of a batch."""
         return self._kernel.config.limits.batch_bytes_max
 
     def answer(self, line: bytes | None) -> bytes:
@@ -103,7 +104,7 @@ class GateSession:
         return self._decide(raw)
 
     def commit(self) -> None:
-        """Make durable what was answered so far.
+        """Make the verdicts so far durable.
 
         Raises:
             StoreError: The store refused; nothing since the last commit may be shown.
@@ -117,12 +118,12 @@ class GateSession:
         self._records.clear()
 
     def seconds_until_due(self) -> float | None:
-        """Say in how many seconds a scheduled batch is due; None if none is."""
+        """Return the seconds until a scheduled batch is due; None if none is scheduled."""
         due_ns = self._kernel.ledger.next_due_ns
         return None if due_ns is None else max(0, due_ns - self._clock.now_ns()) / SECOND_NS
 
     def decide_due(self) -> None:
-        """Decide what is due by now; the answers are in the log."""
+        """Decide the batches that are due now; their verdicts are in the log."""
         self._kernel.decide_checked([], self._clock.now_ns())
 
     def _decide(self, raw: Json) -> bytes:
@@ -166,7 +167,7 @@ class GateSession:
 
 
 def _named(raw: Mapping[str, Json]) -> tuple[str, frozenset[str] | None]:
-    """Read who registers, and what it may do.
+    """Parse a registration: the agent, and its permissions.
 
     Raises:
         ValueError: One of them is of the wrong type, or a key is not the line's to give.

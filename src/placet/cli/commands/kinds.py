@@ -59,7 +59,7 @@ def _fields(schema: Mapping[str, Json]) -> list[tuple[str, str]]:
 
 
 def _type(field: Json, schema: Mapping[str, Json]) -> str:
-    """Say in a few words what a JSON Schema means; `--json` has the whole of it."""
+    """Describe a JSON Schema in a few words; `--json` prints all of it."""
     if not isinstance(field, Mapping):
         return "anything"
     if "$ref" in field:

@@ -1,4 +1,4 @@
-"""`placet log`: what a log says, record by record."""
+"""`placet log`: the records of a log."""
 
 import select
 import shutil
@@ -64,7 +64,7 @@ def log(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Print a log: what was proposed, and what became of it.
+    """Print a log: batches, their verdicts, and all other records.
 
     With --follow, --json prints one JSON document a line.
     """
@@ -89,10 +89,10 @@ def log(
 
 
 def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
-    """Print what is there and what comes, until a signal, or until nobody reads it any more.
+    """Print present and future records, until a signal or until the reader is gone.
 
-    A store that tells what is written is listened to; any other is asked how far it is, a few
-    times a second. It is read only where it went on.
+    A store with notifications is listened to; any other is asked for its length a few times a
+    second. It is read only when it has grown.
     """
     with StopSignals() as stop, closing(source), ExitStack() as stack:
         news = news_of(source)
@@ -119,7 +119,7 @@ def _follow(source: EventLog, first_seq: int, *, as_json: bool) -> int:
 
 
 def _is_abandoned(news: ChangeFeed | None) -> bool:
-    """Wait a little, or until there is news; tell whether whoever reads us has gone meanwhile."""
+    """Wait briefly, or until a notification; return whether the reader of our output is gone."""
     poll = select.poll()
     stdout = sys.stdout.fileno()
     poll.register(stdout, 0)  # of nothing but its end

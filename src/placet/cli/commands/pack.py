@@ -30,9 +30,9 @@ def pack(
 ) -> None:
     """Put a log into one file: its records, a snapshot where it does not begin at the front.
 
-    With what it is of, by which rules and settings, and a checksum over all. The same log gives the
-    same bytes. `placet check` checks it, anywhere; log, replay, verify, explain, diff and fork read
-    it as they read a store.
+    The file includes its world, rules and settings, and a checksum over all. The same log gives the
+    same bytes. `placet check` checks it anywhere; log, replay, verify, explain, diff and fork read
+    it like a store.
     """
     if "://" in file:
         raise CommandError(f"a pack is a file; give a path, got {file!r}")

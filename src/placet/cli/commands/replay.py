@@ -56,7 +56,7 @@ def replay(
 
 
 def _state_at(state: State, path: str, seq: int) -> Json:
-    """Copy what is at a path.
+    """Copy the state at a path.
 
     Raises:
         CommandError: There is nothing; the nearest thing that is there is listed.

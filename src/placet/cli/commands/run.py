@@ -1,4 +1,4 @@
-"""`placet run`: live through a scenario, and report."""
+"""`placet run`: run a scenario, and print a report."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias
@@ -84,9 +84,9 @@ def run(
 ) -> int:
     """Live through a scenario, keep its log, and report.
 
-    Once per tick every agent looks, proposes a batch, and gets its verdict. The log is verified
-    afterwards. Ctrl-C ends the run after the tick in flight, and reports; what was stopped, or
-    killed, is gone on with by --resume.
+    Once per tick every agent observes, submits a batch, and gets its verdict. The log is verified
+    afterwards. Ctrl-C ends the run after the current tick, with a report; resume an interrupted run
+    with --resume.
     """
     # Here, because scenarios and what checks them are 60 ms that the help need not pay.
     from placet.cli.commands.run_session import finish, live, resumed, start  # noqa: PLC0415

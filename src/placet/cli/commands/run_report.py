@@ -14,7 +14,7 @@ _EXAMPLE_CHARACTERS = 100
 def report_lines(
     report: RunReport, verification: Verification | None, stopped_by: str
 ) -> Iterator[str]:
-    """Return what was lived through, what came of it, where it is kept, and how to look further."""
+    """Return the report's lines: the run, its results, its log, and the next commands."""
     scenario = report.scenario
     yield f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name
     if report.resumed_at is not None:

@@ -1,4 +1,4 @@
-"""A run of a scenario, for one command: begun or gone on with, lived through, verified, told of."""
+"""The run of a scenario by one command: start or resume, run, verify, report."""
 
 import asyncio
 import sys
@@ -91,7 +91,7 @@ def live(
     snapshot_every_seqs: int,
     compact_log: bool,
 ) -> RunReport:
-    """Live through a scenario, or what is left of it, until its end or a signal."""
+    """Run a scenario, or the rest of it, until its end or a signal."""
     with stop, _progress(scenario) as on_tick, tuned_gc():
         runner = ScenarioRunner(
             scenario,
@@ -109,7 +109,7 @@ def live(
 
 
 def finish(report: RunReport, store: str, stop: StopSignals, *, as_json: bool) -> int:
-    """Verify what was written, report, and give the exit code."""
+    """Verify the log, print the report, and return the exit code."""
     verification = _verified(report, store)
     if as_json:
         kept = None if verification is None else verification.is_ok
@@ -157,10 +157,10 @@ def _progress(scenario: Scenario) -> Iterator[Callable[[int], None]]:
 
 
 def _verified(report: RunReport, store: str) -> Verification | None:
-    """Read back what was written; None where it was not kept.
+    """Verify the log; None if none was kept.
 
     Raises:
-        CommandError: The log holds, and is of another world than the one that was lived through.
+        CommandError: The log is sound, but is of another world than the one that was run.
     """
     if report.store == "memory://":
         return None

@@ -51,10 +51,10 @@ def serve(  # noqa: PLR0917  # the command line has no positions
 ) -> int:
     """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
 
-    It prints where its dashboard is, a page for people. Without tokens it listens on this machine
-    only, and prints one for the operator. SIGTERM and SIGINT end it: what is in flight is answered,
-    and the world is closed. A standby listens once it has taken over; it needs a store that can
-    tell whether a writer lives: postgresql://.
+    It prints the address of its dashboard, a page for people. Without tokens it listens on this
+    machine only, and prints one for the operator. SIGTERM and SIGINT end it: requests in flight are
+    answered, and the world is closed. A standby listens once it has taken over; it needs a store
+    with a lease: postgresql://.
     """
     settings = read_settings(
         file,
@@ -72,7 +72,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
 
 
 def _app_of(settings: Settings) -> "FastAPI":
-    """Make the application of what is configured."""
+    """Make the application from the configuration."""
     known = _credentials(settings.serve)
     domains = [settings.make_domain()]
     if settings.serve.sessions:

@@ -49,9 +49,9 @@ def verify(
 ) -> int:
     """Check a log: the chain of its records, every digest, and every decision.
 
-    What was decided is decided again by the same rules, with the settings that are in the log, and
-    must come out the same. Exit code 1 if it does not hold; the first record that differs is named,
-    with the rule that decided it. A log that is being written is checked as far as it is.
+    Recorded decisions are made again by the same rules, with the settings in the log, and must come
+    out the same. Exit code 1 if they do not; the first record that differs is named, with the rule
+    that decided it. A log that is being written is checked up to its present end.
     """
     if no_redecide:
         verification = verify_log(log_to_read(store))
@@ -84,7 +84,7 @@ def verify(
 
 
 def lines_of(store: str, decided: "Redecision") -> list[str]:
-    """Say in words what became of deciding a log again."""
+    """Describe the result of a verification in lines of text."""
     return [*_lines(store, decided.verification), *_decided_lines(decided)]
 
 

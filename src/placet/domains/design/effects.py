@@ -22,7 +22,7 @@ EXECUTORS: Final[Mapping[str, Callable[[Mapping[str, Json]], dict[str, Json]]]] 
 
 
 def executors_of(_: Domain) -> Mapping[str, EffectHandler]:
-    """Return what runs them in an orchestrator; what fails once would fail again."""
+    """Return the executors for an orchestrator; an attempt that failed once would fail again."""
     return {
         kind: EffectHandler(handler=_handle, delivery="pure", attempts_max=1) for kind in EXECUTORS
     }

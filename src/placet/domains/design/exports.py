@@ -73,7 +73,7 @@ def keep_export(draft: Draft, output: Mapping[str, Json]) -> None:
 
 
 def _rows(design: Mapping[str, Json]) -> list[tuple[str, Json, str]]:
-    """List path, value and unit: in the order of the whitelist, then what is a design's own."""
+    """List path, value and unit: in the order of the whitelist, then the design's own fields."""
     found = {
         f"{section}.{name}": value
         for section, values in design.items()

@@ -1,4 +1,4 @@
-"""The whitelist: what of a design may be refined, in which unit, and within which bounds.
+"""The whitelist of refinable fields, with their units and bounds.
 
 This one declaration drives the state, the rules, the JSON Schema of a design, and the prompts. A
 field's keywords are what people call it; the text parser reads them.
@@ -43,8 +43,8 @@ class RefinableField:
         min_value: Least value, in the kernel's unit; None is no bound.
         max_value: Greatest value, likewise.
         keywords: What people call it.
-        description: What it is.
-        values: What an `enum` may be.
+        description: Description of the field.
+        values: Allowed values of an `enum`.
         steps: Amounts of the named steps, in the kernel's unit; empty where there are none.
         policy: What happens beyond the bounds; None is as the world says.
     """
@@ -88,7 +88,7 @@ class RefinableField:
         return self.path.partition(".")[0]
 
     def json_schema(self) -> dict[str, Json]:
-        """Describe the field's value as it stands in the state."""
+        """Return the JSON Schema of the field's value in the state."""
         names = {"float": "number", "int": "integer", "bool": "boolean", "enum": "string"}
         described: dict[str, Json] = {"type": names[self.type], "description": self.description}
         if self.values:

@@ -1,4 +1,4 @@
-"""What agents may say to a design: the payload of each kind, and where the state keeps what.
+"""The payload of each kind of the design domain, and the collections of its state.
 
 Payloads are checked for shape here and for meaning in the rules, because a value of the wrong type
 is a named refusal about a path, not a malformed batch.
@@ -70,7 +70,7 @@ _Word = Annotated[str, Field(max_length=64)]
 
 
 class _OneError:
-    """Make a union say once what it expects, not once for each of its members."""
+    """Report the expectation of a union once, instead of once for each of its members."""
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -87,7 +87,7 @@ Scalar: TypeAlias = Annotated[_Scalar, _OneError()]
 
 
 class Plan(TypedDict):
-    """Head a batch that is a plan: what it is based on, and where it comes from."""
+    """The head of a batch that is a plan: its base version, and its origin."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -99,7 +99,7 @@ class Plan(TypedDict):
 
 
 class Understood(TypedDict):
-    """Log what somebody said and how it was understood."""
+    """Log a user's message and its interpretation."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 
@@ -142,7 +142,7 @@ class Lock(TypedDict):
 
 
 class Unlock(TypedDict):
-    """Let a parameter change again."""
+    """Remove the lock of a parameter."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]  # read by pydantic
 

@@ -1,7 +1,7 @@
-"""What is kept of each phase, and what follows from it: whether a result is still true.
+"""Stored results of phases, and whether they are still valid.
 
-A result keeps the seq of everything that it read. It is stale as soon as one of these has moved, or
-a result that it read is stale itself. So staleness is computed when somebody asks.
+A result keeps the seq of each of its inputs. It is stale as soon as one of them has changed, or a
+result that it read is stale itself. So staleness is computed on request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -75,7 +75,7 @@ def reads_of(tree: State, phase: Phase) -> dict[str, int]:
 
 
 def values_of(tree: State, phases: Iterable[Phase]) -> dict[str, Json]:
-    """Return the value of everything that phases read, as it is now; what is unset is left out."""
+    """Return the present value of every input of phases; unset ones are left out."""
     values: dict[str, Json] = {}
     for path in dict.fromkeys(path for phase in phases for path in phase.inputs):
         value = _value(tree, path)
@@ -99,7 +99,7 @@ def run_phases(payload: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def keep_results(draft: Draft, payload: Mapping[str, Json], settlement: Settlement) -> None:
-    """Take in what a run gave. A phase that was locked meanwhile keeps what it has."""
+    """Store the results of a run. A phase that was locked meanwhile keeps its result."""
     names = payload["phases"]
     for name in names:
         if draft.get(PHASES_KEPT, name, "status") == PhaseState.LOCKED:

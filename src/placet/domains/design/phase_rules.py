@@ -1,4 +1,4 @@
-"""What happens when phases are to run, are moved by hand, or the design is to be written out."""
+"""The rules of phases: running them, moving them by hand, and exporting the design."""
 
 from placet.domains.design.exports import FORMATS
 from placet.domains.design.fields import nearest_paths

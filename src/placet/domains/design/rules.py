@@ -1,4 +1,4 @@
-"""What happens to a design when an action is applied. Each checks first and writes last.
+"""The rules of actions on a design. Each checks first and writes last.
 
 Per action, in order: whitelist, lock, unit, type, bounds, draft. Rules are made for the settings of
 one world.

@@ -1,4 +1,4 @@
-"""What one design world is set up with, as its rules use it."""
+"""The settings of one design world, in the form that its rules use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Settings:
         policy: What happens to a value beyond its bounds, where its field does not say.
         fields: Path -> field.
         undo_max: How many commits can be undone.
-        initial: What the design begins with; None is nothing.
+        initial: Initial design; None for an empty one.
     """
 
     design_id: str | None = None
@@ -77,7 +77,7 @@ def _steps(known: RefinableField) -> dict[str, float]:
 
 
 def _check_settable(fields: Mapping[str, RefinableField]) -> None:
-    """Hold every path to the model of the state: what the whitelist names can be set."""
+    """Check every path against the model of the state: the fields of the whitelist can be set."""
     sections = design_model(fields).model_fields
     for path, refinable in fields.items():
         section, _, name = path.partition(".")

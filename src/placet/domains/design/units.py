@@ -1,7 +1,7 @@
 """Units: one exact scale to the unit of its dimension; the factor of a pair is the quotient.
 
-Every dimension here is a ratio scale, so a conversion is one multiplication. No dimension with an
-offset (degrees Celsius) is needed; one would get a table of its own.
+Every dimension here is a ratio scale, so a conversion is one multiplication. A dimension with an
+offset (degrees Celsius) is not needed; it would get a separate table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,8 +52,8 @@ class UnitConversionError(PlacetError, ValueError):
     """There is no way from one unit to the other.
 
     Attributes:
-        from_unit: What came.
-        to_unit: What was asked for.
+        from_unit: The given unit.
+        to_unit: The requested unit.
     """
 
     def __init__(self, from_unit: str, to_unit: str) -> None:

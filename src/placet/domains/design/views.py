@@ -1,4 +1,7 @@
-"""Who may see what, and the design as one value. A design is open to all who work on it."""
+"""The visibility of a design, and the design as one value.
+
+A design is visible to every agent that works on it.
+"""
 
 from placet.domains.design.payloads import ABOUT, DESIGN, LOCKS, PARAMETERS
 from placet.domains.design.phase_results import ASSUMPTIONS, shown_phases
@@ -39,7 +42,10 @@ def locked_paths(tree: State, now_ns: int) -> set[str]:
 
 
 def design_digest(tree: State) -> str:
-    """Hash the parameters and locks alone: what an undo restores, while the version goes on."""
+    """Hash the parameters and locks alone.
+
+    The part that an undo restores while the version increases.
+    """
     content = {
         kind: {path: dict(tree.entity(kind, path) or {}) for path in tree.ids(kind)}
         for kind in (PARAMETERS, LOCKS)

@@ -1,7 +1,7 @@
 """Files below one folder: create_file, analyze_text, inspect_zip (seed 004).
 
-vocabulary > paths > rules > domain;  text_figures and zip_listing say what is in a file's bytes.
-Nothing here touches a disk: that is `placet.extensions.files.executor`.
+payloads > paths > rules > domain; text_statistics and zip_listing read a file's bytes. Nothing here
+touches a disk: that is `placet.extensions.files.executor`.
 """
 
 from placet.domains.files.domain import Files

@@ -28,7 +28,7 @@ from placet.schemas.intent import Intent
 
 @runtime_checkable
 class FolderPath(Protocol):
-    """What the standard library's paths are, as far as it matters here."""
+    """The part of the standard library's path type that is used here."""
 
     def __fspath__(self) -> str:
         """Return it as a string."""
@@ -61,8 +61,8 @@ class Files(Domain):
         """Set the stage.
 
         Args:
-            root: The folder, which must be there when a world is opened; None lets nobody touch a
-                disk: what needs it is refused as `tool_unregistered`.
+            root: The folder, which must exist when a world is opened; None disables disk access:
+                intents that need it are refused as `tool_unregistered`.
             files_max: How many files may be written.
             bytes_max: How many bytes they may have together.
 
@@ -89,7 +89,7 @@ class Files(Domain):
         draft.create(USAGE, ALL, {"files": 0, "bytes": 0})
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        """Take in what became of a write."""
+        """Store the outcome of a write."""
         if effect.kind == CREATE:
             take_in(draft, effect, settlement)
 
@@ -126,7 +126,7 @@ def _kinds(files_max: int, bytes_max: int) -> tuple[Kind, ...]:
 
 
 def _reads_what_it_replaces(intent: Intent) -> Iterable[Ref]:
-    """Name the file, where it is to be replaced: nobody replaces what they have not seen.
+    """Return the file, if it is to be replaced, as read: an agent must have seen what it replaces.
 
     One that is only created reads nothing: that it is there already is said by that name.
     """

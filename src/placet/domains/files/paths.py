@@ -1,7 +1,7 @@
 """Which paths name a file below a root: relative, and spelled in one way alone.
 
-Pure, and the same on every machine: a path is refused here before anybody looks at a disk, also
-where only another system would read more into it than is there.
+Pure, and the same on every machine: a path is refused here before a disk is touched, even if only
+another system would read more into it.
 """
 
 import re
@@ -24,7 +24,7 @@ class PathFault(NamedTuple):
 
     Attributes:
         code: One of the six.
-        message: What was expected, what came.
+        message: Expected and actual value.
     """
 
     code: str

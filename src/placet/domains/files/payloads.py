@@ -43,7 +43,7 @@ class CreateFile(TypedDict):
 
 
 class AnalyzeText(TypedDict):
-    """Count what a text has."""
+    """Count the bytes, characters, lines and words of a text."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -51,7 +51,7 @@ class AnalyzeText(TypedDict):
 
 
 class InspectZip(TypedDict):
-    """List what an archive has, without unpacking it."""
+    """List the entries of an archive, without unpacking it."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -59,11 +59,11 @@ class InspectZip(TypedDict):
 
 
 class FileRefused(DoNotRetry):
-    """An executor's refusal: what is on the disk is not what may be read or written.
+    """An executor's refusal: the file on disk may not be read or written.
 
     Args:
-        code: What is wrong, in one word: `symlink_refused`.
-        message: What was found.
+        code: Code of the fault, in one word: `symlink_refused`.
+        message: Description of the fault.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -72,5 +72,5 @@ class FileRefused(DoNotRetry):
 
     @property
     def code(self) -> str:
-        """What is wrong, in one word."""
+        """Code of the fault, in one word."""
         return self._code

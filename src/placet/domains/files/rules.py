@@ -1,8 +1,7 @@
-"""What may be written, judged before the disk is touched; and what came of it.
+"""The rules of writing files, checked before the disk is touched, and the settlement of writes.
 
-A file that is being written is counted from its admission on, so that what is on its way can never
-be more than may be. One path has one writer at a time: which of two came last must not be up to
-the disk.
+A file being written is counted from its admission on, so that pending writes cannot exceed the
+limit. One path has one writer at a time: the order of two writes must not depend on the disk.
 """
 
 import hashlib
@@ -63,7 +62,7 @@ def inspect(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def take_in(draft: Draft, effect: Effect, settlement: Settlement) -> None:
-    """Return a receipt for what was written, or give back what was reserved for it."""
+    """Replace the reservation by a receipt for a completed write, or release it."""
     path = effect.payload["path"]
     write, receipt = draft.entity(WRITES, path), draft.entity(RECEIPTS, path)
     if write is None or write["seq"] != effect.key.seq:

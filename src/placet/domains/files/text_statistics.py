@@ -1,4 +1,4 @@
-"""What a text has, from its bytes: a pure function, the same figures for the same bytes."""
+"""Statistics of a text, from its bytes: a pure function, the same figures for the same bytes."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def text_figures(data: bytes) -> dict[str, Json]:
-    """Count bytes, characters, lines and words; a word is what is between no letters or digits.
+    """Count bytes, characters, lines and words; a word is a run of letters and digits.
 
     Lines end as Python's `str.splitlines` says. Words are counted without regard to case.
 

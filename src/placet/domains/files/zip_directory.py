@@ -1,7 +1,7 @@
 """The directory of a zip archive, read from its bytes and held to what its end record says.
 
-Written by hand, as a reader that trusts what it reads first makes as many objects as an attacker
-likes. Everything is bounded before it is looked at, and what two readers might read in two ways is
+Written by hand, because a reader that trusts its input makes as many objects as an attacker likes.
+Everything is bounded before it is parsed, and input that two readers might read in two ways is
 refused: two end records, a gap or an overlap between parts, names that differ in the two places.
 
 Source: PKWARE, .ZIP File Format Specification 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16.
@@ -119,7 +119,7 @@ def _entries(data: bytes, count: int, at: int, end: int) -> Iterator[Entry]:
 
 
 def _require_apart(data: bytes, entries: list[Entry], directory: int) -> None:
-    """Check that each entry has bytes of its own, before the directory, under the same name."""
+    """Check that each entry has its separate bytes, before the directory, under the same name."""
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.offset):
         shown = repr(entry.name[:64])

@@ -1,6 +1,6 @@
-"""What an archive holds and what is unsafe in it, from its bytes. Nothing is unpacked.
+"""Lists the entries of an archive and their hazards, from its bytes. Nothing is unpacked.
 
-Sizes are what the archive says of itself: whoever unpacks it counts for themselves.
+Sizes are the archive's own claims: a program that unpacks it must count for itself.
 """
 
 import stat
@@ -35,8 +35,8 @@ def zip_listing(data: bytes) -> dict[str, Json]:
         `safe_to_extract`, the first `rows`, and whether that are not all: `truncated`.
 
     Raises:
-        FileRefused: As `read_directory` raises it; `zip_bomb` also where what it says would be
-            unpacked is too much.
+        FileRefused: Raised by `read_directory`; `zip_bomb` also if the claimed unpacked size is too
+            large.
     """
     entries = read_directory(data)
     _require_bounded(entries)

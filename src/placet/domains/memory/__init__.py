@@ -1,4 +1,4 @@
-"""What agents remember: named facts, shared by a project or an agent's own, each with its seq."""
+"""The memory domain: named facts, shared by a project or private to an agent, each with its seq."""
 
 from placet.domains.memory.domain import FACTS_MAX, VALUE_BYTES_MAX, Memory
 from placet.domains.memory.payloads import FACTS, KEYS

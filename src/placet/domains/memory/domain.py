@@ -1,6 +1,6 @@
-"""The domain of memory: the last writer wins, and everybody sees when it was written.
+"""The memory domain: the last writer wins, and the seq of each write is visible.
 
-A fact has no footprint: what an agent remembers it remembers, whatever others did since it looked.
+A fact has no footprint: it is stored whatever others changed since the agent's view.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Memory(Domain):
     """Facts by key, of the project or an agent's own.
 
     Args:
-        facts_max: How many the project may have, and each agent of its own.
+        facts_max: Maximum number of facts of the project, and of each agent.
         value_bytes_max: How long a value may be, as JSON.
 
     Raises:
@@ -73,9 +73,10 @@ class Memory(Domain):
             draft.delete(KEYS, owner)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show the project's facts to all and an agent's own to it alone; the lists to nobody.
+        """Show the project's facts to all agents, an agent's facts to it alone, and the lists to
+        none.
 
-        Judged by the name, so that what is forgotten stays as hidden as it was.
+        Judged by the name, so that a forgotten fact stays as hidden as it was.
         """
         if ref.entity is None or ref.collection != FACTS:
             return False

@@ -19,7 +19,7 @@ Scope = Literal["project", "principal"]
 
 
 class Remember(TypedDict):
-    """Keep a fact, in place of what was kept under its key."""
+    """Store a fact, replacing the one under its key."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

@@ -38,7 +38,7 @@ class Diagnostic(NamedTuple):
 
 
 def type_of(functions: Functions, function: Function, name: str, types: Types) -> str | None:
-    """Infer the type of a node from what is connected to it."""
+    """Infer the type of a node from its connections."""
     todo = [name]
     while todo:
         current = todo[-1]
@@ -89,7 +89,7 @@ def _fits(given: tuple[str | None, ...], ports: tuple[str, ...]) -> bool:
 def mismatches(
     functions: Functions, function: Function, name: str, types: Types
 ) -> Iterator[Diagnostic]:
-    """Return where a node is given what it does not take."""
+    """Return the ports of a node with inputs of a wrong type."""
     node = function.nodes[name]
     for source in node["inputs"]:
         if source is not None and source not in types:
@@ -112,7 +112,7 @@ def mismatches(
 
 
 def verify(functions: Functions, function: Function) -> list[Diagnostic]:
-    """Tell all that is wrong or idle in a function, by node. O(nodes)."""
+    """Return all errors and unused nodes of a function, by node. O(nodes)."""
     types: Types = {}
     found: list[Diagnostic] = []
     for name in sorted(function.nodes):

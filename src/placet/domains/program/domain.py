@@ -29,7 +29,7 @@ class Program(Domain):
     """A program as typed functions that agents edit, verify, run and compile (seed 001).
 
     Attributes:
-        verify_exported: What was given.
+        verify_exported: The setting.
     """
 
     name = "program"
@@ -40,7 +40,7 @@ class Program(Domain):
 
         Args:
             verify_exported: No batch may leave errors in a function that is marked `exported`, or
-                in what it calls.
+                in a function that it calls.
 
         Raises:
             ValueError: A setting is unsound; the message names it.

@@ -11,7 +11,7 @@ class EditBuffer(Functions):
     """The functions of a state, with edits that are not written yet.
 
     Attributes:
-        edited: What becomes of functions, None where they are removed; in order of first edit.
+        edited: Edited functions, None where removed; in order of first edit.
     """
 
     __slots__ = ("edited",)

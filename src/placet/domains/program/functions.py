@@ -19,7 +19,7 @@ class Function:
 
     Attributes:
         params: Name -> type, in order.
-        nodes: Name -> node; what was read from a state refuses to be changed.
+        nodes: Name -> node; a value read from a state is immutable.
         result: The node that it returns, or None while it has none.
     """
 

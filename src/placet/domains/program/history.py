@@ -1,8 +1,11 @@
-"""What the program was: each commit keeps what it replaced, so that it can be had again.
+"""The history of a program: each commit keeps the functions that it replaced.
 
-A rule cannot read the log; a domain that is to answer for its past keeps it in its state, bounded:
-the latest 256 commits, and 8 MiB of what they replaced; the very latest always. The program of a
-seq is today's, with what the first commit after that seq replaced put back, function by function.
+So that they can be restored.
+
+A rule cannot read the log, so the domain keeps its history in its state, bounded: the latest 256
+commits, and 8 MiB of replaced functions; the latest commit always. The program at a seq is the
+present one, with the functions replaced by the first commit after that seq put back, function by
+function.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,10 +35,10 @@ _CONTENT: Final = ("params", "returns", "exported", "nodes", "result")
 def commit(
     draft: Draft, op: Literal["mutate", "restore"], edited: Mapping[str, Function | None]
 ) -> RuleRefusal | dict[str, str | None]:
-    """Write functions, and keep what they replace.
+    """Write functions, and keep those that they replace.
 
     Returns:
-        The functions that are otherwise now, with their hashes; None where they are gone.
+        The changed functions with their hashes; None where removed.
     """
     changed: dict[str, str | None] = {}
     replaced_bytes = 0
@@ -134,7 +137,10 @@ def commits(state: State, from_seq: int, to_seq: int) -> Iterator[Mapping[str, J
 
 
 def replaced_since(state: State, seq: int, last: int) -> dict[str, Json]:
-    """Return what the functions that changed after a seq were at it; None where they were not."""
+    """Return the functions that changed after a seq as they were at it.
+
+    None where they did not exist.
+    """
     were: dict[str, Json] = {}
     for commit in commits(state, seq + 1, last):
         for name in commit["functions"]:

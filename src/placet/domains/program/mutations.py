@@ -1,8 +1,8 @@
-"""What a batch of mutations makes of the functions it names: all of it, or a refusal.
+"""Applies a batch of mutations to the functions it names: all of it, or a refusal.
 
-Who is named must be there at once; how nodes hang together is judged when the batch is through, so
-a planner may connect what comes later in the same batch. What is judged is what was touched: a
-function that is not finished is no error here, `verify` speaks of that.
+A named function or node must exist at once; connections are checked at the end of the batch, so a
+planner may connect a node that comes later in the same batch. Only touched nodes are checked: an
+unfinished function is no error here, `verify` reports it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _Touched: TypeAlias = dict[str, dict[str, int]]
 
 
 def apply(bench: EditBuffer, mutations: Sequence[Mutation]) -> RuleRefusal | None:
-    """Edit functions by mutations, in their order, and judge what comes out.
+    """Edit functions by mutations, in order, and check the result.
 
     A refusal's `at` names the mutation that is to blame.
     """
@@ -108,7 +108,7 @@ def _set_node(bench: EditBuffer, mutation: Mutation) -> RuleRefusal | None:
 
 
 def _cannot_be(bench: EditBuffer, function: Function, node: Node) -> RuleRefusal | None:
-    """Refuse a node by what it is itself: its value, and what it names."""
+    """Return the refusal of a node that is invalid by itself: its value, and the names in it."""
     op = node["op"]
     if op == "const" and node.get("value") is None:
         message = "a const needs a value: an int, a float, true, false or a text"
@@ -197,9 +197,9 @@ _NO_NODE: Final[Node] = {"inputs": ()}
 
 
 def _circle(nodes: Mapping[str, Node], starts: Mapping[str, int]) -> list[str]:
-    """Find nodes that need each other in a circle; empty if there are none. O(what is reached).
+    """Return nodes that need each other in a cycle; empty if there are none. O(reached nodes).
 
-    What was there before has no circle, so one that there is now goes through a touched node.
+    The previous program has no cycle, so a new one passes through a touched node.
     """
     done: set[str] = set()
     for start in starts:

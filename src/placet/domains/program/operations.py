@@ -1,7 +1,7 @@
 """The 27 operations as a table, which verify, simulate, compile and the documentation read.
 
-Ports are listed in order. An operation has several overloads where it takes several types; which
-of them a node is, follows from what is connected to it and is nowhere asserted.
+Ports are listed in order. An operation has several overloads if it takes several types; a node's
+overload follows from its connections and is nowhere declared.
 """
 
 from collections.abc import Mapping

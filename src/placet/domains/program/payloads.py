@@ -1,7 +1,8 @@
 """The words of a program: its collections, its bounds, and the payload of each kind.
 
-Rules of the file: things are addressed by names that the caller chose, so that a plan can use what
-it makes; no field grants anything; what a node of an operation cannot have is refused here.
+Rules of the file: nodes are addressed by names that the caller chose, so that a plan can use nodes
+that it creates; no field grants a permission; fields that an operation cannot have are refused
+here.
 """
 
 from collections.abc import Mapping
@@ -94,7 +95,7 @@ class _NodeFields(TypedDict):
     """One node of the graph.
 
     Attributes:
-        op: What it does.
+        op: The operation.
         value: Of a const; its type is the const's.
         target: The parameter of a param, the function of a call.
         inputs: Names of the nodes at its ports, in their order; null is not connected.
@@ -146,7 +147,7 @@ class RemoveFunction(TypedDict):
 
 
 class SetNode(TypedDict):
-    """Insert or replace one node, with what is connected to its ports."""
+    """Insert or replace one node, with the connections of its ports."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -231,7 +232,7 @@ class MutateBatch(TypedDict):
 
 
 class Verify(TypedDict):
-    """Look for errors and for what is dead, in one function or in all."""
+    """Report errors and unused nodes, in one function or in all."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -239,7 +240,7 @@ class Verify(TypedDict):
 
 
 class Compile(TypedDict):
-    """Make Python source of a function and of what it calls."""
+    """Compile a function and its callees into Python source."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 
@@ -321,7 +322,7 @@ class HistoryQuery(TypedDict):
 
 
 class Restore(TypedDict):
-    """Make the program what it was at a seq, by a new commit."""
+    """Restore the program of an earlier seq, by a new commit."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic
 

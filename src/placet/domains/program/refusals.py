@@ -28,7 +28,7 @@ def unknown_param(name: str, function: Function, at: str) -> RuleRefusal:
 
 
 def not_verified(errors: Sequence[Diagnostic], at: str) -> RuleRefusal:
-    """Refuse because what is to run has errors."""
+    """Refuse because the function to run has errors."""
     listed = [error.as_dict() for error in errors[:_LISTED]]
     more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     return refuse(

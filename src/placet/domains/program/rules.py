@@ -1,4 +1,4 @@
-"""The rules of the seven kinds: from a payload to what is written and what is answered."""
+"""The rules of the seven kinds: from a payload to writes and an answer."""
 
 from typing import Final
 
@@ -71,7 +71,7 @@ def mutate_batch(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def verify_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Tell errors and warnings of one function, or of all."""
+    """Answer with errors and warnings of one function, or of all."""
     functions, name = Functions(draft.state), intent["payload"].get("function")
     if name is not None and functions.find(name) is None:
         return unknown_function(name, functions, "/function")
@@ -126,7 +126,7 @@ def simulate(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
-    """Tell a run, as much of its value and its trace as an answer has room for."""
+    """Answer with the result of a run, its value and trace cut to fit."""
     answer = outcome.as_dict(returns)
     whole = answer.get("value")
     is_cut = False
@@ -144,7 +144,7 @@ def _answer(outcome: Run, returns: str, *, is_traced: bool) -> dict[str, Json]:
 
 
 def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
-    """Refuse to go on with a function that is not there, or that has errors."""
+    """Return the refusal for a function that does not exist, or that has errors."""
     if functions.find(name) is None:
         return unknown_function(name, functions, at)
     errors = errors_of(functions, name)
@@ -152,7 +152,7 @@ def _not_sound(functions: Functions, name: str, at: str) -> RuleRefusal | None:
 
 
 def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Answer what the program is."""
+    """Answer with the present program."""
     answer = inspect(Functions(draft.state), intent["payload"])
     if isinstance(answer, RuleRefusal):
         return answer
@@ -161,7 +161,7 @@ def inspect_rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Answer what the program was."""
+    """Answer with an earlier program."""
     answer = history(draft.state, intent["payload"], draft.seq)
     if isinstance(answer, RuleRefusal):
         return answer
@@ -170,7 +170,7 @@ def history_query(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def restore(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Make the program what it was at a seq; a commit like any other, which can be taken back."""
+    """Restore the program of an earlier seq; a commit like any other, which can be undone."""
     to_seq, last = intent["payload"]["to_seq"], draft.seq - 1
     refusal = check_seq(draft.state, to_seq, last, "/to_seq")
     if refusal is not None:

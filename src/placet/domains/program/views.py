@@ -34,7 +34,7 @@ def bounded(answer: Answer, rows: str, found: Iterable[Json], limit: int = ROWS_
 
 
 def cut(value: Json, bytes_max: int = _TEXT_BYTES_MAX) -> Json:
-    """Shorten a text to what an answer has room for; any other value is short."""
+    """Cut a text to the size of an answer; other values are short."""
     if type(value) is not str or len(value) * 4 <= bytes_max:
         return value
     return value.encode()[:bytes_max].decode(errors="ignore")
@@ -133,7 +133,7 @@ _INSPECT: Final[
 
 
 def history(state: State, payload: Mapping[str, Json], last: int) -> Answer | RuleRefusal:
-    """Tell commits, or what is otherwise at one seq than at another.
+    """Return commits, or the functions that differ between two seqs.
 
     Args:
         state: With the past that it keeps.
@@ -170,7 +170,7 @@ def _changes(state: State, first: int, end: int, last: int) -> Iterator[Answer]:
 
 
 def _parts(content: Mapping[str, Json] | None) -> dict[str, Json]:
-    """Take a function apart: path inside it -> what stands there; itself stands at ''."""
+    """Return the parts of a function: path inside it -> value; the function itself is at ''."""
     if content is None:
         return {}
     head = {field: content[field] for field in ("params", "returns", "exported", "result")}

@@ -1,7 +1,7 @@
 """Conversations with agents as part of a world: turns, model calls, holds and grants, in the log.
 
-Agents are never permitted these kinds; the session that speaks for them proposes them. So what a
-person confirmed is confirmed once, by whom the log says, and exactly what was shown.
+Agents are never permitted these kinds; their session submits them. So an approval is used once, the
+log names who gave it, and it covers exactly what was shown.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id

@@ -1,4 +1,4 @@
-"""The domain of conversations: what a turn, a hold and a grant may do, and in which state."""
+"""The session domain: the rules of turns, approval requests and grants, and their states."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -73,7 +73,9 @@ class Sessions(Domain):
         }
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Take away what is an agent's; the log has it. The next of its name is somebody else.
+        """Remove an agent's entities; the log keeps them.
+
+        A later agent of the same name is a different one.
 
         A session keeps its count: a late answer to a turn must not find another of its name.
         """
@@ -84,7 +86,7 @@ class Sessions(Domain):
             draft.put(SESSIONS, session, "holds", ())
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        """Count what a proposer's answer cost."""
+        """Add the cost of a proposer's answer."""
         if effect.kind != PROPOSE:
             return
         turn = _turn_id(effect.payload)
@@ -96,9 +98,9 @@ class Sessions(Domain):
         draft.put(TURNS, turn, "tokens", draft.get(TURNS, turn, "tokens") + tokens_in + tokens_out)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show an agent its own sessions, turns and holds, and nobody's grants.
+        """Show an agent its own sessions, turns and approval requests, and no grants.
 
-        A session is shown while its latest turn is there, so not what a former agent left of it.
+        A session is visible while its latest turn is stored, so a former agent's sessions are not.
         """
         if ref.entity is None:
             return True
@@ -272,7 +274,7 @@ def _use(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def other_agent(session: str, owner: str, agent: str) -> str:
-    """Return why an agent does not go on with a session: what is told in it is its own agent's."""
+    """Return the refusal for an agent that continues another agent's session."""
     return (
         f"the session {session!r} is of the agent {owner!r}, not of {agent!r}; go on with it as "
         f"{owner!r}, or open one of another name"
@@ -293,7 +295,7 @@ def _not_running(turn: str, at: str) -> RuleRefusal:
 
 
 def _owned(draft: Draft, collection: str, field: str, agent_id: str) -> list[str]:
-    """List what is an agent's in a collection."""
+    """List an agent's entities in a collection."""
     return [one for one in draft.ids(collection) if draft.get(collection, one, field) == agent_id]
 
 
@@ -303,7 +305,7 @@ def _forget(draft: Draft, collection: str, entity: str) -> None:
 
 
 def _is_resolved(draft: Draft, hold: str) -> bool:
-    """Return whether nobody may resolve a hold any more."""
+    """Return whether an approval request can no longer be resolved."""
     fields: Mapping[str, Json] = draft.entity(HOLDS, hold) or {"state": "gone"}
     return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
 

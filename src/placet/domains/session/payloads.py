@@ -64,8 +64,8 @@ class EndPayload(TypedDict):
 class HoldPayload(TypedDict):
     """A plan waits for a person.
 
-    `digest` is over the actions, the proposer, and the seq at which they were judged; `foreseen`
-    is over what they would have changed then.
+    `digest` covers the actions, the proposer, and the seq at which they were judged; `foreseen`
+    covers the changes that they would have made then.
     """
 
     hold: Name
@@ -104,7 +104,7 @@ class GrantPayload(TypedDict):
 
 
 class GuardPayload(TypedDict):
-    """What stands in a batch with it is decided at this seq, or not at all."""
+    """Bind the batch to this seq: it is decided at it, or refused."""
 
     seq: Count
 

@@ -1,4 +1,4 @@
-"""What happens between an agent and a thing, or another agent.
+"""The interactions of an agent with an object or another agent.
 
 An interaction is a rule by name. The world's own come beside the five here, or in their place.
 Before any of them runs, its target is known to exist and to be in range.
@@ -27,7 +27,7 @@ _USES_MAX: Final = 2**64 - 1
 def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
     """The footprint of Interact: the agent, its target, and the object that it gives.
 
-    A pickup leaves out its target: who took it first is for the rule to say, with a name.
+    A pickup leaves out its target: the rule reports which agent took it first.
     """
     agent_id, payload = intent["agent_id"], intent["payload"]
     if payload["interaction_type"] == "pickup":
@@ -39,7 +39,9 @@ def reads_self_and_target(intent: Intent) -> tuple[Ref, ...]:
 
 
 def judged_anew(intent: Intent) -> tuple[Ref, ...]:
-    """Name what Interact judges at its turn: where agents are, and what a pickup is after.
+    """Return the references that Interact revalidates.
+
+    Positions of agents, and the target of a pickup.
 
     Who carries a thing cannot be told from the intent; that it went out of reach, the rule tells.
     """
@@ -58,7 +60,7 @@ def interact_rule(
     Args:
         settings: Of the world.
         own: Interactions that the world registers, by name.
-        sight: What an agent may see, and therefore touch; None is everything.
+        sight: Visibility of the agent, and therefore its reach; None for everything.
     """
     rules = {**_built_in(settings), **own}
 
@@ -140,7 +142,7 @@ def drop(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def use(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Use an object that nobody else holds: it counts its uses, and knows its last user."""
+    """Use an object that no other agent holds: it stores the number of uses, and its last user."""
     agent_id, object_id = intent["agent_id"], intent["payload"]["target_id"]
     refusal = _not_an_object(draft, object_id)
     if refusal is not None:

@@ -1,7 +1,7 @@
-"""Who holds what: an object's `holder` and its holder's `inventory` say the same, always.
+"""Inventory: an object's `holder` and its holder's `inventory` always agree.
 
-An object is carried and has no position of its own, or is free and has one. Only the functions
-here change hands.
+An object is carried and has no position, or is free and has one. Only the functions here change
+ownership.
 """
 
 from placet.domains.world.payloads import AGENTS, OBJECTS, Position
@@ -16,7 +16,7 @@ def holder_of(draft: Draft, object_id: str) -> str | None:
 
 
 def position_of(draft: Draft, entity_id: str) -> Position | None:
-    """Find where an agent or an object is; what is carried is where its holder is."""
+    """Return the position of an agent or an object; a carried object has its holder's."""
     position: Position | None
     if not draft.exists(OBJECTS, entity_id):
         position = draft.get(AGENTS, entity_id, "position")
@@ -44,6 +44,6 @@ def let_go(draft: Draft, object_id: str, agent_id: str) -> None:
 
 
 def inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
-    """List what an agent carries, in the order in which it was taken."""
+    """List the objects that an agent carries, in the order in which it took them."""
     inventory: tuple[Json, ...] = draft.get(AGENTS, agent_id, "inventory", ())
     return inventory

@@ -1,6 +1,6 @@
-"""What an operator puts into a world by hand is held to what its rules take for granted.
+"""Checks an operator's patch against the assumptions of the rules.
 
-That is where everybody and everything is, and who holds what; other fields are the world's own.
+These are the positions, and the ownership of objects; other fields are not interpreted by rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def _judge(
 
 
 def _judge_custody(draft: Draft, at: _At, named: Sequence[Json]) -> RuleRefusal | None:
-    """Ask whether those that an agent or an object names are those that name it. O(world)."""
+    """Check that the holders and inventories of an agent or object agree. O(world)."""
     collection, key = at
     if collection == AGENTS:
         naming = [one for one in draft.ids(OBJECTS) if draft.get(OBJECTS, one, "holder") == key]
@@ -94,7 +94,7 @@ def _judge_place(draft: Draft, at: _At, settings: Settings) -> RuleRefusal | Non
 
 
 def _inventory_of(draft: Draft, agent_id: str) -> tuple[Json, ...]:
-    """List what an agent carries: of the operator's making, so it may be anything."""
+    """Return an agent's inventory, which an operator's patch may have made any value."""
     inventory = draft.get(AGENTS, agent_id, "inventory")
     return inventory if isinstance(inventory, tuple) else ()
 

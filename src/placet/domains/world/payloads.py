@@ -1,4 +1,4 @@
-"""What agents may say to a world: the payload of each kind, and its one canonical form.
+"""The payload of each kind of the world domain, and its canonical form.
 
 Rules of the file: a payload that means the same comes out the same, and comes out unchanged when
 it is validated again. A failure carries the place of the value at fault, relative to the payload.
@@ -108,10 +108,10 @@ class Move(TypedDict):
 
 
 class _SpeakFields(TypedDict):
-    """Say something.
+    """Speak a text.
 
     Attributes:
-        text: What is said.
+        text: The spoken text.
         channel: Who hears it: everyone (the default), the speaker's team, or `target_id` alone.
         target_id: Whom it is said to; required for the private channel.
     """
@@ -130,7 +130,7 @@ class _InteractFields(TypedDict):
         target_id: With what, or with whom.
         interaction_type: `examine` (the default), `pickup`, `drop`, `use`, `give`, or one of the
             world's own.
-        data: What the interaction needs to know besides.
+        data: Further parameters of the interaction.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # read by pydantic

@@ -1,4 +1,4 @@
-"""What happens when an agent moves, speaks, or does something of the world's own.
+"""The rules of the world domain: moving, speaking and custom actions.
 
 Rules are made for the settings of one world, so a check that is off costs nothing. Each checks
 first and writes last.
@@ -94,7 +94,7 @@ def distance(here: Position, there: Position) -> float:
 
 
 def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
-    """Note what the agent says last; a message to an agent needs that agent."""
+    """Store the agent's last message; a message to an agent needs that agent."""
     agent_id, payload = intent["agent_id"], intent["payload"]
     said = dict(payload)
     target_id = payload.get("target_id")
@@ -120,7 +120,7 @@ def speak(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 
 def custom(_draft: Draft, _intent: Intent) -> None:
-    """Change nothing: what a custom action means is for the world's own validator to say."""
+    """Change nothing: the host's validator defines the meaning of a custom action."""
 
 
 def cooled(kind: str, wait_ns: int, rule: Rule) -> Rule:

@@ -1,4 +1,4 @@
-"""What a world is set up with: checked once, when the world is made, and trusted by its rules.
+"""The settings of a world: checked once, when the world is made, and trusted by its rules.
 
 Everything is off by default. Lengths are in the world's own unit, times in simulated seconds.
 """
@@ -37,7 +37,7 @@ class Settings:
         inventory_max: How many objects an agent may carry.
         cooldowns_ns: Kind -> simulated nanoseconds from one intent of it to the next.
         teams: The teams there are; None allows any.
-        objects: Object -> its fields, as they stand in the state.
+        objects: Object -> its fields, as in the state.
         interactions: Names of the interactions that the world registers itself.
         observation: Who may see what, as it was given; `views.py` reads it.
     """
@@ -91,7 +91,7 @@ class Settings:
         return replace(self, objects=read_objects(objects, self))
 
     def origin(self) -> Position:
-        """Return the place of what was given none: the point within the bounds nearest to zero."""
+        """Return the default position: the point within the bounds nearest to zero."""
         return self.nearest((0.0, 0.0, 0.0))
 
     def nearest(self, position: Position) -> Position:

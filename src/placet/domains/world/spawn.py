@@ -52,7 +52,7 @@ def place(
 
 
 def displace(draft: Draft, agent_id: str) -> None:
-    """Take an agent out of the world; what it carried stays where it was."""
+    """Remove an agent from the world; the objects it carried stay at its position."""
     for object_id in inventory_of(draft, agent_id):
         let_go(draft, object_id, agent_id)
     draft.delete(AGENTS, agent_id)

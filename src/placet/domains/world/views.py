@@ -1,10 +1,10 @@
-"""Who may see what, composed from the world's `observation` setting.
+"""Visibility in the world domain, composed from its `observation` setting.
 
-    {"distance": 10, "hidden_fields": ["inventory"]}          both of them hold
-    {"any_of": [{"distance": 10}, {"team": True}]}            near, or of one's own team
+    {"distance": 10, "hidden_fields": ["inventory"]}: both apply. {"any_of": [{"distance": 10},
+    {"team": True}]}: near, or of the same team.
 
-What is said to a team or to one agent is theirs alone, whatever the setting. What an agent carries
-or says is where the agent is, and is its own.
+A message to a team or to one agent is visible to them alone, whatever the setting. An agent's
+inventory and messages have the agent's position and belong to it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from placet.schemas.identity import Ref
 
 
 def owner_of(state: State, ref: Ref) -> str | None:
-    """Name the agent that an entity is, or by whom it is carried or said; None is nobody's."""
+    """Return the agent that owns an entity (itself, its carrier, or its speaker), or None."""
     if ref.collection in {AGENTS, SPEECH}:
         return ref.entity
     if ref.collection == OBJECTS and ref.entity is not None:
@@ -32,7 +32,7 @@ def owner_of(state: State, ref: Ref) -> str | None:
 
 
 def place_of(state: State, ref: Ref) -> Position | None:
-    """Return where an entity is; what is carried or said is where its agent is."""
+    """Return the position of an entity; a carried object or a message has its agent's."""
     if ref.collection == AGENTS and ref.entity is not None:  # nearly all that is asked
         place: Position | None = state.get(AGENTS, ref.entity, "position")
         return place
@@ -42,7 +42,7 @@ def place_of(state: State, ref: Ref) -> Position | None:
 
 
 class _Near(WithinDistance):
-    """By distance: what is carried or said is where its agent is."""
+    """Distance visibility; a carried object or a message has its agent's position."""
 
     def place(self, state: State, ref: Ref) -> Position | None:
         return place_of(state, ref)
@@ -59,7 +59,7 @@ class _Known(KnownOnly):
 
 
 class _Hidden(HideFields):
-    """Hides fields, and with an inventory what is in it: a thing names its holder."""
+    """Hides fields; hiding an inventory also hides the holder of each object in it."""
 
     def __init__(self, fields: Sequence[str], agent_collection: str) -> None:
         super().__init__(fields, agent_collection)
@@ -75,7 +75,7 @@ class _Hidden(HideFields):
 
 
 class _Audible(Visibility):
-    """What is said in public, to one's team, to oneself, and by oneself."""
+    """Messages that are public, to the agent's team, to the agent, or by it."""
 
     agent_collection = AGENTS
     depends_on: frozenset[str] | None = frozenset({"team"})
@@ -95,7 +95,9 @@ class _Audible(Visibility):
         return None if here is None or there is None else distance_between(here, there)
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Return what an agent carries and says: it moves with it, and is of its team."""
+        """Return an agent's objects and messages, whose visibility follows the agent's position
+        and team.
+        """
         if ref.collection != AGENTS or ref.entity is None:
             return
         if state.exists(SPEECH, ref.entity):
@@ -114,10 +116,10 @@ def is_meant_for(state: State, agent_id: str, channel: str, target_id: Json, tea
 
 
 def read_sight(name: str, observation: object) -> VisibilityPolicy:
-    """Compose who may see what; None is everything but what was said to others.
+    """Compose the visibility policy; None for everything except messages to others.
 
     Raises:
-        ValueError: The setting is unsound; the message names what is wrong with it.
+        ValueError: The setting is invalid; the message names the fault.
     """
     if observation is None:
         return _Audible()

@@ -48,9 +48,9 @@ def design(
 ) -> int:
     """Refine a design by plain sentences, all of a sentence or nothing.
 
-    The sentence becomes a plan of actions, which the gate decides about. What is not clear is
-    asked back with its candidates, never guessed, and nothing is changed; exit code 1, as for a
-    refusal. A phase that fails makes it 1 too; what was done besides is kept.
+    The sentence becomes a plan of actions, which the gate decides. An unclear sentence is answered
+    with its candidates, never guessed, and nothing is changed; exit code 1, as for a refusal. A
+    phase that fails makes it 1 too; other changes are kept.
     """
     if (text is not None) + show + run_phases + undo != 1:
         raise typer.BadParameter("give one of TEXT, --show, --run-phases and --undo")
@@ -94,7 +94,7 @@ def _print(answer: "Told") -> None:
 
 
 def _end(store: str | None, *, is_trial: bool) -> None:
-    """Return where it is kept; on stderr, so that what is exported can be piped."""
+    """Print where the design is kept; on stderr, so that an export can be piped."""
     if store is None or is_trial:
         said = "Nothing was kept: " + ("it was a dry run." if store else "there is no --store.")
     else:
@@ -103,5 +103,5 @@ def _end(store: str | None, *, is_trial: bool) -> None:
 
 
 def _is_a_person() -> bool:
-    """Return whether somebody is there to be asked."""
+    """Return whether a person at a terminal can be prompted."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

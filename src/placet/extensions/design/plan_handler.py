@@ -39,7 +39,7 @@ _SEEDS_OWN = frozenset({Stage.STRUCTURE, Stage.DOMAIN})
 
 
 class DesignPlanHandler(NamedTuple):
-    """Where one who asks hands in plans for a design.
+    """Submits plans for a design on behalf of a caller.
 
     Attributes:
         world: The design's.
@@ -56,7 +56,7 @@ class DesignPlanHandler(NamedTuple):
     submitter: str
 
     def fresh_id(self) -> str:
-        """Make a req_id for what comes without one: it is not safe to repeat, and not repeated."""
+        """Return a req_id for a request without one: it is not safe to repeat, and not repeated."""
         return f"http-{token_hex(8)}"
 
     async def enter(self) -> None:
@@ -67,7 +67,7 @@ class DesignPlanHandler(NamedTuple):
     async def execute(self, plan: ActionPlan, intent: Intent | None, *, dry_run: bool) -> Response:
         """Execute a plan, or try it; the intent that it comes from is logged with it.
 
-        A trial registers nobody, and tells what was there before.
+        A dry run registers no agent, and returns the previous values.
         """
         paths = [action.path for action in plan.actions] if dry_run else ()
         now = self._look(paths)
@@ -97,9 +97,10 @@ class DesignPlanHandler(NamedTuple):
         return Response(to_json(body), media_type="application/json")
 
     def _look(self, paths: Sequence[str | None]) -> "_Now":
-        """Look without a turn of the world's, a tenth of what a plan costs.
+        """Read without a cycle of the orchestrator, whose cost would be a tenth of a plan's.
 
-        What is seen is told with the plan's verdict, and that is not given before it is durable.
+        The values read are returned with the plan's verdict, which is not released before they are
+        durable.
         """
         return self.world.query_nowait(lambda kernel: _now(kernel, paths, self.agent_id))
 
@@ -114,7 +115,10 @@ class DesignPlanHandler(NamedTuple):
 
 
 class _Now(NamedTuple):
-    """What a plan finds: the world's seq, the design's version, and values of a trial's paths."""
+    """The state that a plan meets.
+
+    The world's seq, the design's version, and the values of a dry run's paths.
+    """
 
     seq: int
     version: int
@@ -130,7 +134,7 @@ def setup_of(world: Orchestrator) -> Settings:
 
 
 def plan_schemas() -> dict[str, Json]:
-    """Return the JSON Schema of a plan as a body, and what it refers to."""
+    """Return the JSON Schema of a plan as a request body, and the schemas it refers to."""
     schema = PLAN_BODY.json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs", {}), "Plan": schema}
 
@@ -138,7 +142,10 @@ def plan_schemas() -> dict[str, Json]:
 def preview_of(
     kernel: Kernel, setup: Settings, design_id: str, text: str, intent_id: str | None
 ) -> dict[str, Json]:
-    """Return what a text comes to: a plan that can be submitted as it is, or what is to be asked."""
+    """Return the interpretation of a text.
+
+    A plan that can be submitted unchanged, or a clarification.
+    """
     design, key = read_design(kernel.tree, kernel.ledger.now_ns), token_hex(8)
     current, fields = design.parameters, setup.fields
     said = intent_id or f"intent-{key}"
@@ -169,7 +176,10 @@ def preview_of(
 
 
 def answer_of(verdict: Verdict) -> dict[str, Json] | None:
-    """Say success or rejection in the seed's words; None where the gate answers in its own."""
+    """Return success or rejection in the design protocol's form.
+
+    None if the gate's form is used.
+    """
     if verdict.admitted:
         return {"success": True, "rejections": []}
     first = verdict.refusals[0]
@@ -183,7 +193,7 @@ def answer_of(verdict: Verdict) -> dict[str, Json] | None:
 
 
 def _of_the_gate(verdict: Verdict) -> Response:
-    """Answer what is neither success nor rejection; an id that was reused has the seed's body."""
+    """Return the response for other verdicts; a reused id has the design protocol's body."""
     first = verdict.refusals[0]
     if first.code == RefusalCode.REQ_ID_REUSED:
         body = {"error": "plan_id_reused", "message": first.message}
@@ -207,5 +217,8 @@ def _now(kernel: Kernel, paths: Sequence[str | None], agent_id: str) -> _Now:
 
 
 def _is_new(kernel: Kernel, agent_id: str) -> bool:
-    """Who was removed is not new: it stays away until the operator registers it."""
+    """Return whether an agent is new; a removed one is not.
+
+    It stays away until the operator registers it.
+    """
     return agent_id not in kernel.ledger.agents and agent_id not in kernel.ledger.gone

@@ -1,4 +1,4 @@
-"""What `placet design` tells: a table for a person, a document for a program."""
+"""Output of `placet design`: a table for a person, a document for a program."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -45,7 +45,7 @@ class Told(NamedTuple):
         version: The design's version that it is about.
         document: For a program.
         lines: For a person.
-        is_well: What was asked for came out; False where a phase that ran has failed.
+        is_well: The request succeeded; False if a phase that ran has failed.
     """
 
     is_done: bool
@@ -56,7 +56,7 @@ class Told(NamedTuple):
 
 
 def answered(result: ExecutionResult, manager: StateManager) -> Told:
-    """Tell what became of a plan."""
+    """Return the report of a plan."""
     fields = manager.design.setup.fields
     version = result.plan.design_version_before
     document = {"answer": "executed" if result.success else "rejected", **result.as_dict()}
@@ -86,7 +86,10 @@ def answered(result: ExecutionResult, manager: StateManager) -> Told:
 
 
 def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
-    """Tell what is not clear, what is, and how to say the rest."""
+    """Return the report of an unclear text.
+
+    The unclear part, the understood part, and rewordings.
+    """
     document: dict[str, Json] = {
         "answer": "clarification",
         "question": asked.question,
@@ -105,7 +108,7 @@ def asked_back(asked: Clarification, ways: Sequence[str], version: int) -> Told:
 
 
 def not_answered(parsed: ParsedText, version: int) -> Told:
-    """Tell that a question is no proposal."""
+    """Return the report for a question, which is no proposal."""
     said = "that is a question, and nothing was changed; `--show` shows the design"
     document: dict[str, Json] = {
         "answer": "query",
@@ -116,7 +119,7 @@ def not_answered(parsed: ParsedText, version: int) -> Told:
 
 
 def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
-    """Tell what an undo brought back."""
+    """Return the report of an undo: the restored values."""
     paths = dict.fromkeys([*before.parameters, *after.parameters])
     pairs = {path: (before.parameters.get(path), after.parameters.get(path)) for path in paths}
     changes: list[dict[str, Json]] = [
@@ -146,7 +149,7 @@ def undone(before: DesignState, after: DesignState, fields: _Fields) -> Told:
 
 
 def shown(manager: StateManager) -> Told:
-    """Tell what a design is."""
+    """Return the report of a design."""
     state, fields = manager.state, manager.design.setup.fields
     document: dict[str, Json] = {**state.as_dict(), "phases": shown_phases(manager.tree)}
     rows = [
@@ -216,7 +219,7 @@ def _done(result: ExecutionResult, fields: _Fields) -> Iterator[str]:
 
 
 def _phases(manager: StateManager) -> Iterator[str]:
-    """Show where each phase stands, the outputs that matter most, and what is remarked on it."""
+    """Show the state of each phase, its main outputs, and its remarks."""
     rows = []
     for name, kept in shown_phases(manager.tree).items():
         outputs, flags = kept["outputs"] or {}, kept["flags"] or ()
@@ -243,7 +246,7 @@ def _of(path: str, sentence: str) -> str:
 
 
 def _asked_for(action: Action) -> str:
-    """Say an action without its path."""
+    """Return an action as text, without its path."""
     kind = action.action_type
     if kind is ActionType.SET:
         return _measured(action.value, action.unit)

@@ -1,8 +1,8 @@
 """The endpoints of seed 000: designs, plans, phases. Served where the domain is `design`.
 
-A design is a world, and a plan is a batch: what stands here turns one into the other and the
-verdict into the seed's words. A plan that the rules reject is a 200 with `success=false`; what does
-not come so far is answered as it is everywhere.
+A design is a world, and a plan is a batch: the code here converts one into the other and the
+verdict into the design protocol's form. A plan that the rules reject is a 200 with `success=false`;
+other errors are answered as everywhere.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ FromRecord = Annotated[int | None, Query(ge=0, le=2**62)]
 def routes(app: FastAPI) -> APIRouter | None:
     """Return the routes where a design is served, alone or beside sessions.
 
-    Designs can then be made, each a world of its own, set up as the first is.
+    With it, designs can be created, each a separate world with the settings of the first.
     """
     worlds: Worlds = app.state.door.worlds
     domains = list(worlds.first.domains)
@@ -174,7 +174,7 @@ async def preview(design_id: str, request: Request) -> Response:
     openapi_extra=body_of("Undo", is_optional=True),
 )
 async def undo(design_id: str, request: Request) -> Response:
-    """Take the latest commit back, by a commit of its own. Safe to repeat with one `req_id`."""
+    """Undo the latest commit, by a new commit. Safe to repeat with one `req_id`."""
     door = door_of(request)
     world = door.world_for(request, design_id, _WHAT)
     step = await _step(door, request, world, "design.undo", {})
@@ -202,8 +202,8 @@ async def phases(design_id: str, request: Request) -> Response:
 async def run_phase(design_id: str, phase: str, request: Request) -> Response:
     """Run a phase; the answer comes when its results are in the log.
 
-    Success is a phase that is completed. One that failed names what it lacks, under `rejections`
-    and with the phase; it may be the result of another phase, which is then to be run before it.
+    Success means a completed phase. A failed one names its missing inputs, under `rejections` and
+    with the phase; one may be the result of another phase, which must then run first.
     """
     door = door_of(request)
     world = door.world_for(request, design_id, _WHAT)
@@ -234,7 +234,7 @@ async def events(
     from_record: FromRecord = None,
     limit: PageLimit = 100,
 ) -> Response:
-    """Return the design's events, of so many records at most, and where to go on."""
+    """Return the design's events, from a limited number of records, and the next position."""
     found, page = await _records(design_id, request, since, from_record, limit)
     told = [one.as_dict() for event in found for one in project(event)]
     return _json({"events": told, **page})
@@ -248,7 +248,9 @@ async def events(
 async def audited(
     design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
 ) -> Response:
-    """Return an entry for each plan of so many records, rejected ones too, and where to go on."""
+    """Return an audit entry for each plan of a limited number of records, rejected ones too, and
+    the next position.
+    """
     if from_record is None:
         from_record = (
             await door_of(request).world_for(request, design_id, _WHAT).log_start()
@@ -273,9 +275,9 @@ async def _records(
 
 
 def _desk(who: Principal, world: Orchestrator) -> DesignPlanHandler:
-    """Return who asks a place to hand in plans, as an agent of its name.
+    """Return the plan handler of a caller, as an agent of its name.
 
-    The operator is the design's host; nobody else is, whatever its name.
+    The operator is the design's host; no other caller is, whatever its name.
     """
     name, role = (HOST, OPERATOR_ROLE) if who.is_operator else (who.submitter, DESIGNER_ROLE)
     if name == HOST and not who.is_operator:
@@ -317,7 +319,7 @@ async def _step(
 
 
 def _ran(kernel: Kernel, name: str, told: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what became of a run: of the phase as it is now, where the gate let the run pass."""
+    """Return the result of a run: the phase as it is now, if the gate admitted the run."""
     phase = shown_phases(kernel.tree)[name]
     ran: dict[str, Json] = {"design_version": _version(kernel), "phase": {"name": name, **phase}}
     if not told["success"] or phase["status"] == PhaseState.COMPLETED:

@@ -1,7 +1,7 @@
 """A design and the log that keeps it, for one command: read, told something, and written.
 
-What is not to be kept, a look or a dry run, is done on a copy: the store is only read, beside
-whoever writes it. What is kept takes the fence, and is durable before it is shown.
+A request that changes nothing, a view or a dry run, works on a copy: the store is only read, beside
+its writer. A change takes the fence, and is durable before it is shown.
 """
 
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ DESIGN: Final = "design"
 
 
 class DesignSession:
-    """Opens a design, takes one request, and keeps what came of it.
+    """Opens a design, handles one request, and keeps its result.
 
     Args:
         store: URL or path of the log; None is a new design that ends with the process.
@@ -87,7 +87,7 @@ class DesignSession:
     # requests
 
     def say(self, text: str, version: int | None = None) -> report.Told:
-        """Do what a text says, or ask back.
+        """Execute a text, or return a clarification.
 
         Args:
             text: For the design.
@@ -126,7 +126,7 @@ class DesignSession:
         """Take the latest commit back, as the design's operator.
 
         Raises:
-            PlacetError: There is nothing to undo, or it would touch what is locked.
+            PlacetError: There is nothing to undo, or it would change a locked parameter.
         """
         before = self.manager.state
         if version not in {None, before.design_version}:
@@ -227,7 +227,10 @@ def _design_of(past: Replayer) -> Design:
 
 
 def _is_new(log: EventLog) -> bool:
-    """Return whether there is no file yet, or an empty one: what a writer would begin in."""
+    """Return whether the file does not exist yet, or is empty.
+
+    So that a writer would start a log in it.
+    """
     path = file_of(log)
     return path is not None and (not path.exists() or path.stat().st_size == 0)
 

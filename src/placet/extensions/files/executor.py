@@ -1,8 +1,9 @@
 """Runs the effects of the domain `files` on a disk, below its root.
 
-Creating is done at most once. Where an attempt was cut off, what is on the disk is asked: the
-content that was meant, and it is done; nothing, or what was to be replaced, and it is done now;
-anything else is somebody else's, and stays in doubt until an operator says. Reading is pure.
+Creating a file runs at most once. After an attempt was cut off, the disk is inspected: with the
+intended content, the write is done; with no file, or the file to be replaced, it is done now; any
+other content belongs to another program, and the effect stays in doubt until an operator decides.
+Reading is pure.
 """
 
 import hashlib
@@ -77,10 +78,10 @@ class FileExecutor:
         return _receipt(effect)
 
     def find_out(self, effect: Effect) -> Settlement | None:
-        """Find out what became of a write that was cut off, and do it where it was not done.
+        """Find out whether an interrupted write was completed, and complete it if not.
 
         Raises:
-            FileRefused: What is there cannot be looked at.
+            FileRefused: The file on disk cannot be inspected.
         """
         asked = effect.payload
         path = asked["path"]
@@ -113,11 +114,11 @@ class FileExecutor:
     def _read(self, effect: Effect, path: str, bytes_max: int) -> bytes:
         """Read a file; one that was being written when it was asked for is waited for.
 
-        So a plan may create a file and then look into it. What it waits for may also fail.
+        So a plan may create a file and then read it. The write that it waits for may also fail.
 
         Raises:
             FileRefused: It cannot be read.
-            RetryAfter: It is not what it will be.
+            RetryAfter: The file is still being written.
         """
         awaited = effect.payload["awaits"]
         try:

@@ -1,9 +1,8 @@
 """One folder, and nothing outside it: every step below it is taken from an open descriptor.
 
-No path is ever handed to the system whole. A step follows no link, so that `..`, a symlink, or a
-folder that is put in another's place while we look cannot lead outside. What is written appears
-whole or not at all: it is made under a name of its own beside its place, made durable, and then put
-there.
+A path is never passed to the system as a whole. No step follows a link, so that `..`, a symlink, or
+a folder swapped during the walk cannot lead outside. A written file appears whole or not at all: it
+is created under a temporary name beside its target, made durable, and then renamed.
 """
 
 import errno
@@ -81,7 +80,7 @@ class FileRoot:
             path: Where.
             data: What.
             overwrites: A file that is there is replaced; else it is an error.
-            key: Of the effect; what a crash leaves behind is known by it.
+            key: Key of the effect; files left by a crash are recognized by it.
 
         Raises:
             FileRefused: Nothing was written.
@@ -116,7 +115,7 @@ class FileRoot:
                     os.unlink(name, dir_fd=folder)
 
     def sha256_of(self, path: str, bytes_max: int) -> str | None:
-        """Return what is there; None if nothing is.
+        """Return the hash of the file; None if it does not exist.
 
         Raises:
             FileRefused: It is no regular file that has one name, or is larger.
@@ -173,7 +172,7 @@ class FileRoot:
     def _put(
         self, path: str, folder: int, names: tuple[str, str], turn: object, *, overwrites: bool
     ) -> None:
-        """Put what was made in its place, unless another attempt has begun since.
+        """Move the finished file to its target, unless a newer attempt has started.
 
         One that was given up because the disk hung must not put old content over new.
         """
@@ -269,13 +268,13 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def _temporaries_of(key: str) -> str:
-    """Return what the names of an effect's files in the making begin with."""
+    """Return the prefix of the temporary names of an effect's files."""
     return f"{TEMPORARY_PREFIX}{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}-"
 
 
 @contextmanager
 def _refusing(path: str) -> Iterator[None]:
-    """Say in our words what the system says."""
+    """Translate an operating system error into a refusal."""
     try:
         yield
     except OSError as error:

@@ -38,7 +38,7 @@ class _Route(NamedTuple):
     Attributes:
         name: The last part of its path.
         kind: Of the intent that is handed in.
-        summary: What it does, in a few words.
+        summary: Short description.
         tells: The same in a sentence.
         example: A payload.
     """
@@ -146,7 +146,7 @@ async def _propose(
     req_id: Json = None,
     context_seq: Json = None,
 ) -> Response:
-    """Hand in one intent of whoever asks."""
+    """Submit one intent on behalf of the caller."""
     door = door_of(request)
     world = door.world_for(request, program, _PROGRAM)
     who = door.principal(request)

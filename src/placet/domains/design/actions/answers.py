@@ -1,7 +1,7 @@
-"""What a verdict says about a plan, in the words of seed 000: the bodies of the HTTP door too.
+"""Verdicts in the form of the design protocol's answers, which are also the bodies of the HTTP API.
 
-Nothing is decided here. What an action came to is told by the same pure functions that the rules
-decide by.
+Nothing is decided here. The result of an action is computed by the same pure functions as the rules
+use.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ class ExecutionResult:
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What was changed on the way in, in words."""
+        """Warnings of the actions, as text."""
         if self._replayed is not None:
             return list(self._replayed[1])
         return [n.message for n in self._told if n.code != words.VERSION_NOTICE]
@@ -107,7 +107,10 @@ class ExecutionResult:
 
     @cached_property
     def action_results(self) -> list[ActionResult]:
-        """What became of each action; `before` and `after` are unknown in a replayed answer."""
+        """Results of the actions.
+
+        `before` and `after` are unknown in the verdict of a duplicate.
+        """
         if not self.verdict.admitted or self._replayed is not None:
             return [ActionResult(action, self.success) for action in self.plan.actions]
         traced = trace(self.plan.actions, self._before, self._settings)
@@ -130,7 +133,7 @@ class ExecutionResult:
         return any(refusal.stage == Stage.STRUCTURE for refusal in self.verdict.refusals)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as it stands in the body of a 200."""
+        """Return the body of a 200 response."""
         if self.success:
             return {
                 "success": True,
@@ -153,7 +156,7 @@ class ExecutionResult:
         }
 
     def diff(self) -> list[dict[str, Json]]:
-        """List, path by path, what was before, what was asked for, and what comes after."""
+        """List, path by path, the value before, the requested value, and the value after."""
         changes: dict[str, dict[str, Json]] = {}
         for asked, result in zip(self.plan.actions, self.action_results, strict=True):
             if asked.path is None or str(asked.action_type) not in _VALUES or not self.success:
@@ -169,7 +172,7 @@ class ExecutionResult:
 
 
 def require_answer(plan: ActionPlan, verdict: Verdict, current: int) -> None:
-    """Raise what is no answer to a plan: everything but success and rejection.
+    """Raise for a verdict that is neither success nor rejection of a plan.
 
     Raises:
         StalePlanError: The plan is based on another version.
@@ -195,8 +198,8 @@ def replayed_answer(tree: State, plan_id: str) -> tuple[int, tuple[str, ...]] | 
 def is_stale(plan: ActionPlan, verdict: Verdict, current: int) -> bool:
     """Return whether a plan was refused as stale, or has malformed actions and is stale besides.
 
-    The gate finds the shape of actions before the version; who proposes wants to hear of the
-    version first, since what is wrong with the actions may not be wrong any more.
+    The gate checks the form of actions before the version; a planner needs the version first,
+    because the faults of the actions may no longer apply.
     """
     if any(refusal.code == STALE_PLAN for refusal in verdict.refusals):
         return True
@@ -260,7 +263,9 @@ def rejections_of(
 
 
 def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None:
-    """Name what a malformed value is, where the field's type can: NaN, a list, nothing at all."""
+    """Describe a malformed value, where the field's type allows it: NaN, a list, a missing
+    value.
+    """
     field = settings.fields.get(action.path) if isinstance(action.path, str) else None
     name = str(action.action_type)
     is_about_value = refusal.at.endswith(("/value", "/amount"))

@@ -1,8 +1,10 @@
-"""What a proposed value means: converted to the kernel's unit, of the field's type, within bounds.
+"""Normalization of a proposed value.
 
-Pure functions of a field and a payload, used by the rules to decide and by the faces to explain, so
-that there is one meaning. The order is unit, type, bounds. What comes out can be proposed again
-and means the same.
+Converted to the kernel's unit, of the field's type, within bounds.
+
+Pure functions of a field and a payload, used by the rules to decide and by the front ends to
+explain, so that there is one meaning. The order is unit, type, bounds. Normalizing a result again
+changes nothing.
 """
 
 from math import isfinite
@@ -20,7 +22,7 @@ _SLACK: Final = 1e-12
 
 
 class Fault(NamedTuple):
-    """What is wrong with a payload: a code, words, and the place within the payload."""
+    """A fault of a payload: a code, a message, and its place in the payload."""
 
     code: str
     message: str
@@ -29,12 +31,12 @@ class Fault(NamedTuple):
 
 
 class NormalizedValue(NamedTuple):
-    """What a proposal comes to.
+    """The normalized form of a proposal.
 
     Attributes:
         value: The parameter's new value.
         payload: The payload, normalized; the one that came, where it was normal already.
-        warned: What was changed on the way.
+        warned: Changes made on the way.
     """
 
     value: Json
@@ -43,7 +45,7 @@ class NormalizedValue(NamedTuple):
 
 
 def unchanged(path: str, value: Json) -> Warned:
-    """Warn that a proposal comes to what is there already."""
+    """Return the warning that a proposal equals the present value."""
     shows = f"{value:g}" if type(value) is float else f"{value}"
     return Warned("no_op", f"{path} is {shows} already", path, value, value)
 
@@ -51,7 +53,7 @@ def unchanged(path: str, value: Json) -> Warned:
 def normalize_set(
     field: RefinableField, payload: dict[str, Json], policy: RangePolicy
 ) -> NormalizedValue | Fault:
-    """Find out what a SET comes to."""
+    """Normalize the value of a SET."""
     value, unit = payload["value"], payload.get("unit")
     low, high = field.min_value, field.max_value
     if (
@@ -77,7 +79,7 @@ def normalize_set(
 def meant_by_change(
     field: RefinableField, payload: dict[str, Json], current: Json, policy: RangePolicy, sign: int
 ) -> NormalizedValue | Fault:
-    """Find out what an INCREASE (`sign` 1) or a DECREASE (-1) comes to, from the current value."""
+    """Normalize an INCREASE (`sign` 1) or a DECREASE (-1), from the current value."""
     if not field.is_number:
         message = f"{field.path} is of type {field.type}; it can be set, not changed by an amount"
         return Fault("not_a_number", message, "/path")
@@ -221,7 +223,7 @@ def _bound(bound: float | None, otherwise: str) -> str:
 def _payload(
     field: RefinableField, payload: dict[str, Json], name: str, used: Json
 ) -> dict[str, Json]:
-    """Write what was used into the payload; the same object where that changes nothing."""
+    """Write the used value into the payload; return the same object if nothing changes."""
     unit, given = payload.get("unit"), payload.get(name)
     is_normal_unit = not unit or unit == field.kernel_unit
     if is_normal_unit and type(given) is type(used) and given == used:

@@ -34,11 +34,11 @@ _FIELD_OF: Final[Mapping[tuple[str, str], str]] = {("lock", "message"): "reason"
 
 
 class PlanInvalidError(PlacetError, ValueError):
-    """What came is no plan.
+    """The input is not a valid plan.
 
     Attributes:
-        at: JSON pointer to what is wrong.
-        problems: Pairs of a pointer and what is wrong there.
+        at: JSON pointer to the fault.
+        problems: Pairs of a pointer and the fault there.
         is_version_missing: It has no `design_version_before`.
     """
 
@@ -234,7 +234,7 @@ _ACTION: Final[TypeAdapter[Any]] = TypeAdapter(WireAction)
 
 
 class Proposed(NamedTuple):
-    """A plan, and what somebody said that it comes from, if that came with it."""
+    """A plan, and the message it derives from, if one was sent with it."""
 
     plan: ActionPlan
     intent: Intent | None

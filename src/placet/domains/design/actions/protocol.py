@@ -1,4 +1,4 @@
-"""The nouns of seed 000: what was understood, what is proposed, and what was found about it.
+"""Types of the design protocol: the understood message, the proposal, and its validation.
 
 All are plain frozen values. A point in time is whatever has `isoformat()`, such as a datetime, or
 an ISO 8601 string already: this room has no clock and makes none.
@@ -14,7 +14,7 @@ from placet.schemas.errors import PlacetError
 
 
 class IntentType(StrEnum):
-    """What somebody wants, roughly."""
+    """The rough purpose of a message."""
 
     REFINE = "refine"
     CREATE = "create"
@@ -27,7 +27,7 @@ class IntentType(StrEnum):
 
 
 class ActionType(StrEnum):
-    """What can be proposed; each is a kind of intent, `design.<value>`."""
+    """The types of actions; each is a kind of intent, `design.<value>`."""
 
     SET = "set"
     INCREASE = "increase"
@@ -42,7 +42,7 @@ class ActionType(StrEnum):
 
 @runtime_checkable
 class Dated(Protocol):
-    """What can say when it is, such as a datetime."""
+    """An object with an ISO date, such as a datetime."""
 
     def isoformat(self) -> str:
         """Return itself in ISO 8601."""
@@ -53,13 +53,13 @@ Moment: TypeAlias = Dated | str
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What somebody said, understood. It is logged, and joined to its plan by `intent_id`.
+    """A parsed message of a user. It is logged, and linked to its plan by `intent_id`.
 
     Attributes:
         intent_id: Unique identifier.
         design_id: The design that it is about.
-        raw_text: What was said.
-        intent_type: Roughly what is wanted.
+        raw_text: The message.
+        intent_type: Its rough purpose.
         confidence: How sure the parser is, 0..1.
         parsed_at: When.
     """
@@ -128,14 +128,14 @@ class ActionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something that passed, but not as it came.
+    """A value that was accepted with a change.
 
     Attributes:
         code: `unit_converted`, `clamped` or `no_op`.
         message: In words.
         path: Of the parameter.
-        requested: What was asked for, in the kernel's unit; None where it does not apply.
-        used: What was taken instead.
+        requested: The requested value, in the kernel's unit; None if not applicable.
+        used: The value used instead.
     """
 
     code: str
@@ -157,7 +157,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What became of one action of a plan.
+    """The result of one action of a plan.
 
     Attributes:
         action: As it was applied, normalized.
@@ -191,13 +191,13 @@ class Rejection:
     index: int | None = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as it stands in an answer on the wire."""
+        """Return the form of an answer on the wire."""
         return {"path": self.path, "reason": self.reason, "code": self.code}
 
 
 @dataclass
 class ValidationResult:
-    """What the gate would say about each action of a plan.
+    """The gate's expected result for each action of a plan.
 
     Attributes:
         approved: Actions that pass, normalized; they may be clamped.
@@ -225,7 +225,7 @@ class ValidationResult:
 
 
 def stale_message(expected: int, current: Json) -> str:
-    """Say that a plan is based on another version, in the seed's words.
+    """Return the message of a plan that is based on another version.
 
     One that came too early, and comes again in time, has the answer that it had.
     """
@@ -247,7 +247,7 @@ class StalePlanError(PlacetError):
         self.current_design_version = current_design_version
 
     def as_dict(self) -> Mapping[str, Json]:
-        """Return it as it stands in the body of a 409."""
+        """Return the body of a 409 response."""
         return {
             "error": "stale_plan",
             "message": str(self),

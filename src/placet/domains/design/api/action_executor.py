@@ -42,7 +42,7 @@ class ActionExecutor:
 
         Args:
             proposal: A plan; or an action, which is then based on the present version.
-            intent: What somebody said, to be logged with the plan.
+            intent: The message it derives from, to be logged with the plan.
             dry_run: Answer as it would be, and change nothing.
 
         Raises:
@@ -86,7 +86,7 @@ class ActionPlanValidator:
     def validate(self, plan: ActionPlan, state_manager: StateManager) -> ValidationResult:
         """Judge every action of a plan.
 
-        What is approved is what passes when the rejected actions are left out.
+        The approved actions pass when the rejected ones are left out.
 
         Raises:
             StalePlanError: The plan is based on another version.

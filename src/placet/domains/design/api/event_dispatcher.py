@@ -1,8 +1,8 @@
-"""Who is told what happened: seed 000's `EventDispatcher`.
+"""`EventDispatcher`: delivers the events of a design to subscribers.
 
-Events are projected from the log after the commit, in its order. A subscriber that fails is noted,
-and others are told all the same. A handler that returns an awaitable is an async
-one: what it returned waits in `take_pending` for the host, because this room cannot wait.
+Events are projected from the log after the commit, in its order. A failing subscriber is recorded,
+and does not affect others. If a handler returns an awaitable, it is kept in `take_pending` for the
+host, because this package cannot wait.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ FAILURES_MAX: Final = 1_000
 
 
 class Subscription(NamedTuple):
-    """One handler and what it wants to hear; give it back to `unsubscribe`."""
+    """A handler and its event filter; pass it to `unsubscribe` to remove it."""
 
     wanted: Wanted
     handler: Handler
@@ -93,7 +93,7 @@ class EventDispatcher:
         return [event for record in self._manager.events(since) for event in project(record)]
 
     def dispatch(self, event: KernelEvent) -> None:
-        """Tell of an event; what handlers bring about is told after it."""
+        """Deliver an event; events that handlers cause are delivered after it."""
         self._waiting.append(event)
         if self._is_telling:
             return

@@ -18,7 +18,7 @@ class PhaseMachine:
         self._manager = state_manager
 
     def get_state(self, phase: str) -> PhaseState:
-        """Find out where a phase stands; `stale` follows from what it read.
+        """Return the state of a phase; `stale` is computed from its inputs.
 
         Raises:
             KeyError: There is no such phase.
@@ -32,7 +32,7 @@ class PhaseMachine:
         return states_of(self._manager.tree)
 
     def get_result(self, phase: str) -> dict[str, Json]:
-        """Show what is kept of a phase: outputs, flags, method, and the seqs of what it read.
+        """Return the stored result of a phase: outputs, flags, method, and the seqs of its inputs.
 
         Raises:
             KeyError: There is no such phase.
@@ -60,7 +60,7 @@ class PhaseMachine:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """What a run of phases came to.
+    """The result of a run of phases.
 
     Attributes:
         states: Where each phase that ran stands now.

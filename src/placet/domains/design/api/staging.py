@@ -1,4 +1,4 @@
-"""A transaction in the making: what a `StateManager` has been told and not yet committed."""
+"""An open transaction: the operations of a `StateManager` that are not committed yet."""
 
 from placet.schemas.codec import Json
 

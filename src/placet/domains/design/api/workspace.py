@@ -1,7 +1,7 @@
 """A design world with no event loop around it: seed 000's `StateManager`, over its own kernel.
 
-Every change is a batch that the kernel decides; what is read is the kernel's state. Effects run
-here as soon as their batch is decided, since the host has nobody else to run them.
+Every change is a batch that the kernel decides; reads are from the kernel's state. Effects run here
+as soon as their batch is decided, because the host has no executors.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,17 +49,17 @@ class StateManager:
     Attributes:
         kernel: Decides.
         design: The domain.
-        records: The log so far, encoded; hand them to `resume` to go on from it. What was
-            handed in as a fold is not among them.
+        records: The encoded log so far; pass it to `resume` to continue. Records passed in as a
+            fold are not included.
 
     Args:
-        state: What the design begins with.
+        state: Initial state of the design.
         design_id: Its name; None takes plans for any.
-        policy: `clamp` or `reject` what is out of bounds.
+        policy: `clamp` or `reject` values out of bounds.
         now: Tells the simulated time in seconds, for locks that expire; None stands still.
         design: The domain, instead of the three arguments before.
         history: Records of an earlier life, or the fold of them.
-        config: How the kernel decides; None is seed and world of its own.
+        config: Configuration of the kernel; None for its own seed and world name.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class StateManager:
         """Take the latest commit back by another commit, and give the version.
 
         Raises:
-            ValidationError: There is nothing to undo, or it would touch what is locked.
+            ValidationError: There is nothing to undo, or it would change a locked parameter.
         """
         self.propose([("design.undo", {})])
         return self.design_version
@@ -265,7 +265,7 @@ class StateManager:
         """Bring an undone commit back, and give the version.
 
         Raises:
-            ValidationError: There is nothing to redo, or it would touch what is locked.
+            ValidationError: There is nothing to redo, or it would change a locked parameter.
         """
         self.propose([("design.redo", {})])
         return self.design_version
@@ -355,7 +355,7 @@ class StateManager:
         return verdict
 
     def register(self, agent_id: str, *, role: str = words.DESIGNER_ROLE) -> None:
-        """Let an agent work on the design; harmless if it may already.
+        """Permit an agent to work on the design; harmless if it is permitted already.
 
         Raises:
             AgentError: The name is no identity, or is reserved.

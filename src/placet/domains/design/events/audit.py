@@ -1,9 +1,11 @@
-"""Who asked for what, what was made of it, and what was said: one entry for each batch in the log.
+"""The audit: proposals, their normalized form and their answer.
 
-A batch is a plan, or a step of its own: an undo, a redo, a run of phases, a call on the state
-manager. A projection of records. Refused batches are in it too, with the values as they came and
-as they would have been applied. What the gate turned away before its books - a malformed body, a
-quota, a full queue - left no record and is not in it.
+One entry for each batch in the log.
+
+A batch is a plan, or a single step: an undo, a redo, a run of phases, a call of the state manager.
+The audit is a projection of records. It includes refused batches, with their values as submitted
+and as they would have been applied. Batches refused before the ledger (a malformed body, a quota, a
+full queue) left no record and are missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +28,7 @@ _NO_PLAN: Final[Mapping[str, Json]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AuditedAction:
-    """One action or step: raw as it came, normalized as it was, or would have been, applied."""
+    """One action or step: raw as submitted, and normalized as applied or as it would have been."""
 
     action_type: str
     raw: Mapping[str, Json]
@@ -42,9 +44,9 @@ class AuditEntry:
 
     Attributes:
         plan_id: The plan; None where it is no plan.
-        intent_id: What the plan comes from.
+        intent_id: Id of the message that the plan derives from.
         req_id: What its submitter called the first of its intents.
-        intent: What was said, where it was logged.
+        intent: The message, if it was logged.
         actor: Who submitted it.
         sim_time: Simulated seconds of the decision.
         proposed_at: When it was proposed, as it says itself.
@@ -53,7 +55,7 @@ class AuditEntry:
             that was read does not tell, which can be of no plan.
         design_version_after: The version that it led to.
         actions: In order.
-        rejections: What is about the batch as a whole.
+        rejections: Refusals of the batch as a whole.
     """
 
     plan_id: str | None

@@ -1,7 +1,7 @@
-"""What happens to a design, as events. Each is a projection of one record of the log.
+"""The events of a design. Each is a projection of one record of the log.
 
 Events of one record have its seq and are numbered within it by `n`, so (seq, record, n) orders all
-of them, and a subscriber can go on where it was.
+of them, and a subscriber can resume at any of them.
 """
 
 from dataclasses import dataclass, fields
@@ -51,7 +51,7 @@ class KernelEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelEvent:
-    """What all events have.
+    """The common fields of all events.
 
     Attributes:
         seq: Sequence number of the world after the record.
@@ -152,7 +152,7 @@ class ActionRejectedEvent(KernelEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAdjustedEvent(KernelEvent):
-    """An action passed, but not as it came: converted, clamped, or without effect."""
+    """An action was accepted with a change: converted, clamped, or without effect."""
 
     event_type: ClassVar = KernelEventType.ACTION_ADJUSTED
     plan_id: str | None

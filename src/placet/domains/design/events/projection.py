@@ -1,7 +1,7 @@
 """From a record of the log to the events that it tells of. Pure: the same record, the same events.
 
-A record says what it changed; what it was for is in its intents. So a projection needs no state,
-and may begin anywhere in the log.
+A record holds its changes; their reason is in its intents. So a projection needs no state, and may
+begin anywhere in the log.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Compliance: the intact stability criteria of the IMO 2008 IS Code, part A 2.2.
 
-A criterion is met, not met, or not assessable: beyond the deck-edge angle the wall-sided formula
-says nothing, and what it gives there is shown but not asserted.
+A criterion is met, not met, or not assessable: beyond the deck-edge angle the wall-sided formula is
+not valid, and its result there is shown but not asserted.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ PEAK_ANGLE_DEG_MIN: Final = 25.0
 class Criterion:
     """One requirement: `actual` at least `required`, and whether that can be asserted.
 
-    `actual` of what is not assessable is what the formula would give, outside its validity.
+    `actual` of a criterion that is not assessable is the formula's result outside its validity.
     """
 
     name: str

@@ -41,7 +41,7 @@ KG_PER_DEPTH: Final = 0.65
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hydrostatics:
-    """What floats: the results of the phase, in the field's symbols."""
+    """The hydrostatics of the hull: results of the phase, in the field's symbols."""
 
     prismatic_coefficient: float
     displaced_volume_m3: float

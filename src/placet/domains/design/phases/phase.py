@@ -1,14 +1,14 @@
-"""What a phase is: a pure function of declared inputs to outputs, flags and the id of its method.
+"""A phase: a pure function of declared inputs to outputs, flags and the id of its method.
 
-A phase reads what it declares and nothing else; therefore which phases a change makes stale is
-computed from `inputs`, never set by hand. `after` only orders runs. An input is one of three:
+A phase reads its declared inputs only; therefore the phases that a change makes stale are computed
+from `inputs`, never set by hand. `after` only orders runs. An input is one of three:
 
 - a state path, such as `hull.beam`;
 - an assumption: a state path with a default, most of them under `assumptions.`, outside the
   refinable whitelist. Its value and its source are listed in the outputs, under `assumptions`;
 - a result of an earlier phase, `phase:output`, such as `hull:displacement_t`.
 
-A phase never raises for a value. What it cannot compute comes back as flags and no outputs.
+A phase never raises for a value. If it cannot compute, it returns flags and no outputs.
 """
 
 import math
@@ -56,7 +56,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class PhaseOutcome:
-    """What a run gave: plain finite values, remarks on them, and by which method."""
+    """The result of a run: plain finite values, remarks on them, and the method."""
 
     outputs: dict[str, Json]
     flags: tuple[Flag, ...]
@@ -73,7 +73,7 @@ Run: TypeAlias = Callable[[Mapping[str, Json]], PhaseOutcome]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One input: where it is read, what it is called in the formulae, and what is sound.
+    """One input: its path, its symbol in the formulae, and its valid range.
 
     Attributes:
         path: State path, or `phase:output`.
@@ -96,7 +96,7 @@ class Reading:
     instead: str = ""
 
     def given(self, values: Mapping[str, Json]) -> Json:
-        """Return what the state holds, or None."""
+        """Return the value in the state, or None."""
         value = values.get(self.path)
         return values.get(self.instead) if value is None and self.instead else value
 
@@ -252,7 +252,7 @@ def _unsound(reading: Reading, value: Json) -> Flag | None:
 
 
 def _kind(value: Json) -> str:
-    """Return what came; never the value itself, whose text may be endless."""
+    """Return the type of a value; never the value, whose text may be very long."""
     return f"a {type(value).__name__}"
 
 

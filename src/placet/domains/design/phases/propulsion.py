@@ -52,7 +52,7 @@ SCREWS_MAX: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Ship:
-    """What resists, what pushes, and what drives it."""
+    """The resistance, propulsion and drive of a ship."""
 
     form: HullForm
     propellers: Propellers

@@ -1,7 +1,7 @@
 """The states of a phase, and which may follow which: one table for code, tests and docs.
 
-`stale` follows from what was read and has changed since; nobody puts a phase there. So it is a
-state to leave and never a target.
+`stale` is computed from changed inputs and cannot be set. So it is a state to leave and never a
+target.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Weight: lightship by groups, what the voyage consumes, and what deadweight is left.
+"""Weight: lightship by groups, consumables of the voyage, and the remaining deadweight.
 
 Sources: Watson & Gilfillan, *Some ship design methods*, Trans. RINA 119 (1977), and Parsons, ch. 11
 of *Ship Design and Construction* (SNAME 2003). Valid for steel ships: K is from steel ships, and
-another material needs a K of its own.
+another material needs a different K.
 """
 
 import math

@@ -75,9 +75,9 @@ class DesignState:
         design_version: Commits so far.
         locked_parameters: Paths that may not change.
         design_id: The design's name, if it has one.
-        parameters: Path -> value in the kernel's unit, of those that are set.
-        assumptions: Path -> value, of those that differ from their defaults.
-        phases: Phase -> what is kept of it; shown, and not taken in again.
+        parameters: Path -> value in the kernel's unit, for the parameters that are set.
+        assumptions: Path -> value, for those that differ from their defaults.
+        phases: Phase -> its stored result; shown, and ignored on input.
     """
 
     design_version: int = 0

@@ -1,4 +1,4 @@
-"""What must hold of a design as a whole, after every batch that touches it."""
+"""Invariants of a design as a whole, checked after every batch that touches it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -27,7 +27,7 @@ WATCHED: Final = frozenset(
 
 
 def violations(state: State, changed: Sequence[Ref]) -> Iterator[RuleRefusal]:
-    """Judge the post-state of a batch by what the batch changed."""
+    """Check the resulting state of a batch, limited to its changes."""
     touched = {path for collection, path in changed if collection == PARAMETERS}
     rows = state.collections[PARAMETERS].entities
     for name, lesser, greater, unit, is_equal_allowed in _ORDERED:

@@ -1,8 +1,8 @@
 """Versions, undo and redo: what belongs to a commit as a whole.
 
-A commit that changed a parameter, or a lock on somebody's behalf, raises the version by one, and
-what was there before goes into a ring of entries. Undo is a commit of its own: it exchanges the
-values of an entry with the present ones, so the same entry serves to redo it. O(change).
+A commit that changed a parameter, or a lock on an agent's behalf, raises the version by one and
+stores the previous values in a ring of entries. Undo is a new commit: it exchanges the values of an
+entry with the present ones, so the same entry serves to redo it. O(change).
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _EMPTY: Final[tuple[Json, ...]] = ()
 
 
 def finish(draft: Draft, undo_max: int) -> None:
-    """Close a batch: raise the version if it changed something, and keep what was before."""
+    """Close a batch: raise the version if it changed the design, and keep the previous values."""
     values: dict[str, Json] = {}
     locks: dict[str, Json] = {}
     plan_slot = None
@@ -68,7 +68,7 @@ def finish(draft: Draft, undo_max: int) -> None:
 
 
 def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Json]) -> None:
-    """Strike out what was changed and changed back; what is put once is another value."""
+    """Drop the changes that were reverted within the batch; a second put is a different value."""
     for path in [path for path, old in values.items() if old == value_of(draft, path)]:
         del values[path]
     for path in [path for path, old in locks.items() if old == draft.get(LOCKS, path, "lock")]:
@@ -76,7 +76,9 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 
 def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
-    """Return whether operators alone touched these locks, whoever else has intents in the batch."""
+    """Return whether operators alone touched these locks, whichever agents have intents in the
+    batch.
+    """
     rows = draft.state.collections[LOCKS].entities
     return all(is_operator(draft, rows[path].by) for path in locks)
 
@@ -118,8 +120,8 @@ def redo(draft: Draft, undo_max: int) -> RuleRefusal | None:
 def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
     """Put an entry's values where they were, and what stood there into the entry.
 
-    Locks come off first and go on last: what the commit locked it may unlock again, and what it
-    had to unlock is free while its values go back.
+    Locks are removed first and set last: a lock that the commit set may be removed again, and a
+    parameter that it had to unlock is free while its values are restored.
     """
     slot = str(place)
     paths, values, locked, locks = (
@@ -141,7 +143,7 @@ def _exchange(draft: Draft, place: int) -> RuleRefusal | None:
 
 
 def _note_plan(draft: Draft, slot: str, version: int) -> None:
-    """Tell the version to which a plan led, and keep the answer for whoever asks again."""
+    """Store the version that a plan led to, and its answer for a repeated request."""
     draft.put(PLANS, slot, "version", version)
     warnings = _EMPTY
     if draft.notices is not None:

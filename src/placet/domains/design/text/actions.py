@@ -1,4 +1,4 @@
-"""What the items of a clause come to: actions whose every field was said, not supposed."""
+"""Turns the items of a clause into actions whose every field was stated, not assumed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -40,7 +40,9 @@ class Wording:
         self._current = current
 
     def described(self, items: Sequence[Item]) -> list[Action]:
-        """Set what is described: `beam to 9 m`, `12 m beam`, `60 m aluminum ferry`."""
+        """Build SET actions from descriptions: `beam to 9 m`, `12 m beam`, `60 m aluminum
+        ferry`.
+        """
         rest, actions = list(items), []
         for one, other in pairwise(items):
             if isinstance(one, Measure) and isinstance(other, Measure):

@@ -33,7 +33,7 @@ _STEPS: Final[Mapping[tuple[str, ...], str]] = {
 class UnclearError(PlacetError, ValueError):
     """A clause can be read in several ways, or in none: what to ask, and the candidates.
 
-    `said` are the words in which the field should have been named, where that is what is missing.
+    `said` are the words that should have named the field, if that is missing.
     """
 
     def __init__(self, question: str, candidates: Sequence[str] = (), said: str = "") -> None:
@@ -156,7 +156,7 @@ def _refuse_strange_unit(number: Token, rest: list[Token], lexicon: Lexicon) -> 
 
 
 def unknown(token: Token, lexicon: Lexicon) -> UnclearError:
-    """Say that a word means nothing by itself, and which fields are called so, or nearly so."""
+    """Return the error for an unknown word, with the fields of the same or a similar name."""
     paths = lexicon.called_partly(token.word)
     if paths:
         question = f"{token.text[:40]!r} could be {either(paths)}; say which"

@@ -1,4 +1,4 @@
-"""Words of people: text to tokens, and what a phrase may mean to a set of fields.
+"""The lexicon: text to tokens, and the meanings of a phrase for a set of fields.
 
 Nothing is guessed here. A token that is neither number nor word is kept as a symbol, and a number
 that can be read in two ways is kept unread, so that the parser can ask.
@@ -86,7 +86,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a phrase stands for: a field, or a value of an enum field."""
+    """The meaning of a phrase: a field, or a value of an enum field."""
 
     path: str
     value: str | None = None
@@ -196,7 +196,7 @@ def _phrases(field: RefinableField) -> Iterator[tuple[tuple[str, ...], Meaning]]
 
 
 def _singulars(field: RefinableField) -> Iterator[tuple[str, ...]]:
-    """Return the keywords in the singular; what is declared goes before (a passenger vessel)."""
+    """Return the keywords in the singular; declared ones take precedence (a passenger vessel)."""
     for keyword in field.keywords:
         if field.type == "int" and keyword.endswith("s"):
             yield tuple(keyword.lower().removesuffix("s").split())

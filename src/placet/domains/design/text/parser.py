@@ -1,8 +1,8 @@
-"""Plain sentences to actions: what was said is proposed, and what is uncertain is asked back.
+"""Parses plain sentences into actions: certain parts are proposed, uncertain ones are asked back.
 
 `set beam to 9 m`, `increase power by 15 %`, `lock hull length`, `60 m aluminum ferry, 12 m beam`.
-Never a guess: an unknown word or unit, two candidates, a negation, a bare number that fits two
-units, and the whole text is a clarification that names the candidates. What comes out is a
+It never guesses: with an unknown word or unit, two candidates, a negation, or a bare number that
+fits two units, the whole text becomes a clarification that names the candidates. The result is a
 proposal like any other: the gate decides about it.
 """
 
@@ -93,7 +93,7 @@ class ParsedText:
     """A text that was understood whole. A question has no actions.
 
     Attributes:
-        intent: What was said, to be logged beside the plan.
+        intent: The parsed message, to be logged beside the plan.
         actions: To be submitted as they are, in this order.
     """
 
@@ -106,7 +106,7 @@ class Clarification:
     """A text about which something has to be asked first.
 
     Attributes:
-        intent: What was said.
+        intent: The parsed message.
         question: For the person.
         candidates: Paths, units, phases or words among which to choose; may be empty.
         understood: Actions of the clauses before the one in question; nothing was submitted.
@@ -126,7 +126,7 @@ class Clarification:
 
 
 class _Clause(NamedTuple):
-    """What a clause came to; the next one may leave out its verb."""
+    """The result of a clause; the next one may leave out its verb."""
 
     verb: str | None
     actions: list[Action]
@@ -144,7 +144,7 @@ def parse_text(
     """Read a text; never raises for one.
 
     Args:
-        text: What somebody said, at most 4 000 characters.
+        text: The message, at most 4 000 characters.
         fields: What can be said something about.
         current: Values of the design by path, in the kernel's units; `by 15 %` is of one of these.
         intent_id: Of the intent that comes out.
@@ -330,7 +330,7 @@ def _export(tokens: Sequence[Token]) -> Action:
 
 
 def _intent_type(verbs: Sequence[str | None]) -> IntentType:
-    """Name what is wanted: a creation, a refinement, or else the first thing."""
+    """Return the purpose: a creation, a refinement, or else that of the first action."""
     if _CREATE in verbs:
         return IntentType.CREATE
     others = {

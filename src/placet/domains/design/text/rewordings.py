@@ -1,4 +1,6 @@
-"""How else to say what was not clear: whole texts that name the field, read before they are shown.
+"""Suggests rewordings of an unclear text.
+
+Whole texts that name the field, parsed before they are shown.
 
 The one who asked gets back their own words with the missing one in them. A rewording that the
 parser does not read as just that field is not shown: there is no second grammar here.
@@ -41,7 +43,7 @@ def rewordings(
 
 
 def _worded(asked: Clarification, field: RefinableField) -> Iterator[str]:
-    """Put what the field is called in place of a word, or in front of a number."""
+    """Replace a word by the field's name, or put the name in front of a number."""
     text, said = asked.intent.raw_text, asked.said
     if not said:
         return
@@ -59,7 +61,7 @@ def _is_said(
     fields: Mapping[str, RefinableField],
     current: Mapping[str, Json],
 ) -> bool:
-    """Does a text say what was understood already, and next something about this field?"""
+    """Return whether a text keeps the understood part and then names this field."""
     read = parse_text(text, fields=fields, current=current)
     known = read.understood if isinstance(read, Clarification) else read.actions
     count = len(asked.understood)

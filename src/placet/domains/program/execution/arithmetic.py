@@ -1,4 +1,4 @@
-"""What the operations mean. Where there is no answer within the bounds, they trap.
+"""The semantics of the operations. An operation without a result within the bounds traps.
 
 Ints have at most 256 bits and divide toward zero; floats are finite; texts have at most 65 536
 characters. Nothing wraps around, and nothing is rounded but floats.

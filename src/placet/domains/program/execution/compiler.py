@@ -1,13 +1,13 @@
 """A function, and all that it calls, as Python source that needs nothing but Python.
 
-The source is made of operations and of names whose form is known: no text of anybody's becomes
-code. It is the same for the same functions, on every machine, and does what a run does, in the same
-order; only fuel it has none, and its depth is also bounded by Python's own recursion limit.
+The source consists of operations and of names whose form is checked: no user text becomes code. It
+is the same for the same functions, on every machine, and computes the same as a run, in the same
+order; it has no fuel limit, and its depth is also bounded by Python's recursion limit.
 
-Each function is split into *regions*: what is needed whenever the region is. The region of the
-result is the body; what only a select may need, or what several regions need, is a region of its
-own, a nested function that is computed `once`. So there is neither recursion from node to node nor
-a source that doubles with every select.
+Each function is split into *regions*: nodes that are needed together. The region of the result is
+the body; a node that only a select may need, or that several regions need, forms a separate region,
+a nested function that is computed `once`. So there is neither recursion from node to node nor a
+source that doubles with every select.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,14 +74,14 @@ def _regions(function: Function, result: str) -> dict[str, str]:
 
 
 def _outside_in(nodes: Mapping[str, Node], result: str) -> list[str]:
-    """List what the result may need, so that each node stands after all that need it."""
+    """List the nodes that the result may need, each after all nodes that need it."""
     order = _inside_out(result, lambda name: nodes[name]["inputs"])
     order.reverse()
     return order
 
 
 def _inside_out(root: str, needs: Callable[[str], Sequence[str]]) -> list[str]:
-    """List what a node needs and then itself, in the order in which a run evaluates them."""
+    """List a node's inputs and then itself, in the order in which a run evaluates them."""
     order: list[str] = []
     done: set[str] = set()
     todo = [root]

@@ -1,4 +1,4 @@
-"""The parts of an artifact: what stands before its functions, and how each operation is written.
+"""The parts of an artifact: its header, and the Python form of each operation.
 
 The prelude says once more what `arithmetic` means, for a reader who has only Python; that both
 mean the same is tested, operation by operation.

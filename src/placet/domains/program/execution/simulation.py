@@ -1,4 +1,4 @@
-"""A function is run: with fuel, with a stack of its own, and lazily, as a planner would read it.
+"""Runs a function: with fuel, with an explicit stack, and lazily.
 
 A node is evaluated when it is first needed, its inputs from left to right, and then never again in
 this call; of a select only the branch that is chosen. A step is one node; texts cost a step more
@@ -24,13 +24,13 @@ _WIRE: Final = 2**63
 
 
 class Run(NamedTuple):
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
-        value: What the function returned; None if it trapped.
+        value: Return value of the function; None if it trapped.
         code: Why it trapped; empty if it did not.
         at: Where it trapped, as `function.node`.
-        steps: What it took of the fuel.
+        steps: Fuel used.
         trace: Place, operation and value of each node, in order.
     """
 

@@ -114,7 +114,7 @@ class HullForm:
 
     @property
     def surface_with_appendages_m2(self) -> float:
-        """S + S_APP: what the correlation allowance and the wake are taken over."""
+        """S + S_APP: the area for the correlation allowance and the wake."""
         return self.wetted_surface_m2 + self.appendage_area_m2
 
 

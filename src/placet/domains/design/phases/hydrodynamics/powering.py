@@ -19,7 +19,7 @@ _HALVINGS: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drive:
-    """What lies between the propeller and the engine's nameplate.
+    """The drive train between the propeller and the engine's nameplate.
 
     Attributes:
         shaft_efficiency: η_S, 0.97 to 0.99.

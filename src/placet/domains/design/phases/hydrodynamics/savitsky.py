@@ -1,8 +1,8 @@
 """Planing: resistance and trim of a prismatic hull, all forces through the center of gravity.
 
-Source: D. Savitsky, *Hydrodynamic design of planing hulls*, Marine Technology 1 (1964) 71-95.
-Valid for 0.6 <= C_V <= 13, 2 <= τ <= 15 degrees, λ <= 4; `planing` flags what is outside. Friction
-is by the ITTC 1957 line where Savitsky had Schoenherr's; the difference is below 2 % of it.
+Source: D. Savitsky, *Hydrodynamic design of planing hulls*, Marine Technology 1 (1964) 71-95. Valid
+for 0.6 <= C_V <= 13, 2 <= τ <= 15 degrees, λ <= 4; `planing` flags values outside. Friction is by
+the ITTC 1957 line where Savitsky had Schoenherr's; the difference is below 2 % of it.
 """
 
 import math
