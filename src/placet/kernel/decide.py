@@ -34,7 +34,7 @@ def decide_batch(
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch.
 
-    What is of nobody here, such as Ctrl-C (`INTERRUPTS`), is raised, and nothing of it stays.
+    Interrupts (`INTERRUPTS`, such as Ctrl-C) propagate; the draft is rolled back first.
     """
     try:
         if batch.due_of is None:

@@ -1,4 +1,4 @@
-"""The port by which a domain enters: what it declares, and what its rules may answer.
+"""The domain port: what a plug-in declares, and the values that its rules return.
 
 A domain is a plug-in in one file. It declares intent kinds, each with a pydantic payload model and
 a rule; the rule reads and writes the state through a draft, and answers None or a refusal.
@@ -24,11 +24,11 @@ class RuleRefusal(NamedTuple):
 
     Attributes:
         code: Code without the domain's name, such as `out_of_bounds`; the kernel adds `<domain>.`.
-        message: What failed, what was expected, what came, what to do.
+        message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer inside the payload, such as `/to`.
         suggestions: Nearest valid values, best first.
         retry_after: Simulated seconds after which it may pass, where waiting helps.
-        details: What a program may want as data.
+        details: The same facts as data, for programs.
         is_conflict: The code is the gate's `conflict`.
     """
 
@@ -81,7 +81,7 @@ judgement, by which the agent layer decides what a person must confirm."""
 
 
 class Command(NamedTuple):
-    """A sentence that is an intent, whoever says it: matched as a whole, never inside another.
+    """A fixed sentence that stands for an intent; matched as a whole message, never inside another.
 
     Attributes:
         pattern: Regular expression over the whole message, without regard to case.
@@ -111,11 +111,11 @@ class Kind:
         version: Version of the payload, part of the domain's fingerprint; where only the rule
             changes, the domain's own version does.
         summary: One line for people and tools.
-        upcasters: Older version -> what makes of its payloads those of `version`. A log that holds
-            an older version can be gone on with only if there is one for it.
-        revalidates: What the rule looks at besides, and judges at its turn: a change there makes
-            nothing stale. A collection (`entity` None) stands for all that is in it.
-        risk: What it may do at most. A rule of a `read` kind that changes something is refused.
+        upcasters: Older version -> function that converts its payloads to `version`. A log that
+            holds an older version can be continued only if there is an upcaster for it.
+        revalidates: References that the rule reads and checks again when it runs: a change there
+            makes nothing stale. A collection (`entity` None) stands for all of its entities.
+        risk: Upper bound of the kind's effects. A `read` kind whose rule changes state is refused.
         risk_of: Raises the risk for some payloads: asked with the payload as the rule takes it, and
             the state as users see it (`collection -> entity -> field`); never lowers it.
         cost: What one costs, in units that the domain explains; shown to planners.
@@ -156,7 +156,7 @@ class Kind:
 
 @cache
 def _load_pydantic() -> None:
-    """Load it with the first kind: before there is one nobody needs it.
+    """Import pydantic with the first kind, because no earlier code needs it.
 
     Later would be when a world is opened, and hold up the event loop that it is opened in.
     """
@@ -171,10 +171,11 @@ class EffectHandler:
 
     Attributes:
         handler: Runs one effect and gives its output; it runs in a thread.
-        delivery: What a second attempt would do outside.
-        on_in_doubt: Finds out what became of an effect that was cut off.
-        attempts_max: After so many that failed it is given up; None is what is usual.
-        seconds_max: How long one attempt may take; None is what is usual.
+        delivery: Whether a second attempt may repeat the effect outside.
+        on_in_doubt: Finds out the outcome of an effect whose attempt was cut off.
+        attempts_max: Number of failed attempts after which the effect is given up; None for the
+            default.
+        seconds_max: Time limit of one attempt, in seconds; None for the default.
     """
 
     handler: Callable[[Effect], Json]
@@ -201,7 +202,9 @@ class InterestIndex(Protocol):
 
 
 class VisibilityPolicy(Protocol):
-    """Who may see what; `placet.kernel.visibility` has some to compose.
+    """A visibility policy: who may see which entity and field.
+
+    `placet.kernel.visibility` has policies to compose.
 
     Pure: judged on the state alone.
 
@@ -228,13 +231,19 @@ class VisibilityPolicy(Protocol):
         """Name the fields that it may not see of it."""
 
     def relevance(self, state: "State", agent_id: str, ref: Ref) -> float:
-        """Return how near it is, from 0 to 1: what is nearer is told first where not all can be."""
+        """Return the relevance of an entity to an agent, from 0 to 1.
+
+        Higher is sent first when not all fits.
+        """
 
     def distance(self, state: "State", agent_id: str, ref: Ref) -> float | None:
         """Return how far it is, in the world's own unit; None where that cannot be measured."""
 
     def dependents_of(self, state: "State", ref: Ref) -> Iterable[Ref]:
-        """Name the entities whose being seen is judged by another one: what it holds, or says."""
+        """Return the entities whose visibility is derived from another one.
+
+        What it carries or says.
+        """
 
     def follower(self) -> InterestIndex:
         """Make an empty index for one published state."""
@@ -242,7 +251,9 @@ class VisibilityPolicy(Protocol):
 
 @runtime_checkable
 class Domain(Protocol):
-    """What a plug-in provides. Subclass it: all but `name`, `version` and `kinds` have defaults.
+    """A plug-in of kinds, rules and visibility.
+
+    Subclass it: all but `name`, `version` and `kinds` have defaults.
 
     Attributes:
         name: Prefix of its collections and of its codes; a lower-case identifier.
@@ -274,8 +285,8 @@ class Domain(Protocol):
     def settings(self) -> Mapping[str, Json] | None:
         """Return the keywords that make this domain again, as plain JSON; None where none can.
 
-        They are kept in the log, so that a tool can decide it again by the very same rules. What
-        comes back has lists for tuples, and the keys of objects in their sorted order.
+        They are kept in the log, so that a tool can rebuild the domain and verify the log by the
+        same rules. Values read back have lists for tuples, and objects with sorted keys.
         """
         return None
 
@@ -294,14 +305,15 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_tick(self, draft: "Draft", sim_time: float) -> None:
-        """Advance what moves by itself, once per step of simulated time."""
+        """Advance state that changes by itself, once per step of simulated time."""
         return None  # noqa: RET501  # likewise
 
     def on_batch(self, draft: "Draft") -> None:
         """Finish a batch whose rules have all passed: write what belongs to it as a whole.
 
-        Such as a version number or an undo list; `draft.previous_values()` tells what the batch did. Runs
-        once per batch, as its last intent, before the invariants.
+        For values of the batch as a whole, such as a version number or an undo list;
+        `draft.previous_values()` lists what the batch changed. Runs once per batch, as its last
+        intent, before the invariants.
         """
         return None  # noqa: RET501  # likewise
 
@@ -310,7 +322,7 @@ class Domain(Protocol):
         return None  # noqa: RET501  # likewise
 
     def on_patch(self, draft: "Draft", changed: Sequence[Ref]) -> RuleRefusal | None:
-        """Judge what an operator put by hand, which no rule of a kind has seen; or finish it.
+        """Check or complete an operator's patch, which no rule of a kind has checked.
 
         Domains are asked in their order, each once, and then the invariants of all.
         """

@@ -49,13 +49,13 @@ class Kernel(KeepsOutbox, Amends):
     Args:
         domain: A domain, or several.
         config: Seed, policy and limits.
-        effect_validator: A rule of the user's own, asked before each domain rule.
+        effect_validator: The host's rule, called before each domain rule.
         sink: Takes each record of the log, encoded, as it is made.
-        history: Records of an earlier life, in order, or the fold of them, which the kernel then
-            takes over; the world goes on where they end.
-        durability: How what the sink takes is kept, for the verdicts to say.
-        origin: What began the world, for whoever wants to begin it again; goes into the header of
-            a new log.
+        history: Records of an existing log in order, or the replayer that folded them, which the
+            kernel takes over; the world continues where they end.
+        durability: Durability level of the sink, named in verdicts.
+        origin: Description of how the world was started, for programs that start it again; goes
+            into the header of a new log.
 
     Attributes:
         ledger: The books, for reading.
@@ -111,7 +111,7 @@ class Kernel(KeepsOutbox, Amends):
         self._outbox = Outbox(self._context, journal, self._control)
 
     def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
-        """Check that this world may go on with a log; give the rules that decided it."""
+        """Check that this world may continue a log; return the rules that decided it."""
         config, then = self.config, rules_in(header)
         ours = [domain.name for domain in self.registry.domains]
         theirs = [name for name, _ in header.domains]
@@ -139,7 +139,7 @@ class Kernel(KeepsOutbox, Amends):
 
     @property
     def rules(self) -> DomainRules:
-        """The domain stage; set `rules.on_fault` to be told of what a rule raised."""
+        """The domain stage; set `rules.on_fault` to receive the exceptions of rules."""
         return self._rules
 
     @property
@@ -197,9 +197,9 @@ class Kernel(KeepsOutbox, Amends):
         """Decide batches that are due at the same moment, in the kernel's own fair order.
 
         Args:
-            batches: Batches as they come, or checked ones.
+            batches: Batches as submitted, or checked ones.
             now: Simulated seconds; time never goes back.
-            submitter: Who hands in those that are not checked yet.
+            submitter: Submitter of the batches that are not checked yet.
 
         Returns:
             A verdict for each, in the order given.
@@ -317,11 +317,11 @@ class Kernel(KeepsOutbox, Amends):
     def change_agent(self, agent_id: str, what: str) -> list[Answer]:
         """Make an agent `suspended`, `resumed` or `removed`.
 
-        What an agent that leaves has in the schedule is refused now: later, its name may be
-        another's.
+        Scheduled batches of a removed agent are refused now: later, its name may belong to another
+        agent.
 
         Returns:
-            The answers to what was refused so.
+            The verdicts of the batches refused so.
 
         Raises:
             AgentError: There is no such agent.
@@ -334,12 +334,14 @@ class Kernel(KeepsOutbox, Amends):
         return self._decide_group(left).answers if left else []
 
     def tick(self, now: float) -> None:
-        """Let simulated time reach `now`, and what moves by itself move."""
+        """Advance simulated time to `now`, and run the `on_tick` hooks."""
         self._context.now_ns = self._ns(now)
         self._control.tick()
 
     def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
-        """Advance simulated time by `dt` seconds: decide what is due, then tick.
+        """Advance simulated time by `dt` seconds.
+
+        Decide scheduled batches and the given ones, then tick.
 
         Raises:
             ValueError: `dt` is negative or not finite.

@@ -1,4 +1,6 @@
-"""Who comes first in a group. Never the wall clock, never arrival alone, never the lowest id.
+"""Order of execution within a group.
+
+It never depends on the wall clock, on arrival alone, or on the lowest id.
 
 Each agent's batches are a FIFO queue; the queues are merged by the key of their heads: simulated
 time, then priority, then a key drawn from seed, group and agent, so that ties are fair and can be
@@ -73,7 +75,7 @@ def _key(batch: CheckedBatch, arrival: int, salt: int, ledger: Ledger, now_ns: i
 
 
 def priority_cap(agent_ids: Sequence[str], ledger: Ledger) -> int:
-    """Return the lowest priority cap of several agents; a name that nobody has bounds nothing."""
+    """Return the lowest priority cap of several agents; unknown agents are ignored."""
     cap = _PRIORITY_MAX
     for agent_id in agent_ids:
         agent = ledger.agents.get(agent_id)

@@ -1,4 +1,4 @@
-"""Counter-based randomness: a draw is a pure function of what it is for.
+"""Counter-based pseudo-random numbers: a draw is a pure function of its key.
 
 Nothing is consumed and there is no generator state, so a draw can be repeated from the log, and
 one rule's draws never shift another's.

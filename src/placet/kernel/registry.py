@@ -1,4 +1,4 @@
-"""What a world knows how to do: its domains and their kinds, checked once at the start."""
+"""The registry of a world: its domains and their kinds, checked once at the start."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -129,7 +129,7 @@ class Registry:
         return hidden
 
     def seen(self, state: State, agent_id: str, ref: Ref) -> Mapping[str, Json] | None:
-        """Return what an agent may see of an entity; None if nothing, or there is none."""
+        """Return the visible fields of an entity; None if it is hidden or missing."""
         fields = None if ref.entity is None else state.entity(ref.collection, ref.entity)
         if fields is None or not self.may_see(state, agent_id, ref):
             return None
@@ -175,7 +175,7 @@ def _validator_of(kind: Kind) -> "TypeAdapter[object]":
 
 
 def _settings_of(domain: Domain) -> dict[str, Json] | None:
-    """Read what a domain says of itself, as a log would give it back.
+    """Return a domain's settings as a log would return them.
 
     Raises:
         ValueError: It is not plain JSON.
@@ -193,7 +193,7 @@ def _settings_of(domain: Domain) -> dict[str, Json] | None:
 
 
 def _watched(domain: Domain) -> Mapping[str, frozenset[str]] | None:
-    """Turn what a domain's invariants watch about: entity -> its collections.
+    """Invert the reads of a domain's invariants: entity -> its collections.
 
     Raises:
         ValueError: It names a collection as a whole.
@@ -233,5 +233,5 @@ def _hides_fields(domain: Domain) -> bool:
 
 
 def _overrides(domain: Domain, hook: str) -> bool:
-    """Return whether a domain has a hook of its own, so that nobody calls an empty one."""
+    """Return whether a domain overrides a hook, so that an empty one is never called."""
     return getattr(type(domain), hook) is not getattr(Domain, hook)

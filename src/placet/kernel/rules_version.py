@@ -1,8 +1,8 @@
 """By which rules a log was decided, and whether other rules may take it over.
 
-The header names the rules it began with. When a world is opened with others, that is a record of
-its own: whoever reads the log knows which rules decided which part. Payloads that are older than
-their kind are made today's by its upcasters; what is written is never rewritten.
+The header names the rules that the log began with. Opening the world with other rules writes a
+record, so a reader of the log knows which rules decided which part. Payloads of an older version of
+their kind are converted by its upcasters; written records are never rewritten.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from placet.schemas.log.record import Header, RulesChanged, Scheduled
 
 
 class Rules(NamedTuple):
-    """What decides: all that a log says of it.
+    """The deciding rules, as a log describes them.
 
     Attributes:
         domains: `(name, version)` of each, in order.
@@ -57,7 +57,9 @@ def validator_name(validator: object) -> str:
 
 
 def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Registry) -> None:
-    """Check that a world of today's may go on with a log: that it can read what it will meet.
+    """Check that a world with today's rules may continue a log.
+
+    That it can read every version in it.
 
     Args:
         then: The rules that decided last.
@@ -80,7 +82,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 
 
 def incompatibility(then: Rules, registry: Registry) -> str | None:
-    """Return why rules cannot decide again what others have decided; None if they can.
+    """Return why rules cannot re-execute the decisions of others; None if they can.
 
     They can if they are the same, or differ in payloads alone, for which there are upcasters.
     """

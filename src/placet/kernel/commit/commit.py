@@ -1,4 +1,4 @@
-"""What passes takes effect: the record is made, booked, and written to the journal.
+"""Commit an admitted batch: build the record, apply it to the ledger, append it to the journal.
 
 The draft has changed the state already; here it becomes final. Refusals that are final for their
 req_ids are recorded too; every other refusal leaves no trace.
@@ -155,7 +155,7 @@ class Applier:
         return verdict
 
     def repeat(self, batch: CheckedBatch, verdict: Verdict) -> Verdict:
-        """Answer what was answered before; that answer is in the log already."""
+        """Return the stored verdict of a duplicate; it is in the log already."""
         verdict.dry_run = batch.dry_run
         verdict.durability = NOT_KEPT if batch.dry_run else self._journal.durability
         return verdict

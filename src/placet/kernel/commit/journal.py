@@ -16,7 +16,7 @@ class Journal:
         prev: Hash of the latest record.
         count: How many records there are.
         sink: Takes each encoded record; None drops it, and keeps the chain.
-        durability: How what it takes is kept, once it is; verdicts say so.
+        durability: Durability level of the sink, once it has one; verdicts name it.
     """
 
     __slots__ = ("count", "durability", "prev", "sink")

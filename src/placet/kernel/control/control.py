@@ -1,8 +1,8 @@
-"""What happens to a world besides batches.
+"""Changes of a world other than batches.
 
-Agents come and go, time passes; for executors and effects see `outbox.py`. Each is a record with a
-seq of its own, in the same chain. What a domain's hook does is made final with its record, or
-undone.
+Agents are registered and removed, time passes; for executors and effects see `outbox.py`. Each is a
+record with a seq of its own, in the same chain. The changes of a domain's hook are committed with
+its record, or undone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,7 @@ class Control:
         return self._context.ledger
 
     def begin(self, world: str, seed: int, origin: Mapping[str, Json], rules: Rules) -> None:
-        """Write the header, with what the domains begin with, which stands at seq 0."""
+        """Write the header with the domains' initial state, at seq 0."""
         registry, draft = self._context.registry, self._context.draft
 
         def header(changes: Changes) -> Header:
@@ -77,7 +77,7 @@ class Control:
         self.write(*self.act("on_open", hooks, header, seq=0))
 
     def change_rules(self, rules: Rules) -> None:
-        """Say that other rules decide from here on."""
+        """Record that other rules decide from here on."""
         record = RulesChanged(
             prev=self._journal.prev,
             seq=self._ledger.seq + 1,
@@ -188,7 +188,7 @@ class Control:
         self.write(record, data)
 
     def tick(self) -> None:
-        """Let what moves by itself move, at the present time."""
+        """Run the domains' `on_tick` hooks at the present time."""
         ledger, draft, now_ns = self._ledger, self._context.draft, self._context.now_ns
 
         def ticked(changes: Changes) -> Tick:
@@ -218,7 +218,7 @@ class Control:
         self._journal.append(data)
 
     def _new_name(self, agent_id: str) -> str:
-        """Check a name, and give it plain: an Enum's is another text to whoever formats it."""
+        """Check a name and return it as a plain string: an Enum's formatted text may differ."""
         ledger = self._ledger
         if not is_identity(agent_id) or agent_id in RESERVED_IDS:
             raise AgentError(
@@ -243,10 +243,10 @@ class Control:
         seq: int | None = None,
         is_contained: bool = False,
     ) -> tuple[R, bytes]:
-        """Run domains' hooks in a draft and make their record, or undo what they did.
+        """Run domains' hooks in a draft and write their record, or undo their changes.
 
-        A hook that refuses, raises, or makes what no record can hold undoes all of them; contained,
-        the world goes on without their changes.
+        A hook that refuses, raises, or produces a value that no record can hold undoes all hooks;
+        with `contained`, the world continues without their changes.
         """
         draft = self._context.draft
         draft.open_group(self._context.now_ns)

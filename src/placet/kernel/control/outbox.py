@@ -70,7 +70,7 @@ class Outbox:
         self._control.write(record, data)
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
-        """Note what becomes of an effect; False if it is settled, unknown, or was marked so before.
+        """Record the mark of an effect; False if it is settled, unknown, or has this mark already.
 
         Who gets False must not run it.
         """
@@ -136,7 +136,9 @@ class KeepsOutbox:
         raise NotImplementedError  # pragma: no cover  # the kernel has it
 
     def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Say that effects of a kind are executed, and how many may wait; None takes it back.
+        """Record that effects of a kind are executed, and the outbox limit.
+
+        None unregisters the kind.
 
         Raises:
             ValueError: The kind is no name, or the bound no positive int.
@@ -184,7 +186,10 @@ def plain_output(output: object, limits: Limits) -> Json:
 
 
 def _sound(settlement: Settlement, limits: Limits) -> Settlement:
-    """Hold an executor's outcome to the structure stage: what is not plain is a failure."""
+    """Check an executor's outcome as the structure stage checks a payload.
+
+    Other than plain JSON is a failure.
+    """
     try:
         output = plain_output(settlement.output, limits)
     except InvalidJsonValue as error:

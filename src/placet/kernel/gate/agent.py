@@ -8,7 +8,9 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse agents that are unknown, suspended, somebody else's, or not permitted the kind."""
+    """Refuse agents that are unknown, suspended, owned by another submitter, or not permitted the
+    kind.
+    """
     agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:

@@ -1,8 +1,7 @@
 """Stage 6: has the world taken on more work than it has finished?
 
-Only what is a function of the log is judged here: the outbox of each executor and the schedule.
-What depends on the moment - queue, loop lag - is judged at the door
-(`actors/admission/overload.py`).
+Only functions of the log are judged here: the outbox of each executor and the schedule. Signals of
+the moment (queue, loop lag) are judged at admission (`actors/admission/overload.py`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ _RETRY_SECONDS = 1.0
 
 
 class _Signal(NamedTuple):
-    """What is too high: its name, its value, and its limit."""
+    """An exceeded signal: its name, value and limit."""
 
     name: str
     value: int

@@ -1,4 +1,4 @@
-"""What every stage may look at: the books, the state, and the time. Nothing of the outside."""
+"""The inputs of every stage: ledger, state and time. Nothing from outside the kernel."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,8 +19,8 @@ class PluginError(Exception):  # a domain's error on its way to the one who answ
     """A domain's own code raised, or answered nonsense, where the gate asked it.
 
     Attributes:
-        where: What was asked, such as `footprint of Move`.
-        error: What it raised.
+        where: The plug-in function, such as `footprint of Move`.
+        error: The exception that it raised.
         index: Position of the intent; None where it cannot be told.
     """
 

@@ -1,7 +1,8 @@
-"""Stage 7: what the domain says.
+"""Stage 7: the rules of the domains.
 
-Rules run in order inside the draft, so each intent sees what those before it did. Then the
-invariants judge the post-state. What a rule raises is contained here and becomes `rule_error`.
+Rules run in order inside the draft, so each intent reads the changes of those before it. Then the
+invariants check the resulting state. An exception of a rule is contained here and becomes the
+refusal `rule_error`.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,7 @@ class DomainRules:
     """The last stage of one world.
 
     Attributes:
-        on_fault: Is told of what a rule raised.
+        on_fault: Called with each exception that a rule raised.
     """
 
     __slots__ = ("_validator", "on_fault")
@@ -107,7 +108,7 @@ class DomainRules:
         )
 
     def _finish(self, context: GateContext) -> list[Refusal] | None:
-        """Let the domains write what belongs to the batch as a whole."""
+        """Let the domains write the values of the batch as a whole (`on_batch`)."""
         for domain in context.registry.finishing:
             try:
                 domain.on_batch(context.draft)
@@ -122,7 +123,8 @@ class DomainRules:
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Hold a batch's effects to their number, and to what each kind says that it emits.
 
-        What a kind does not declare, the stage before has not measured: its outbox could only grow.
+        The back-pressure stage has not measured effects that a kind does not declare: its outbox
+            would grow without bound.
         """
         kinds = context.registry.kinds
         parts = batch_in(batch.encoded)  # not the intents, into which a rule may have written
@@ -167,14 +169,14 @@ class DomainRules:
 
 
 def _retaken(batch: CheckedBatch, refusals: list[Refusal] | None) -> CheckedBatch:
-    """Take the intents back before the first refusal names one; rules go on with their own."""
+    """Restore the intents before the first refusal refers to one; rules use their own copies."""
     if refusals is None:
         batch.reparse()
     return batch
 
 
 def _require_unchanged(before: Mark, after: Mark) -> None:
-    """Hold a kind that only reads to its word; what it may is to answer, and to have effects.
+    """Check that a read-only kind changed nothing; it may answer and emit effects.
 
     Raises:
         TypeError: The intent changed the state or claimed something.
@@ -221,7 +223,7 @@ def _violation(answer: object, domain: str) -> Refusal:
 
 
 def _sound(answer: object) -> RuleRefusal:
-    """Hold what a domain answers to what a verdict and a record can hold.
+    """Check that a domain's answer fits into a verdict and a record.
 
     Raises:
         TypeError: It is no refusal.
@@ -253,7 +255,7 @@ def _tool_unregistered(batch: CheckedBatch, position: int, effect: str) -> Refus
 def rule_error(
     batch: CheckedBatch | None, index: int | None, where: str, error: BaseException
 ) -> Refusal:
-    """Refuse for what a domain's own code raised, where: `rule of Move`."""
+    """Return the refusal for an exception in a domain's code; `where` is such as `rule of Move`."""
     message = (
         f"the {where} raised {type(error).__name__}; the batch changed nothing and the world goes "
         "on; report it to the domain's author"
@@ -265,4 +267,4 @@ def rule_error(
 
 
 def _ignore(where: str, error: BaseException) -> None:
-    """The sink of a kernel that nobody listens to; the refusal still says what happened."""
+    """Ignore a fault: the default `on_fault` of a kernel; the refusal still reports it."""

@@ -21,7 +21,10 @@ _OWN = "\x00"
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse what is beyond a quota; charges nothing, and keeps what it found for `charge`."""
+    """Refuse intents beyond a quota.
+
+    Charges nothing, and keeps the computed charges for `charge`.
+    """
     ledger, now_ns = context.ledger, context.now_ns
     charges = charges_on(batch, ledger, now_ns)
     ledger.asked, ledger.charges = batch, charges

@@ -1,9 +1,9 @@
 """The shape of an intent as a compiled validator: one variant for each kind, told apart by `kind`.
 
-A kind's payload is validated as it is where pydantic makes plain values of it; a model, or
-anything that could let other objects in, is validated as strict JSON instead, so that a batch means
-the same whatever it came as. Fields that an intent does not have may be left out without a word:
-whoever validates compares how many came.
+A kind's payload is validated in Python mode if pydantic makes plain values of it; a model, or any
+type that could let other objects in, is validated as strict JSON instead, so that a batch means the
+same in every form of input. Unknown fields are dropped by the validator without an error: its
+caller compares the number of fields.
 """
 
 from functools import lru_cache, reduce
@@ -80,8 +80,8 @@ _shared = lru_cache(maxsize=_SHARED_MAX)(_compiled)
 def _variant(name: str, payload: Shape, *, is_open: bool) -> Shape:
     """Make the TypedDict of the intents of one kind.
 
-    A payload without a configuration of its own would take over that of the intent, so that one
-    stays closed.
+    A payload type without a configuration inherits that of the intent, so the intent's stays
+    closed.
     """
     fields = {
         "kind": Literal[name],
@@ -134,7 +134,7 @@ def _as_object(value: object) -> dict[str, Json]:
 
 
 def _parts_of(schema: object) -> set[str]:
-    """Collect what a core schema is made of, in Python mode."""
+    """Collect the parts of a core schema, in Python mode."""
     found: set[str] = set()
     if isinstance(schema, dict):
         is_node = isinstance(schema.get("type"), str)  # else it maps names to nodes

@@ -100,7 +100,10 @@ def _beyond_threshold(batch: CheckedBatch, seq: int, threshold: int) -> list[Ref
 
 
 def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
-    """Tell at one look per agent and kind that only own entities are read, and none has changed."""
+    """Return whether only own entities are read and none has changed.
+
+    One lookup per agent and kind.
+    """
     kinds, collections = context.registry.kinds, context.state.collections
     for agent_id, kind_name, _ in batch.counts:
         kind = kinds[kind_name]
@@ -181,7 +184,7 @@ def _stale(batch: CheckedBatch, index: int, refs: list[Ref], context: GateContex
 
 
 def _change(ref: Ref, agent_id: str, context: GateContext) -> dict[str, Json]:
-    """Tell of a change by another: when, and by whom where that is still known."""
+    """Describe a change by another: its seq, and its author while that is still known."""
     stamp = context.state.stamp(*ref)
     assert stamp is not None, "only a stamped thing is listed as changed"
     now = context.registry.seen(context.state, agent_id, ref)
@@ -198,7 +201,7 @@ def _name(ref: Ref) -> str:
 
 
 def reads_of(kind: Kind, intent: Intent) -> Iterable[tuple[str, str | None]]:
-    """Name what an intent depends on, as its kind declares it."""
+    """Return the references that an intent depends on, as its kind declares them."""
     if kind.reads_self is not None:
         return ((kind.reads_self, intent["agent_id"]),)
     return () if kind.reads is None else kind.reads({**intent})  # its own to write into

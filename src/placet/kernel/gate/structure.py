@@ -1,8 +1,8 @@
 """Stage 1, at the door: is this a batch at all?
 
-Pure, and run in the submitter's turn. A sound batch is validated by one compiled call, encoded
-once, and comes out as a `CheckedBatch`; its bytes give size, fingerprint and record. An unsound one
-is looked at a second time, slowly, to say what is wrong (`kernel/gate/structure_errors.py`).
+Pure, and run in the submitter's task. A valid batch is validated by one compiled call, encoded
+once, and becomes a `CheckedBatch`; its bytes give size, fingerprint and record. An invalid one is
+checked again by the slow path, which describes each fault (`kernel/gate/structure_errors.py`).
 
 Whatever comes in - any JSON, any Python object - ends as a checked batch or as refusals.
 """
@@ -81,7 +81,7 @@ class Structure:
             return [_hostile(error)]
 
     def check_again(self, batch: CheckedBatch) -> list[Refusal] | None:
-        """Validate what was read back from a record, so that rules see it as on arrival."""
+        """Validate a batch read back from a record, so that rules see it as on arrival."""
         try:
             batch.intents = self._validate(batch.intents, strict=True)
         except INTERRUPTS:
@@ -132,7 +132,7 @@ class Structure:
         return self._finish(batch, sound, options)
 
     def _take(self, given: list[Json]) -> _Sound | None:
-        """Validate and encode what is sound at first sight.
+        """Validate and encode a batch that the fast path accepts.
 
         The validator passes over fields that an intent does not have, which is a sixth faster than
         to have it look for them: they show in the number of fields.
@@ -157,7 +157,7 @@ class Structure:
     def _finish(
         self, batch: CheckedBatch, sound: _Sound, options: Mapping[str, Json]
     ) -> CheckedBatch | list[Refusal]:
-        """Measure what is valid, and fill in the rest."""
+        """Measure a valid batch, and fill in the remaining fields."""
         limits = self._limits
         intents, (taken, parts, fields), notices = sound
         count = len(intents)

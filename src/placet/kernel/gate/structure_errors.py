@@ -1,8 +1,8 @@
-"""The slow half of the structure stage: what is wrong with a batch, and where.
+"""Error path of the structure stage: locate and describe each validation failure.
 
-It defines what a sound batch is: plain values, validated as strict JSON. The fast path in
-`structure.py` only accepts sooner what would be accepted here. So a batch means the same as text,
-as dicts or as objects.
+It defines a valid batch: plain values, validated as strict JSON. The fast path in `structure.py`
+accepts a subset of the same batches sooner. So a batch means the same as text, as dicts or as
+objects.
 """
 
 import re
@@ -65,7 +65,7 @@ def whole(code: RefusalCode, message: str, *, at: str = "") -> Refusal:
 
 
 class Diagnosis:
-    """Says what is wrong with a batch that the fast path did not take."""
+    """The validation failures of a batch that the fast path did not accept."""
 
     __slots__ = ("_intents", "_limits", "_registry")
 
@@ -173,7 +173,7 @@ class Diagnosis:
                 return [], [self._explain(plain, positions, detail) for detail in details]
 
     def _about_fields(self, error: Unsound) -> list[ErrorDetails]:
-        """List what is wrong with the fields that an intent has."""
+        """List the faults of an intent's fields."""
         return [
             detail
             for detail in error.errors(include_url=False, include_context=True)

@@ -10,7 +10,9 @@ from placet.schemas.errors import INTERRUPTS
 
 
 def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:
-    """Make the payloads of a batch today's; what is of today's version stays as it is.
+    """Convert the payloads of a batch to their kinds' present versions.
+
+    Those of the present version are unchanged.
 
     Args:
         batch: Read back from a record.

@@ -1,1 +1,1 @@
-"""What a world keeps beside its state: agents, dedup windows, quotas, the schedule, the outbox."""
+"""The ledger: agents, dedup windows, quotas, the schedule and the outbox, kept beside the state."""

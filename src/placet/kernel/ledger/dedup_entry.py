@@ -1,8 +1,8 @@
-"""One remembered answer: which req_ids of an agent it is for, and what it was.
+"""A dedup-window entry: the req_ids of one batch and the verdict stored for them.
 
-Memory is what matters here, for windows are most of what a busy world holds. Ids that follow one
-another in one sequence, as handles make them, are a `RangeEntry`: two numbers and no strings, a fifth of a
-`ListEntry`. Neither is anything that the garbage collector has to follow.
+Memory matters most here, because windows are most of what a busy world holds. Consecutive ids of
+one sequence, as handles make them, are a `RangeEntry`: two numbers and no strings, a fifth of a
+`ListEntry`. Neither is tracked by the garbage collector.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,10 @@ DedupEntry: TypeAlias = ListEntry | RangeEntry
 
 
 class StoredRefusal(NamedTuple):
-    """What is remembered of one refusal: not its text. None where it was of the whole batch."""
+    """The stored part of one refusal, without its text.
+
+    None in place of an index means the whole batch.
+    """
 
     position: int | None
     agent_id: str | None
@@ -149,7 +152,7 @@ def refused(
     asked: Sequence[tuple[str, int]],
     refusals: Sequence[StoredRefusal],
 ) -> ListEntry:
-    """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
+    """Store a final refusal: `(req_id, context_seq)` of each intent, and the refusals."""
     contexts = [context_seq for _, context_seq in asked]
     detail = canonical({"refusals": refusals, "contexts": contexts})
     ids = tuple([req_id for req_id, _ in asked])

@@ -32,7 +32,7 @@ class Window:
     """The answered req_ids of one agent, bounded by count and by age.
 
     Attributes:
-        answers: What is remembered, oldest first.
+        answers: The stored entries, oldest first.
         count: req_ids that they are for.
         forgotten: For ids of the sequence form `name:<n>`: name -> highest n that was evicted.
     """
@@ -51,7 +51,7 @@ class Window:
     def remember(
         self, answered: DedupEntry, ids_max: int, age_ns_max: int, sequences_max: int
     ) -> int:
-        """Add an answer and evict what is beyond the bounds; answers by how much `count` grew.
+        """Add an entry and evict those beyond the bounds; return by how much `count` grew.
 
         The latest `ids_max` ids stay; as answers leave whole, some older ones may.
         """

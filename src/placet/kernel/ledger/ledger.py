@@ -1,4 +1,4 @@
-"""What the kernel keeps besides the domain's state: agents, windows, quotas, schedule, outbox.
+"""The ledger: what the kernel keeps besides the domains' state.
 
 It is written only when a batch has passed, so it needs no undo (`kernel/commit/commit.py`, and the
 fold in `kernel/log/replay.py`, are its only writers; `asked` and `charges`, which are no books, are
@@ -75,7 +75,7 @@ class Pending(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What became of an effect that is done at most once, and why; a start has no reason."""
+    """The mark of an effect that runs at most once, and its reason; empty for a start."""
 
     what: EffectMark
     why: str
@@ -83,7 +83,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """By what the gate decides; part of the log, so that a replay decides by the same.
+    """The settings by which the gate decides; part of the log, so that a replay uses the same.
 
     A field of a tuple is read at seven times the cost, and a batch reads five.
     """
@@ -129,10 +129,10 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: How many of them by kind.
-        marks: Of those that are done at most once and were begun.
-        asked: The batch that quotas were asked about last. It is of the decision that goes on, and
-            in no digest and no snapshot; likewise
-        charges: What it would be charged.
+        marks: Marks of at-most-once effects that were started.
+        asked: The batch that the quota stage saw last. It belongs to the decision in progress, and
+            is in no digest and no snapshot; nor is `charges`.
+        charges: The charges computed for that batch.
         schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
@@ -193,8 +193,9 @@ class Ledger:
     def remove_agent(self, agent_id: str) -> None:
         """Strike an agent out, with all that is remembered of it but its generation.
 
-        Where too many names are remembered, one number stays for all of them: whoever comes by a
-        name that is forgotten begins above it, so that no old handle speaks for the newcomer.
+        When too many removed names are stored, one generation floor stands for all forgotten ones:
+        an agent registered under a forgotten name starts above it, so that no old handle is valid
+        for it.
         """
         agent = self.agents.pop(agent_id)
         self.gone[agent_id] = agent.generation

@@ -7,7 +7,7 @@ from placet.schemas.batch import CheckedBatch, recorded_batch
 
 
 def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
-    """Return what is due by now, in order of time. O(d log d) in what is due."""
+    """Return the batches that are due now, by due time. O(d log d) in their number."""
     if not ledger.schedule or ledger.schedule[0][0] > now_ns:
         return []
     due = _due_entries(ledger.schedule, now_ns)
@@ -15,7 +15,7 @@ def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
 
 
 def batches_of(ledger: Ledger, agent_id: str) -> list[CheckedBatch]:
-    """Return what waits for an agent, alone or with others, in order of time. O(schedule)."""
+    """Return the scheduled batches of an agent, alone or with others, by due time. O(schedule)."""
     name = agent_id.encode()
     entries = [
         (record.due_ns, number)

@@ -1,7 +1,7 @@
 """Where a record and the same decision, taken again, part: what differs, and which rule made it.
 
-Texts are not compared: what is promised of an answer is its stage and its code (G5), and a release
-may word its messages better.
+Texts are not compared: a verdict promises its stage and its code (G5), and a release may improve
+its messages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,12 +82,12 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DivergentField:
-    """What differs in one record.
+    """One field in which two records differ.
 
     Attributes:
         what: In words: `the verdict`, `world.agents/ann position`.
-        recorded: What the log says.
-        decided: What was decided again.
+        recorded: The value in the log.
+        decided: The value from re-execution.
         index: Position of the intent at fault in its batch; None where it is not of one.
         stage: The stage at which it differs.
     """
@@ -108,14 +108,14 @@ class Difference:
         seq: Of the world before it.
         type: Of the record, as events name it.
         what: What differs, in words.
-        recorded: What the log says.
-        decided: What was decided again.
+        recorded: The record in the log.
+        decided: The record from re-execution.
         rule: Which rule or stage decided it: `Move of world 1`. Of an entity that several intents
             of the batch changed, it is that of the last of them.
         batch_id: Of the batch; None where it is none.
         agent_id: Whose intent it is.
         req_id: Its req_id.
-        draws: What the rules of the record drew, in order.
+        draws: The random draws of the rules of the record, in order.
     """
 
     record: int
@@ -188,7 +188,7 @@ def difference_of_batch(
 
 
 def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentField | None:
-    """Compare what came to the gate: that of a batch that was due is in the schedule."""
+    """Compare the inputs of the gate: a due batch is compared with the schedule's entry."""
     for name in _PROPOSED:
         then, now = getattr(record, name), getattr(again, name)
         if then != now:
@@ -238,7 +238,7 @@ def _proposed(record: BatchRecord) -> Json:
 
 
 def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField | None:
-    """Compare what the domains did of themselves."""
+    """Compare the changes that the domains' hooks made."""
     for name in _GIVEN:
         then, now = getattr(record, name, None), getattr(again, name, None)
         if canonical(then) != canonical(now):

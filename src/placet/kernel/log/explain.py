@@ -1,8 +1,8 @@
-"""What each stage saw and said of one batch, told at the state at which it was decided.
+"""Explain a batch: what each stage compared, at the state at which it was decided.
 
-The log has the batch, its verdict and what it changed; state and books come from a replay up to
-there. What a stage compared is therefore looked up again, and never remembered. Where the domain
-is at hand the batch is decided once more, as a dry run, for the details that a record leaves out.
+The log has the batch, its verdict and its changes; state and ledger come from a replay up to that
+record. What a stage compared is looked up again there, and never stored. If the domain is
+available, the batch is decided again as a dry run, for details that a record leaves out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

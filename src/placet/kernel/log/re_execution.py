@@ -1,7 +1,7 @@
 """A gate over a replay's own state and books, where what happened can happen again.
 
-What it makes goes nowhere but into the state and the books it stands on: its journal keeps the one
-record that was made since the start, to be compared.
+It writes only to its own state and ledger; its journal keeps the one record made since the start,
+for comparison.
 """
 
 from placet.kernel.commit.commit import Applier
@@ -30,7 +30,7 @@ from placet.schemas.log.record import (
 
 
 class RecordingDraft(Transaction):
-    """A draft that takes note of what is drawn."""
+    """A draft that records the random draws."""
 
     __slots__ = ("drawn",)
 
@@ -105,7 +105,7 @@ class Sandbox:
         return self._records[0] if self._records else None
 
     def execute(self, record: HookRecord) -> None:
-        """Let happen again what is no batch."""
+        """Re-execute a record that is not a batch."""
         control = self.control
         match record:
             case Registered():

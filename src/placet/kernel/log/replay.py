@@ -1,7 +1,7 @@
 """Read a log back: check its chain, and fold its records into the state and the books they made.
 
-No rule runs and no effect is executed: a record says what it changed. So a fold needs no domain,
-and costs what was changed.
+No rule runs and no effect is executed: a record holds its changes. So a fold needs no domain, and
+costs what was changed.
 """
 
 from collections.abc import Iterable
@@ -237,7 +237,7 @@ def folded(history: Iterable[bytes]) -> Replayer:
 
 
 def header_after(header: Header | None, record: RulesChanged) -> Header:
-    """Bring a header up to date: whoever goes on from here asks which rules decided last."""
+    """Return a header with the rules that decided last, for a world that continues the log."""
     assert header is not None, "a log begins with its header"
     names = ("domains", "fingerprint", "settings", "kinds", "validator")
     return msgspec.structs.replace(header, **{name: getattr(record, name) for name in names})
@@ -259,7 +259,7 @@ def seqs_of(record: Record) -> int:
 
 
 def fold_changes(state: State, changes: Changes) -> None:
-    """Write what a record changed into the state, with the stamps it left."""
+    """Write the changes of a record into the state, with their stamps."""
     for entity in changes.entities:
         _fold_entity(state, entity)
     for change in changes.collections:

@@ -1,7 +1,7 @@
 """The whole of a world as one value: for snapshots, and for the digest of state and books.
 
-A snapshot is taken of a fold, not of a running world: whoever can read the log can take it, in a
-process of its own (`docs/decisions/0008`).
+A snapshot is taken of a fold, not of a running world: any process that can read the log can take it
+(`docs/decisions/0008`).
 """
 
 from hashlib import blake2b

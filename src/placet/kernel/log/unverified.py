@@ -1,4 +1,4 @@
-"""What of a log was folded and not decided again, and why."""
+"""A part of a log that was folded without being re-executed, and the reason."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Unverified:
     Attributes:
         first_record: Ordinal number of the first.
         last_record: Ordinal number of the last.
-        why: What is missing to decide them.
+        why: Rules or settings that are missing for a re-execution.
     """
 
     first_record: int

@@ -1,10 +1,9 @@
-"""Decide what a log holds again, by the same rules at the same state (G16).
+"""Verify a log by re-executing every recorded decision (G16).
 
-A replay that runs the rules. Each record that rules had a part in is lived through once more from
-its inputs, at the state that the records before it made, and must come out as the very record that
-the log holds: verdict, changes, effects, books. The first one that does not is named, with the rule
-and with what the rule drew. What was decided by rules that are not at hand is folded, and counted
-as such.
+A replay that runs the rules. Each record that involves rules is re-executed from its inputs, at the
+state that the records before it made, and must come out identical: verdict, changes, effects and
+ledger. The first record that differs is reported, with the rule and its random draws. Records whose
+rules are not available are folded and counted.
 
 What no record holds is not judged: refusals that leave no trace, and the order among the batches
 of one group, in which such batches had their place.
@@ -69,7 +68,7 @@ _CUT_OFF: Final = "the group that they were decided in began before what is left
 
 
 class Verifier(Replayer):
-    """A replay that decides what it reads.
+    """A replay that re-executes the records it reads.
 
     Args:
         domains: What decides: domains, or what makes those of given rules again. None folds all.
@@ -81,7 +80,7 @@ class Verifier(Replayer):
         batches: How many batches were decided again.
         intents: How many intents they had.
         hooks: How many registrations, ticks, settlements and the like were.
-        undecided: What was folded instead, and why.
+        undecided: Parts that were folded instead, with the reason.
         refused_by_host: Refusals that only the host's own rule can have made, which is not at hand.
     """
 
@@ -142,7 +141,10 @@ class Verifier(Replayer):
 
     @property
     def registry(self) -> Registry | None:
-        """What decides here; None where the rules of this part of the log are not at hand."""
+        """registry: Registry of the deciding rules.
+
+        None where those of this part of the log are not available.
+        """
         if self.header is None:  # it is the header that came out otherwise
             return self._registry
         sandbox = self._ready()
@@ -150,7 +152,7 @@ class Verifier(Replayer):
 
     @property
     def drawn(self) -> tuple[Draw, ...]:
-        """What the rules of the latest record drew."""
+        """drawn: Random draws of the rules of the latest record."""
         return () if self._sandbox is None else tuple(self._sandbox.draft.drawn)
 
     @property
@@ -159,7 +161,7 @@ class Verifier(Replayer):
         return "" if self._ready() is not None else self._why_not
 
     def batch_of(self, record: BatchRecord) -> CheckedBatch:
-        """Rebuild a batch as it stood before the gate."""
+        """Rebuild a batch as it was before the gate."""
         if record.due_of is None:
             batch = recorded_batch(record)
             batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
@@ -202,7 +204,7 @@ class Verifier(Replayer):
         super()._fold(record, data)
 
     def _open_again(self, registry: Registry, record: Header) -> None:
-        """Let the domains begin in a world of its own, and compare with how they began."""
+        """Open the domains in a new world, and compare their initial state with the header."""
         sandbox = Sandbox(
             registry, self._structure_of(registry), State(), Ledger(self.ledger.policy), record
         )

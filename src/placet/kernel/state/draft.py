@@ -1,8 +1,8 @@
 """A draft: the only way by which rules touch the state.
 
-It writes straight into the tree and notes how to take everything back, so a batch costs what it
-touches. Reading in a draft therefore sees what the intents before it in the batch did. What only
-the kernel may do with a draft - begin, undo, sum up - is in `kernel/state/transaction.py`.
+It writes straight into the tree and keeps an undo list, so a batch costs what it touches. A read in
+a draft therefore sees the changes of earlier intents of the batch. Operations of the kernel alone
+(begin, undo, sum up) are in `kernel/state/transaction.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -108,7 +108,8 @@ class Draft:
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:
-        """Tell what the batch has put so far: `(collection, entity, field, old value)`, in order.
+        """Return the previous values of this batch's writes: `(collection, entity, field, value)`,
+        in order.
 
         The old value is None where there was none. Creations and deletions are not told.
         """
@@ -215,7 +216,7 @@ class Draft:
         """Take something that only one agent may have in this group.
 
         Returns:
-            None if it is now this agent's, else the agent who took it first.
+            None if the claim succeeded, else the agent that claimed it first.
         """
         winner = self._claims.get(resource)
         if winner is None:
@@ -231,7 +232,8 @@ class Draft:
         is refused as `tool_unregistered`.
 
         Raises:
-            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
+            TypeError, ValueError: The payload is not plain JSON, or has a number that is not
+                finite.
         """
         if kind not in self._executors:
             raise ToolUnregistered(kind)
@@ -242,24 +244,25 @@ class Draft:
         """Replace the payload that verdict and log will show by the one that was applied.
 
         Raises:
-            TypeError, ValueError: The payload is not plain JSON, or holds what is not finite.
+            TypeError, ValueError: The payload is not plain JSON, or has a number that is not
+                finite.
         """
         if self.normalized is None:
             self.normalized = {}
         self.normalized[self._position] = freeze(dict(payload), list)  # read by nobody here
 
     def answer(self, value: Json) -> None:
-        """Tell the submitter something: the `output` of the intent's result. The log keeps it.
+        """Set the `output` of the intent's result, which the submitter receives and the log keeps.
 
         Raises:
-            TypeError, ValueError: The value is not plain JSON, or holds what is not finite.
+            TypeError, ValueError: The value is not plain JSON, or has a number that is not finite.
         """
         if self.answers is None:
             self.answers = {}
         self.answers[self._position] = freeze(value, list)
 
     def warn(self, code: str, message: str, *, at: str = "") -> None:
-        """Let the intent pass, and say what was changed on the way in.
+        """Add a notice for the submitter: the intent passes, changed in the way described.
 
         Raises:
             TypeError: Code, message or place is no string.

@@ -44,7 +44,7 @@ class Transaction(Draft):
         self.state.limit_dirty()
 
     def open_batch(self) -> None:
-        """Begin a batch: what was done so far can no longer be undone."""
+        """Start a batch: earlier changes can no longer be undone."""
         self._undo.clear()
         if self._summed is not None:
             self._summed = None
@@ -99,7 +99,7 @@ class Transaction(Draft):
         ]
 
     def changes(self) -> Changes:
-        """Sum up what the batch did, for the record. O(what it touched)."""
+        """Return the changes of the batch, for the record. O(touched entities)."""
         summed, undo = self._summed, self._undo
         if summed is not None and summed[0] == len(undo):  # nothing is written past that list
             return summed[1]
@@ -169,7 +169,7 @@ class Transaction(Draft):
         return tuple(found)
 
     def trim(self, changes: Changes) -> None:
-        """Bound the graves of what a final batch changed; afterwards it cannot be undone."""
+        """Bound the tombstones of what a final batch changed; afterwards it cannot be undone."""
         for collection in changes.collections:
             self.state.trim(collection.collection)
 
@@ -213,7 +213,7 @@ class Transaction(Draft):
 def _compared(
     old: Json, new: Json
 ) -> tuple[Literal["add", "replace", "remove"], Json, Json] | None:
-    """Return what became of a field; None where nothing did.
+    """Return the change of a field; None if it has not changed.
 
     To Python 1, 1.0 and True are equal, and 0.0 and -0.0, which the digest tells apart.
     """

@@ -18,7 +18,7 @@ DIGEST_BYTES: Final = 16
 
 
 class Stamp:
-    """Who changed a thing last, and when somebody else did.
+    """The latest change of an entity, and the latest change by another agent.
 
     Attributes:
         seq: Sequence number of the latest change.

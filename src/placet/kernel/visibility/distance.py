@@ -33,7 +33,7 @@ _AROUND: Final = tuple(
 
 
 class WithinDistance(Visibility):
-    """An agent sees what is at most so far from it, and what has no place.
+    """An agent sees entities within a distance, and entities without a position.
 
     Attributes:
         square: Of the distance, with the last bits that floats may be off by.
@@ -94,7 +94,10 @@ class WithinDistance(Visibility):
 
 
 class _Grid:
-    """Where everything is. What is around a place is looked up once between two changes."""
+    """Positions in a grid of cells.
+
+    The neighborhood of a cell is computed once between two changes.
+    """
 
     def __init__(self, sight: WithinDistance) -> None:
         self._sight = sight
@@ -116,7 +119,7 @@ class _Grid:
         )
 
     def candidates_for(self, agent_id: str) -> Set[Ref] | None:
-        """Name the entities around an agent, and those that have no place."""
+        """Return the entities around an agent, and those without a position."""
         held = self._buckets.find(Ref(self._sight.agent_collection, agent_id))
         everywhere = self._buckets.everywhere
         near = {} if held is None else self._around(*held)

@@ -1,4 +1,4 @@
-"""An index of who stands where: agents and entities by a key, such as a cell or a team."""
+"""An index of agents and entities by a key, such as a cell or a team."""
 
 from collections.abc import Iterable, KeysView, Set
 from typing import Final, Generic, TypeVar
@@ -10,7 +10,9 @@ Mark = TypeVar("Mark")
 
 
 class Buckets(Generic[Key, Mark]):
-    """Entities by key, each with a mark of its own. Every operation costs O(1), or what it names.
+    """Entities by key, each key with a version counter.
+
+    Every operation costs O(1), or the size of its result.
 
     Attributes:
         things: The entities under each key, with their marks.

@@ -1,4 +1,4 @@
-"""What a policy of sight answers, and how policies are put together.
+"""The base visibility policy, and the composition of policies.
 
 A policy judges one agent and one entity, on the state alone. Its follower only saves asking it: it
 names those whom a change may concern, and the policy is asked about these.
@@ -17,7 +17,7 @@ NONE_HIDDEN: Final[frozenset[str]] = frozenset()
 
 
 class Visibility:
-    """Who may see what (`placet.kernel.domain.VisibilityPolicy`). This one shows everything."""
+    """The base visibility policy (`placet.kernel.domain.VisibilityPolicy`). It shows everything."""
 
     agent_collection: str = ""
     depends_on: frozenset[str] | None = frozenset()
@@ -95,7 +95,10 @@ class _Composed(Visibility):
 
 
 class AllOf(_Composed):
-    """What each of the parts shows: whoever may see it by all of them, without what any hides."""
+    """Intersection.
+
+    An entity is visible if every part shows it, without the fields that any part hides.
+    """
 
     def __init__(self, *parts: VisibilityPolicy) -> None:
         super().__init__(*parts)
@@ -126,14 +129,17 @@ class AllOf(_Composed):
 
 
 class AnyOf(_Composed):
-    """What at least one of the parts shows, without what all of these hide."""
+    """Union.
+
+    An entity is visible if at least one part shows it, without the fields that all of these hide.
+    """
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
         """Ask the parts in order, until one says yes."""
         return any(part.may_see(state, agent_id, ref) for part in self.parts)
 
     def hidden_fields(self, state: State, agent_id: str, ref: Ref) -> Collection[str]:
-        """Name what is hidden by every part that shows the entity."""
+        """Return the fields hidden by every part that shows the entity."""
         hidden: Collection[str] | None = None
         for part in self.parts:
             if part.may_see(state, agent_id, ref):

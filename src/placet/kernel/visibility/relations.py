@@ -1,4 +1,4 @@
-"""Sight by relation: one's team, those whom one knows, and what is one's own."""
+"""Visibility by relation: team, acquaintance and ownership."""
 
 from collections.abc import Collection, Iterable, Set
 
@@ -11,13 +11,16 @@ from placet.schemas.identity import Ref
 
 
 class _Owned(Visibility):
-    """What judges by whose an entity is. Override `owner` where agents hold things."""
+    """Base of policies that judge by an entity's owner.
+
+    Override `owner` where agents carry entities.
+    """
 
     def __init__(self, agent_collection: str) -> None:
         self.agent_collection = agent_collection
 
     def owner(self, state: State, ref: Ref) -> str | None:
-        """Name the agent to whom an entity belongs; None is nobody."""
+        """Return the agent that owns an entity, or None."""
         return ref.entity if ref.collection == self.agent_collection else None
 
 
@@ -51,7 +54,7 @@ class SameTeam(_Owned):
 
 
 class _Teams:
-    """Who is in which team."""
+    """Membership of teams."""
 
     def __init__(self, sight: SameTeam) -> None:
         self._sight = sight
@@ -104,7 +107,9 @@ class KnownOnly(_Owned):
 
 
 class HideFields(_Owned):
-    """An agent sees some fields of what is its own alone: that another is there, not what it has.
+    """Some fields of an agent's entities are visible to that agent alone.
+
+    Their existence is public.
 
     Args:
         fields: Their names, in every entity that has an owner.
