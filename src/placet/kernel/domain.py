@@ -209,11 +209,12 @@ class VisibilityPolicy(Protocol):
     Pure: judged on the state alone.
 
     Attributes:
-        agent_collection: Collection in which each agent has an entity of its own, by its name.
+        agent_collection: Collection in which each agent has one entity, named like the agent.
         depends_on: The fields of it by which its sight is judged: where one of them changes, all
             that the agent may see is judged anew. None is "any of the state".
-        indexed_by: Those of them of which the follower knows all: where one changes, what is
-            `candidates_for` before and after is seen as before, and only the rest is judged anew.
+        indexed_by: Fields fully covered by the interest index: when one changes, the entities that
+            are in `candidates_for` both before and after keep their visibility, and only the others
+            are judged again.
         is_indexed: The follower knows bounds.
         hides_fields: `hidden_fields` may name some.
     """
@@ -259,14 +260,14 @@ class Domain(Protocol):
         name: Prefix of its collections and of its codes; a lower-case identifier.
         version: Changes when a rule changes.
         kinds: What agents may propose.
-        guide: What a planner must know of it, in a few sentences.
+        guide: Instructions for a planner, in a few sentences.
         commands: Sentences that are intents.
-        executors: Where its effects' executors are, as `module:function`: it is called with the
-            domain as a world is opened, and gives a `EffectHandler` for each kind of effect, or None
-            for one that nobody can run here. Empty: whoever opens the world registers them. By
-            name, for a domain imports nothing impure.
-        sight: Who may see what, where it is composed of policies (`placet.kernel.visibility`): an
-            observer is then asked only about what is near it. None: `may_see` and `hidden_fields`.
+        executors: Factory of the executors of its effects, as `module:function`: called with the
+            domain when a world is opened, it returns an `EffectHandler` for each kind of effect, or
+            None for a kind that cannot run here. Empty: the program that opens the world registers
+            them. By name, because a domain imports nothing impure.
+        sight: Visibility policy composed from `placet.kernel.visibility`: then only observers near
+            a change are asked. None: `may_see` and `hidden_fields` decide.
         invariant_reads: Entities on which its invariants depend, each by its name: a batch that changes
             none of them is not judged, and `changed` names no others. None: they depend on any.
 

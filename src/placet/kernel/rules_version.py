@@ -63,7 +63,7 @@ def require_compatible(then: Rules, scheduled: Iterable[Scheduled], registry: Re
 
     Args:
         then: The rules that decided last.
-        scheduled: What waits, which may be of versions older than those rules.
+        scheduled: Scheduled batches, which may be of versions older than those rules.
         registry: Of today.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What the host program holds of one agent: its way to look, and its way to propose."""
+"""The host program's handle of one agent: observe its view and submit its batches."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -36,7 +36,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
         view_seq: Of the latest view it was given; fills in `context_seq`.
 
     Args:
-        world: Where the agent lives.
+        world: The world that the agent is registered in.
         agent_id: The agent.
         generation: As above.
         sequence: Name of the req_ids that it makes, which no other handle has.
@@ -77,12 +77,12 @@ class AgentHandle(RaisesRefusals, Sleeps):
         return await reply
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
-        """Hand in a batch of this agent's own and go on; await the ticket for its verdict."""
+        """Submit a batch of this agent without waiting; await the result for its verdict."""
         reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
         return PendingVerdict(reply, reply.done())
 
     async def refresh_view(self) -> View:
-        """Look: an atomic cut of what the agent may see, at the latest durable seq.
+        """Return a view: an atomic cut of what the agent may see, at the latest durable seq.
 
         Raises:
             PermissionDeniedError: The agent was removed since.
@@ -103,20 +103,20 @@ class AgentHandle(RaisesRefusals, Sleeps):
         relevant: Callable[[ExternalChange], bool] | None = None,
         debounce: float = 0.0,
     ) -> StalenessScope:
-        """Look, and think in a block that is stopped once what was seen is no longer true.
+        """Open a block on a fresh view that is canceled once the view is stale.
 
             async with alice.fresh_context(reads=["world.agents/bob"]) as context:
                 intents = await think(context.view)
 
-        The block is canceled when what another did is durable and changes what the thought depends
-        on; then `StaleContextError` is raised out of it, and says what changed. A block that comes
-        to its end raises nothing. The arguments are those of `StalenessOptions`, which may be given
-        instead; with none of them, all that the agent may see counts.
+        The block is canceled when another agent's durable change affects what it depends on; then
+        `StaleContextError` is raised out of it, with what changed. A block that completes raises
+        nothing. The arguments are those of `StalenessOptions`, which may be passed instead; with
+        none of them, everything that the agent may see counts.
 
         Raises:
             PermissionDeniedError: Entered after the agent was removed.
             StaleContextError: Raised out of the block.
-            ValueError: What it should depend on cannot be told.
+            ValueError: The dependencies cannot be determined.
         """
         if freshness is None:
             freshness = StalenessOptions(
@@ -164,8 +164,9 @@ class AgentHandle(RaisesRefusals, Sleeps):
             bytes_max: Budget of one observation: what does not fit comes late, the far after the
                 near. None is no budget.
             limits: How much may wait for this observer; what does not fit becomes a snapshot.
-            latency: How late all is shown, one's own doing too, in simulated time: `Constant`,
-                `Uniform` or `ByDistance` of `placet.schemas.latency`. `refresh_view` is not late.
+            latency: Delay of every observation, the agent's own changes included, in simulated
+                time: `Constant`, `Uniform` or `ByDistance` of `placet.schemas.latency`.
+                `refresh_view` is not delayed.
 
         Raises:
             PermissionDeniedError: The agent was removed.
@@ -194,7 +195,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
         return observing.observer(self.agent_id, begin, limits, bytes_max, latency)
 
     async def _look_and(self, begin: Begin | None) -> View:
-        """Look; with `begin`, which is called in the same turn, the view is what it acts on."""
+        """Return a view; `begin`, called in the same cycle, starts the work that acts on it."""
         if begin is None:
             return await self._world.actor.command(self._look)
 

@@ -1,7 +1,7 @@
 """Where simulated time comes from: the machine, the host program, or a test.
 
-The kernel never asks a clock; it is told. A clock here only decides what it is told, and every
-one of them goes forward or stands still.
+The kernel never reads a clock; it is passed the time. A clock here chooses that time, and none of
+them moves backwards.
 """
 
 import time
@@ -20,7 +20,7 @@ class RealtimeClock:
     """Simulated time runs with the machine's monotonic clock.
 
     Args:
-        start_ns: Simulated time at which to go on: that of the last record of the log.
+        start_ns: Simulated time to continue from: that of the last record of the log.
         monotonic_ns: The machine's clock; a test hands in its own.
 
     Attributes:
@@ -100,7 +100,7 @@ class SteppedClock:
     """Simulated time stands still until the host moves it. Waits are still measured in real time.
 
     Args:
-        start_ns: Simulated time at which to go on.
+        start_ns: Simulated time to continue from.
     """
 
     def __init__(self, start_ns: int = 0) -> None:

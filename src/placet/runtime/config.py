@@ -1,4 +1,4 @@
-"""What a user sets: one value for a whole world."""
+"""The configuration of one world."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,34 +25,36 @@ class OrchestratorConfig:
         store: Where the log is: `memory://`, `sqlite:///town.db`, `sqlite:////abs/town.db`;
             `?synchronous=full|normal|off` for SQLite; `postgresql://user@host/db?world=town`.
         seed: Of ties and draws, 0..2**64-1.
-        clock: `realtime`; `stepped`: time moves only by `step(dt)`; `next_event`: it jumps to what
-            is due next, once nobody has anything to do.
-        tick_s: In a `next_event` world: let what moves by itself move so often; None is never.
-        instant_groups_max: There: how often what is posted may be decided at one moment.
+        clock: `realtime`; `stepped`: time moves only by `step(dt)`; `next_event`: time jumps to the
+            next event once every participant waits.
+        tick_s: `next_event` only: interval of ticks in simulated seconds; None for no ticks.
+        instant_groups_max: `next_event` only: maximum number of groups decided at one simulated
+            instant.
         agent_think_seconds_max: There: how many real seconds one thought may hold up time.
-        staleness_threshold: Refuse what is more than this many seqs behind; None is off, 0 strict.
+        staleness_threshold: Refuse batches more than this many seqs behind; None turns it off, 0 is
+            strict.
         quotas: `{kind: {"rate": per second, "burst": count}}`; kind `*` is all kinds of an agent.
         world_quota: The same for all agents together.
         default_permissions: Kinds that an agent may use when nothing is said; None is all.
         mailbox_batches_max: How many batches may wait; None is the limits' own.
         mailbox_bytes_max: How many bytes they may have together.
-        backpressure: What becomes of a batch that comes under load. `reject`: it is refused, and
-            told when to retry. `wait`: its submitter waits in line, within its `valid_for_s`.
-            `shed_lowest`: it takes the place of one of lower priority, if there is one. `dilate`:
-            it waits in line, and simulated time runs slower until that is short again; its
-            `valid_for_s` is simulated. For `realtime` alone.
+        backpressure: Overflow policy of a full queue. `reject`: the batch is refused with a
+            `retry_after`. `wait`: it goes to a wait queue, within its `valid_for_s`. `shed_lowest`:
+            it displaces a batch of lower priority, if there is one. `dilate`: it goes to a wait
+            queue, and simulated time runs slower until that is short again; its `valid_for_s` is
+            simulated. `dilate` requires `realtime`.
         dilation_wait_ms: How long a batch may wait before time runs slower.
         dilation_factor_min: The slowest: so many simulated seconds in one of the machine.
         world: Name of the world; part of every effect key.
-        standby: Where another process writes the store, wait until that one is gone, folding what
-            it writes, and open the world then. Needs a store that can tell: `postgresql://`.
-        snapshot_every_seqs: Take a snapshot of a store on disk, in a process of its own, after so
-            many seqs (or records): that bounds how long the next opening takes. None is never.
+        standby: If another process writes the store, follow its log until that process is gone,
+            then open the world. Needs a store with a lease: `postgresql://`.
+        snapshot_every_seqs: Write a snapshot of a store on disk, in a separate process, after this
+            many seqs (or records): it bounds the time of the next opening. None for never.
         snapshots_kept: How many of them stay; 2 at least.
-        compact_log: Remove from a store on disk what two snapshots hold, or all that are kept.
-            What is removed can no longer be replayed, explained or verified.
-        origin: What began the world, for whoever wants to begin it again: plain JSON, kept in the
-            first record of its log.
+        compact_log: Remove from a store on disk the records that two snapshots (or all that are
+            kept) cover. Removed records can no longer be replayed, explained or verified.
+        origin: Description of how the world was started, for programs that start it again: plain
+            JSON, kept in the first record of its log.
         limits: All other bounds.
         metrics_port: Serve Prometheus metrics there, on loopback; 0 is any free port, None is off.
         log_format: `console`, `json`, or `host` for the host program's structlog.

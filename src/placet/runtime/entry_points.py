@@ -1,8 +1,8 @@
 """The doors that guests bring: commands and routes, found by entry points and loaded when called.
 
-A floor imports no guest, so what stands above the stairs, as the layer of agents does, is named by
-its distribution (`[project.entry-points."placet.commands"]`), as domains are. A guest that cannot
-be loaded is told of by whoever calls it, and no other one suffers.
+A layer imports no plug-in, so packages above it, such as the agent layer, are named by their
+distribution (`[project.entry-points."placet.commands"]`), as domains are. A plug-in that cannot be
+loaded is reported by its caller, and affects no other.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,7 +21,7 @@ ROUTES: Final = "placet.routes"
 
 
 class PluginBroken(PlacetError):  # noqa: N818  # what it says
-    """What a guest brings cannot be loaded."""
+    """A plug-in's object cannot be loaded."""
 
 
 class Plugin(NamedTuple):
@@ -57,7 +57,7 @@ class Plugin(NamedTuple):
 
 
 def guests(group: str) -> dict[str, Plugin]:
-    """List what a group brings, by name, without importing any of it.
+    """List the plug-ins of a group by name, without importing any of them.
 
     Of two with one name the first by its distribution's name and place counts: which of them it is
     must not depend on the order of folders.

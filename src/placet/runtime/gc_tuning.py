@@ -1,10 +1,9 @@
 """How placet's own processes set the garbage collector.
 
-What a batch leaves behind is plain bytes, ints and tuples, which are freed by reference counting;
-cycles are rare. With the defaults a collection comes every 700 containers and a full one walks
-everything that is in flight, so that a world with many agents pays more for each intent. A process
-that is placet's own therefore collects less often; a program that embeds placet decides for itself
-and may call this.
+A batch leaves behind plain bytes, ints and tuples, which reference counting frees; cycles are rare.
+By default a collection runs every 700 containers and a full one walks everything in flight, so a
+world with many agents pays more for each intent. placet's own processes therefore collect less
+often; a program that embeds placet decides for itself and may call this.
 
 Source: measured in `docs/decisions/0007`; the thresholds are CPython's own knobs.
 """
@@ -18,7 +17,7 @@ THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def tune_gc() -> None:
-    """Collect less often from here on, and leave what is loaded now out of it."""
+    """Collect less often from now on, and exclude the objects loaded so far."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -64,7 +64,7 @@ class Orchestrator(
     Args:
         domain: A domain, or several; None is an open `World()`.
         config: None is all defaults: in memory, in real time.
-        effect_validator: A rule of the user's own, asked before each domain rule (seed 003).
+        effect_validator: The host's own rule, called before each domain rule.
 
     Raises:
         ValueError: The domain or the configuration is unsound.
@@ -113,7 +113,8 @@ class Orchestrator(
         await self.close()
 
     async def close(self) -> None:
-        """Decide what waits, make it durable, let effects finish within the limit, and let go.
+        """Decide the queued batches, make them durable, let effects finish within the limit, and
+        release the store.
 
         Harmless if done twice.
         """
@@ -202,8 +203,8 @@ class Orchestrator(
         Args:
             batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
-            identity: Handle of the agent for whom it is: once that agent was removed, the batch is
-                refused `unauthorized`, whoever has the name by then.
+            identity: Handle of the agent on whose behalf the operator submits: if that agent was
+                removed, the batch is refused `unauthorized`, even if the name was registered again.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -216,7 +217,7 @@ class Orchestrator(
     def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
     ) -> PendingVerdict:
-        """Hand in a batch and go on; await the ticket for its verdict.
+        """Submit a batch without waiting; await the result for its verdict.
 
         Args:
             batch: As `submit` takes it.
@@ -236,11 +237,17 @@ class Orchestrator(
     # load
 
     async def pause(self) -> None:
-        """Decide no more batches until `resume`; they wait, as far as they may. Control goes on."""
+        """Decide no batches until `resume`; they are queued within the limits.
+
+        Control messages are handled.
+        """
         await self._open.actor.pause()
 
     async def drain(self) -> None:
-        """Take no more batches until `resume`; return once those that wait are decided, durably."""
+        """Reject new batches until `resume`.
+
+        Return once the queued ones are decided and durable.
+        """
         await self._open.actor.drain()
 
     async def resume(self) -> None:
@@ -272,12 +279,12 @@ class Orchestrator(
 
     @property
     def store_scheme(self) -> str:
-        """What keeps the log, such as `sqlite`; where it does is not told."""
+        """Scheme of the store's URL, such as `sqlite`, without its location."""
         return self._open.log.url.partition(":")[0]
 
     @property
     def durability(self) -> str:
-        """How far what is answered is kept: `memory off normal local full`."""
+        """Durability level of acknowledged records: `memory off normal local full`."""
         return self._open.log.durability
 
     @property
@@ -294,10 +301,12 @@ class Orchestrator(
         return await self._open.actor.operate(lambda kernel: state_at(kernel.state, path))
 
     async def query(self, fn: Callable[[Kernel], T]) -> T:
-        """Look at the kernel between two batches; what was seen comes once it is durable.
+        """Run a function on the kernel between two batches.
+
+        Its result is returned once it is durable.
 
         Args:
-            fn: Reads and changes nothing; what it returns it has copied. It holds up the world.
+            fn: Reads and changes nothing; returns copies. It blocks the world while it runs.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -316,7 +325,7 @@ class Orchestrator(
         )
 
     def events(self, since: int = 0) -> AsyncIterator[Event]:
-        """Return every event after a seq, those that are and those that come."""
+        """Return every event after a seq, past and future."""
         return self._open.publisher.events(since)
 
     def event_pages(

@@ -90,11 +90,11 @@ def remake(rules: Rules, given: Sequence[str] = ()) -> list[Domain]:
 
     Args:
         rules: Which, as the log names them.
-        given: In place of what the log says: `module:Class`, which is given the log's settings
-            too, or `module:attribute`, a domain that is made already or what makes it.
+        given: In place of the log's domains: `module:Class`, called with the log's settings, or
+            `module:attribute`, a domain or a factory.
 
     Raises:
-        DomainNotRemade: One cannot be made of what is in the log, or is not of this log.
+        DomainNotRemade: A domain cannot be made from the log, or does not belong to it.
         DomainNotFound: There is none of its name.
     """
     own = {domain.name: domain for domain in (_given(spec, rules) for spec in given)}

@@ -1,4 +1,4 @@
-"""What a world knows how to do, as plain JSON: for people, for tools, for other languages."""
+"""A registry as plain JSON: kinds, schemas and domains for people, tools and other languages."""
 
 from collections.abc import Sequence
 

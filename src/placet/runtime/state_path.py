@@ -6,7 +6,7 @@ from placet.schemas.codec import Json, thaw
 
 
 def state_at(state: Mapping[str, Mapping[str, Mapping[str, Json]]], path: str) -> Json:
-    """Copy what is at a path, as plain JSON. O(what is there).
+    """Copy the value at a path as plain JSON. O(its size).
 
     The id of an entity may hold a slash; the longest id that is there is meant.
 

@@ -2,8 +2,8 @@
 
     orchestrator > committer > publisher and executors, all under one supervisor
 
-Down it goes from the front: no more effects are started, what waits is decided, what is decided
-becomes durable, then the tasks end and the log is let go.
+Shutdown goes from the front: effects are no longer started, queued batches are decided, decisions
+become durable, then the tasks end and the store is released.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class WorldRuntime:
     """The parts of an open world, and their life.
 
     Args:
-        config: What the user set.
+        config: The user's configuration.
         log: Opened for writing.
         epoch: What its `open` gave.
         kernel: Loaded with the log's history.
@@ -129,7 +129,7 @@ class WorldRuntime:
         self._watch()
 
     async def start(self) -> None:
-        """Start the actors; what the kernel wrote as it opened becomes durable."""
+        """Start the actors; the records that the kernel wrote on opening become durable."""
         self.committer.begin(*self.kernel.history_end)
         self.publisher.begin(*self.kernel.history_end)
         started = anyio.Event()
@@ -306,7 +306,7 @@ class WorldRuntime:
         self._reports.warning(str(stalled))
 
     def _state_to_judge_by(self) -> State:
-        """Return what is published, where there is a copy of it, else the state as it is now."""
+        """Return the published state if there is a replica, else the present state."""
         return self.observing.state or self.kernel.tree
 
     async def _suspend(self, agent_id: str, generation: int) -> None:
@@ -332,7 +332,7 @@ class WorldRuntime:
         self._reports.fault(fault.name, fault.error, is_restarted=fault.is_restarted)
 
     def _on_escalation(self, name: str, error: BaseException) -> None:
-        """Stop the world: nobody is told anything that may not be true after a restart."""
+        """Stop the world, so that no answer is released that may not hold after a restart."""
         failure = error
         if not isinstance(failure, StoreError):
             failure = StoreError(f"the {name} failed: {error!r}; the log ends before it")
@@ -346,7 +346,7 @@ def _nothing(kernel: Kernel) -> None:
 
 
 def _ignore(name: str, error: BaseException) -> None:
-    """Escalate no further: the supervisor has reported it, and the world goes on without."""
+    """Escalate no further: the supervisor has reported the failure, and the world continues."""
 
 
 async def in_thread_if(is_blocking: bool, act: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""The time of one world: its clock, who waits for it, and what moves it."""
+"""The time of one world: its clock, its waiters, and what advances it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class WorldTime:
-    """What a configuration says of time, made.
+    """The time-related parts of a world, built from its configuration.
 
     Args:
-        config: What the user set.
-        start_ns: Simulated time at which to go on.
+        config: The user's configuration.
+        start_ns: Simulated time to continue from.
         clock: None is the one that the configuration names.
         on_dilated: Told when time slowed, and when it is as it should be again.
-        on_stall: Told when time cannot go on.
+        on_stall: Called when time cannot advance.
 
     Attributes:
         clock: Says when it is.
         sleepers: Those who wait for a moment.
-        participants: The same, where time goes by their next event; else None.
+        participants: The participants, if the clock is `next_event`; else None.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class WorldTime:
     def next_event(
         self, kernel: Kernel, actor: OrchestratorActor, executors: Executors
     ) -> NextEvent:
-        """Make what moves the time of a `next_event` world, and let it hear of every batch."""
+        """Return the driver of a `next_event` world's time, and let it receive every batch."""
         participants, config, post = self.participants, self._config, actor.post
         assert participants is not None, "only a `next_event` world goes by its next event"
 

@@ -6,7 +6,7 @@ from placet.runtime.world import WorldRuntime
 
 
 class RunsAgents:
-    """Returns the life of agents to whoever has an open world."""
+    """Registration and policies of agents, for the holder of an open world."""
 
     __slots__ = ()
 
@@ -16,7 +16,7 @@ class RunsAgents:
         raise NotImplementedError
 
     async def suspend_agent(self, agent_id: str) -> None:
-        """Refuse what an agent proposes, until it is resumed; its policy is stopped till then.
+        """Refuse the agent's batches until it is resumed; its policy is stopped meanwhile.
 
         Raises:
             AgentError: There is no such agent.
@@ -24,7 +24,9 @@ class RunsAgents:
         await self._open.change_agent(agent_id, "suspended")
 
     async def resume_agent(self, agent_id: str) -> None:
-        """Take back a suspension; a policy that was run for the agent goes on, with a new budget.
+        """End a suspension.
+
+        A policy that was run for the agent continues, with a new failure budget.
 
         Raises:
             AgentError: There is no such agent.

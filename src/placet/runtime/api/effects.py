@@ -28,7 +28,7 @@ from placet.schemas.verdict import Verdict
 
 
 class ExecutesEffects:
-    """Returns executors, and what becomes of effects, to whoever has an open world."""
+    """Executors and the outcomes of effects, for the holder of an open world."""
 
     __slots__ = ()
 
@@ -50,11 +50,11 @@ class ExecutesEffects:
         outbox_max: int | None = None,
         on_in_doubt: AnyInDoubt | None = None,
     ) -> None:
-        """Run effects of a kind; those that are open are taken up.
+        """Run effects of a kind, including those that are open now.
 
         An effect runs at least once, with one key on all attempts, and is settled exactly once.
-        `at_most_once` turns that round: one attempt, whose start is in the log before it begins;
-        where that attempt is cut off, nobody knows what it did, and the effect is `in_doubt`.
+        `at_most_once` is the reverse: one attempt, whose start is in the log before it begins; if
+        that attempt is cut off, its outcome is unknown and the effect is `in_doubt`.
 
         Args:
             kind: As the domain's kinds declare it.
@@ -63,8 +63,8 @@ class ExecutesEffects:
                 `InProcess(function)` in another process, `DbosWorkflow(workflow)` in steps that
                 outlive a crash. In a world that was forked it comes as `SimulatedHandler(handler)` or
                 `LiveHandler(handler)`.
-            delivery: What a second attempt would do outside: `pure`, `idempotent`, `keyed` (the
-                callee knows the key), or harm: `at_most_once`.
+            delivery: Whether a second attempt may repeat the effect outside: `pure`, `idempotent`,
+                `keyed` (the callee knows the key), or, if it does harm, `at_most_once`.
             concurrency: How many run at a time.
             attempts_max: After so many that failed, an effect is settled as failed.
             seconds_max: How long one attempt may take.
@@ -95,7 +95,7 @@ class ExecutesEffects:
         await world.executors.register(kind, run, retry_policy)
 
     async def _register_brought(self, domains: Iterable[Domain]) -> None:
-        """Register the executors that domains bring; what nobody can run here is refused.
+        """Register the executors that domains provide; effects that cannot run here are refused.
 
         The log may say otherwise: an executor of an earlier life is expected to come back.
 
@@ -121,7 +121,7 @@ class ExecutesEffects:
                 )
 
     async def unregister_executor(self, kind: str) -> None:
-        """Refuse effects of a kind from here on, and let those that run finish.
+        """Refuse effects of a kind from now on, and let running attempts finish.
 
         Those that wait stay open until the kind has an executor again.
 

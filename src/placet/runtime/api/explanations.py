@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ExplainsAnswers:
-    """Returns `explain` to whoever has an open world."""
+    """Explanations, for the holder of an open world."""
 
     __slots__ = ()
     _validator: EffectValidator | None
@@ -22,7 +22,7 @@ class ExplainsAnswers:
         raise NotImplementedError
 
     async def explain(self, agent_id: str, req_id: str) -> "Explanation":
-        """Tell from the log what each stage of the gate saw and said of a request. O(log).
+        """Explain from the log what each stage of the gate compared for a request. O(log).
 
         Of a request that has no answer in the log, it says where it may have been turned away. A
         log in memory is read in the event loop's own turn; one on a disk, in a thread.

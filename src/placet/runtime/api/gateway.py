@@ -1,4 +1,4 @@
-"""What the layer of agents asks an open world besides submitting."""
+"""The gateway of the agent layer: what it asks an open world besides submitting."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
@@ -20,7 +20,7 @@ RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
 
 
 class Outcome(NamedTuple):
-    """What came of one effect of a batch.
+    """The outcome of one effect of a batch.
 
     Attributes:
         seq: Of the intent that asked for it.
@@ -56,11 +56,11 @@ class AnswersProposers:
         """Look at the kernel at once, between two batches. `read` waits for a turn of the world.
 
         Args:
-            fn: Reads and changes nothing; what it returns it has copied.
+            fn: Reads and changes nothing; returns copies.
 
         Returns:
-            What `fn` returned. It may not be durable yet: tell nobody before an answer of the
-            gate to what was handed in after it, which is durable no sooner.
+            The result of `fn`. It may not be durable yet: do not release it before the verdict of a
+            batch that was submitted after it, which is durable no sooner.
 
         Raises:
             ClosedError: The world is not open.
@@ -100,7 +100,7 @@ class AnswersProposers:
     async def entities(
         self, collection: str, names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Copy entities of a collection that are there, as plain JSON. O(what is copied).
+        """Copy the existing entities of a collection as plain JSON. O(size of the copies).
 
         Args:
             collection: Where they are; need not exist.
@@ -128,7 +128,7 @@ class AnswersProposers:
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
         """Judge the risk of each `(kind, payload)` at the present state.
 
-        What a kind's own judgement cannot say, because it raises, is `high`.
+        If a kind's own risk function raises, the risk is `high`.
 
         Raises:
             KeyError: A kind is unknown.
@@ -140,11 +140,11 @@ class AnswersProposers:
         )
 
     async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> list[Outcome]:
-        """Wait for the effects of an admitted batch, and tell what came of them.
+        """Wait for the effects of an admitted batch, and return their outcomes.
 
         Args:
             verdict: Of the batch.
-            seconds_max: Real seconds to wait at most; what is not settled then says so.
+            seconds_max: Maximum wait in real seconds; an unsettled effect is reported as such.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -178,7 +178,7 @@ class AnswersProposers:
         return list(asked.values())
 
     async def _is_in_doubt_for_good(self, key: tuple[int, int]) -> bool:
-        """Let the executor ask its hook; False where that settled the effect."""
+        """Let the executor call its hook; False if that settled the effect."""
         world = self._open
         await world.executors.settled([key])
         return key in world.kernel.ledger.outbox

@@ -11,7 +11,7 @@ from placet.schemas.view import Observation
 
 
 class ShowsAgents:
-    """Returns `observe` to whoever has an open world."""
+    """`observe`, for the holder of an open world."""
 
     __slots__ = ()
 

@@ -14,7 +14,7 @@ _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
 class KeepsTime:
-    """Returns `sim_time`, `step`, `barrier` and `wait_until` to whoever has an open world."""
+    """`sim_time`, `step`, `barrier` and `wait_until`, for the holder of an open world."""
 
     __slots__ = ()
     config: OrchestratorConfig
@@ -53,19 +53,19 @@ class KeepsTime:
     ) -> Arrivals:
         """Wait, before a step, until each agent has submitted since the last, or passed.
 
-        What is malformed or turned away at the door is not submitted. An agent passes by
-        `handle.skip_step()`.
+        A batch that is malformed or rejected at admission does not count as submitted. An agent
+        skips the step by `handle.skip_step()`.
 
         Args:
             agents: Who is waited for; None is all who are registered and not suspended.
-            deadline_s: Real seconds after which those who are missing are late.
+            deadline_s: Real seconds after which missing agents count as late.
 
         Returns:
             Who passed and who was late. The next step is taken without these.
 
         Raises:
             ClosedError, StoreError: The world is closed, or fails, before.
-            ValueError: The world is not stepped, or somebody waits here already.
+            ValueError: The world is not stepped, or another caller waits here already.
         """
         if self.config.clock != "stepped":
             raise ValueError("only a stepped world has barriers; set clock='stepped'")
@@ -91,7 +91,7 @@ class KeepsTime:
 
 
 class Sleeps:
-    """Returns `sleep`, `sleep_until` and `skip_step` to whoever lives in a world."""
+    """`sleep`, `sleep_until` and `skip_step`, for agents of a world."""
 
     __slots__ = ()
     agent_id: str

@@ -8,7 +8,7 @@ from placet.schemas.verdict import Verdict
 
 
 class RaisesRefusals:
-    """Returns `submit_intents` and `submit_intent` to whoever has `submit` (seed 003)."""
+    """`submit_intents` and `submit_intent`, for any class with `submit`."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class RaisesRefusals:
 
         Args:
             intents: 1 to 512 intents.
-            sim_time: When to run, simulated seconds; None and what is past are now.
+            sim_time: When to decide, in simulated seconds; None, or a past time, means now.
 
         Raises:
             PlacetError: The subclass that stands for the first refusal.

@@ -1,8 +1,8 @@
-"""Where handlers of effects run: in the event loop, in threads, in processes of their own.
+"""Where effect handlers run: in the event loop, in threads, or in separate processes.
 
 An async function runs in the event loop, a plain one in a thread, `InProcess(function)` in a
-process. `DbosWorkflow(workflow)` is one of many steps, which DBOS takes up again after a crash.
-What a handler needs to name is here too.
+process. `DbosWorkflow(workflow)` is a workflow of many steps, which DBOS resumes after a crash. The
+names that a handler needs are exported here too.
 """
 
 from placet.runtime.executors.dbos import DbosWorkflow

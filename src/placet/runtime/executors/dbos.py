@@ -1,9 +1,8 @@
 """Handlers of many steps: workflows of DBOS, an engine that remembers each step (extra `dbos`).
 
-The workflow's id is the effect's key. So however often the effect is attempted, and in however many
-lives of the world, there is one workflow of it: an attempt begins it, or finds it, and waits for
-what it comes to. After a crash DBOS takes it up behind its last finished step. What it came to is
-kept by DBOS, and settles the effect when the world is there to hear it.
+The workflow's id is the effect's key. So across all attempts and restarts there is one workflow: an
+attempt starts it, or finds it, and waits for its result. After a crash DBOS resumes it behind its
+last finished step. DBOS keeps the result, and it settles the effect once the world is open.
 """
 
 from collections.abc import Callable
@@ -32,9 +31,9 @@ _MOVING: Final = frozenset({"PENDING", "ENQUEUED", "DELAYED"})
 class DbosWorkflow:
     """Says of a handler that it is a workflow of DBOS, which the program has launched.
 
-    A workflow that raises has failed for good: its steps are what is tried again, by their own
-    terms (`@DBOS.step(retries_allowed=True)`). An attempt that takes too long leaves the workflow
-    running, and the next one finds it.
+    A workflow that raises has failed for good: its steps are retried by their own settings
+    (`@DBOS.step(retries_allowed=True)`). An attempt that exceeds its time limit leaves the workflow
+    running, and the next attempt finds it.
 
     Args:
         workflow: Gets `{"key", "kind", "payload", "agent_id"}` as plain JSON, the key in one
@@ -52,7 +51,7 @@ class DbosWorkflow:
         self._pause_s_max = pause_s_max
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return what an executor calls.
+        """Return the function that an executor calls.
 
         Args:
             concurrency: How many workflows are waited for at a time.
@@ -103,7 +102,7 @@ def require_dbos() -> None:
 
 
 def workflow_id_of(effect: Effect) -> str:
-    """Return the name of an effect's workflow: the same on all attempts and in all lives."""
+    """Return the id of an effect's workflow: the same on all attempts and after restarts."""
     return str(effect.key)
 
 
@@ -132,7 +131,7 @@ def _look(effect: Effect) -> "WorkflowStatus":
 
 
 def _output(status: "WorkflowStatus") -> Json:
-    """Return what a workflow returned.
+    """Return the workflow's result.
 
     Raises:
         DoNotRetry: It failed, or was stopped; DBOS would say the same of it again.

@@ -1,4 +1,4 @@
-"""What may run effects in a world that was forked: nothing that was not said to.
+"""Effect handlers in a forked world: only those that the fork was given.
 
 A fork has its parent's intents before it, and perhaps its open effects. Were they handed to
 whatever the parent's program registers, mails would go out twice. So in a fork a handler comes with
@@ -35,7 +35,7 @@ def handler_in(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
 ) -> AsyncEffectHandler:
-    """Return what runs effects of a kind.
+    """Return the handler that runs effects of a kind.
 
     Args:
         forked_from: World and seq that this one was forked from; None where it was not.

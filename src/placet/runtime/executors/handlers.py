@@ -1,4 +1,4 @@
-"""From what a program hands in as a handler to what an executor calls."""
+"""Turn a program's handler into the function that an executor calls."""
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
@@ -21,7 +21,7 @@ AnyInDoubt: TypeAlias = (
 
 
 def as_handler(given: AnyHandler, concurrency: int) -> AsyncEffectHandler:
-    """Return what an executor calls.
+    """Return the function that an executor calls.
 
     Raises:
         ValueError: It cannot be called.

@@ -1,4 +1,4 @@
-"""An operator settles an effect of a world that nobody serves."""
+"""Offline settlement: an operator settles an effect of a world that no process serves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +23,8 @@ def resolve(
 
     Args:
         log: Opened and closed here; the fence is taken.
-        path: Its file; None where the store itself lets nobody in whom the living keep out.
-        settlement: What came of the effect.
+        path: The log's file; None for a store that excludes other users by its own lock.
+        settlement: The outcome of the effect.
         given: Domains in place of those that the log names, as for `remake`.
 
     Returns:

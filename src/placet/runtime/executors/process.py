@@ -1,4 +1,4 @@
-"""Handlers that run in processes of their own: for what computes long, crashes, or never returns.
+"""Handlers in separate processes: for functions that compute long, crash, or never return.
 
 A process serves one attempt at a time and is kept for the next. One that dies is a failed attempt
 of its effect and of no other; one that takes too long is killed.
@@ -19,15 +19,15 @@ class InProcess:
     """Says of a handler that it runs in another process.
 
     Args:
-        function: Runs one effect and returns its output. It must be importable by its name, and
-            so must the classes of what it raises.
+        function: Runs one effect and returns its output. It must be importable by its name, and so
+            must the classes of its exceptions.
     """
 
     def __init__(self, function: Callable[[Effect], Json]) -> None:
         self.function = function
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return what an executor calls.
+        """Return the function that an executor calls.
 
         Args:
             concurrency: How many processes there are at most.

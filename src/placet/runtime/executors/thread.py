@@ -1,7 +1,8 @@
 """Handlers that are plain functions, each attempt in a thread.
 
-A thread cannot be stopped: a call that takes too long is given up, and goes on where nobody looks.
-Of such calls there may be as many as there are credits; beyond that an attempt fails at once.
+A thread cannot be stopped: a call that exceeds its time limit is abandoned and continues
+unobserved. There may be as many abandoned calls as there are credits; beyond that an attempt fails
+at once.
 """
 
 from collections.abc import Awaitable, Callable
@@ -35,7 +36,7 @@ class ThreadHandler(Generic[T]):
         self._lock = Lock()
 
     async def __call__(self, effect: Effect) -> T:
-        """Call it; what it gives to wait for is waited for here."""
+        """Call the function; if it returns an awaitable, wait for it here."""
         with self._lock:
             if self._calls >= self._calls_max:
                 raise ThreadsBusy(f"{self._calls} calls take too long and cannot be stopped")
@@ -53,7 +54,10 @@ class ThreadHandler(Generic[T]):
         return await given if isinstance(given, Awaitable) else given
 
     def _call(self, effect: Effect, begun: Lock) -> T | Awaitable[T]:
-        """Call the function, unless who asked has given up before; whoever takes `begun` counts."""
+        """Call the function, unless the caller has given up before.
+
+        The side that takes `begun` first decides.
+        """
         if not begun.acquire(blocking=False):
             raise ThreadsBusy("its time was over before a thread was free")
         try:

@@ -1,1 +1,1 @@
-"""What is read out of a log: the world as it was, its checks, its explanations."""
+"""Readers of a log: the world at a position, its verification, its explanations."""

@@ -1,14 +1,14 @@
 """Finds where two logs of one world part, by their chains, and says what differs there.
 
-Each record names the hash of the one before it, so two logs agree up to a place if and only if
-they name the same hash there: the first record that differs is found in O(log n) reads, however
-long the logs are. Where they were made by other rules, or under other settings, their headers
-differ and all hashes after them; then records are compared one by one, without their hashes. So
-they are where a batch has another number: a log of a run that was killed and resumed differs in
-that from the log of a run that nobody disturbed, as what left no trace had a number too.
+Each record contains the hash of the one before it, so two logs agree up to a position if and only
+if they have the same hash there: the first differing record is found in O(log n) reads. If the logs
+were made by other rules or settings, their headers differ and all later hashes too; then records
+are compared one by one, without their hashes. The same holds where batch numbers differ: the log of
+a run that was killed and resumed differs in them from that of an uninterrupted run, because batches
+that left no trace had numbers too.
 
-That says which record is first. Which of the two is decided here, and what was drawn, is known by
-deciding that one record again.
+That finds the first differing record. Re-executing that one record shows which log is right, and
+its random draws.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class FirstDifference:
         shared: The logs do not part: the shorter one is the beginning of the other, or they are
             the same.
         reads: How many records were read to find it.
-        set_up: What differs in what the logs were set up with, and is not counted as parting.
+        set_up: Differences in how the logs were set up, which do not count as a first difference.
         renumbered: The first record whose batch has another number, which is not counted as
             parting either; None where there is none before they part.
         one: The record in the first log, as `placet log --json` shows it; None where it has ended.
@@ -80,7 +80,7 @@ class FirstDifference:
         rule: Which rule decided it; empty where its domain is not at hand.
         decided_as: `first`, `second`, `both` (each by its own rules) or `neither`: which of them
             is decided again here; None where the rules are not at hand.
-        draws: What the rules drew as it was decided again.
+        draws: Random draws of the rules in the re-execution.
     """
 
     record: int
@@ -117,7 +117,7 @@ def bisect(
     O(n) reads where they were set up otherwise, or number their batches otherwise.
 
     Raises:
-        StoreError: One cannot be read, or they differ before what a compacted one still has.
+        StoreError: A log cannot be read, or they differ before the start of a compacted one.
     """
     low = max(one.start().record, other.start().record)
     end = min(one.count(), other.count())
@@ -141,7 +141,8 @@ def bisect(
 
 
 def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
-    """Name what differs in the headers of two logs of one world, besides what they begin with."""
+    """Name the differences between the headers of two logs of one world, besides the initial state.
+    """
     first, second = _at(one, 0).record, _at(other, 0).record
     names = [n for n in first.__struct_fields__ if getattr(first, n) != getattr(second, n, None)]
     return () if {"world", "seed", "changes"} & set(names) else tuple(names)
@@ -161,7 +162,7 @@ def shared_records(one: EventLog, other: EventLog) -> int:
 
 
 class _Reader:
-    """Compares two logs by their hashes, and counts what it reads.
+    """Compares two logs by their hashes, and counts its reads.
 
     Attributes:
         reads: How many records it has read.
@@ -257,7 +258,7 @@ def _parting(
 
 
 class _Decided(NamedTuple):
-    """What became of one record when it was decided again."""
+    """The result of re-executing one record."""
 
     past: Verifier
     is_decided: bool
@@ -265,7 +266,7 @@ class _Decided(NamedTuple):
 
 
 def _decided(log: EventLog, ordinal: int, domains: Sequence[Domain] | Maker) -> _Decided:
-    """Fold a log up to a record, and decide this one again, with what it shared its group with."""
+    """Fold a log up to a record, and re-execute that record together with its group."""
     place = _at(log, ordinal)
     group_seq = getattr(place.record, "group_seq", place.record.seq)
     past = Verifier(domains, past=recover(log, to_seq=group_seq - 1).past)

@@ -1,13 +1,12 @@
-"""What if: a log's own inputs, decided again in a fork in which something is otherwise.
+"""Counterfactual replay: re-execute the parent's recorded inputs in a modified fork.
 
-Batches come as they came, at their times and in the order that was recorded; registrations, ticks
-and the like happen again. What an agent saw moves with the fork: a `context_seq` names the same
-moment there. What was recorded of an effect is its outcome again, where the fork asks for the very
-same effect, and so is that it was begun; where it asks for another one, nobody knows the outcome,
-and it stays open.
+Batches are submitted again at their times and in the recorded order; registrations, ticks and the
+like are repeated. `context_seq` is translated, so that it names the same moment in the fork. The
+recorded outcome and start of an effect apply again if the fork emits the very same effect; the
+outcome of another effect is unknown, and it stays open.
 
-Agents do not react: they propose here what they proposed there. What left no trace in the log -
-refusals of load and quota - is not proposed again.
+Agents do not react: they submit the batches that they submitted in the parent. Refusals of load and
+quota, which left no trace in the log, are not submitted again.
 """
 
 from bisect import bisect_right
@@ -62,18 +61,18 @@ _DIFFERENCES_MAX: Final = 10_000
 
 
 class CounterfactualReplay:
-    """A fork that lives through what its parent lived through after it.
+    """A fork in which its parent's later inputs are re-executed.
 
     Args:
-        past: The fork's fold; it is taken over, and lives on.
+        past: The fork's fold; it is taken over and changed.
         domains: By what to decide.
         dropped: Agents whose inputs are left out.
         is_refusing_effects: Executors that came to the parent later do not come here.
         validator: The host's own rule, where the parent was made with one.
 
     Attributes:
-        report: What became of it so far.
-        records: What the fork's log goes on with.
+        report: The results so far.
+        records: The records appended to the fork's log.
     """
 
     def __init__(
@@ -201,7 +200,7 @@ class CounterfactualReplay:
         self._sandbox.draft.open_group(max(record.now_ns, self._past.ledger.now_ns))
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch | None:
-        """Rebuild a batch as it came, at the moment in the fork that it was made at."""
+        """Rebuild a batch as it was submitted, at the corresponding moment of the fork."""
         if record.due_of is not None:
             entry = self._past.ledger.scheduled.get(self._numbers.get(record.due_of, -1))
             if entry is None:
@@ -354,5 +353,5 @@ def registry_of(domains: Sequence[Domain] | Maker, then: Rules) -> Registry:
 
 
 def _puts(record: Admitted) -> list[tuple[str, str, Json]]:
-    """Tell what a batch did to the state, without when."""
+    """Return the state changes of a batch, without their stamps."""
     return [(one.collection, one.entity, one.fields) for one in record.changes.entities]

@@ -1,4 +1,4 @@
-"""What became of a log's own inputs in a fork, as a report."""
+"""The report of a counterfactual replay."""
 
 from dataclasses import dataclass, field
 
@@ -14,8 +14,8 @@ class Changed:
         record: Ordinal number of its record in the parent's log.
         seq: Of the parent's world before it.
         sim_time: When, in simulated seconds.
-        was: What the parent's log says.
-        now: What is decided in the fork; None where it is not even proposed there.
+        was: Verdict in the parent's log.
+        now: Verdict in the fork; None if the batch is not submitted there.
         why: The first refusal in words, of the side that refuses.
     """
 
@@ -42,7 +42,7 @@ class Changed:
 
 @dataclass(slots=True)
 class WhatIf:
-    """What became of a log's inputs in a fork.
+    """The results of a log's inputs in a fork.
 
     Attributes:
         batches: How many were decided again.
@@ -55,7 +55,7 @@ class WhatIf:
         effects_answered: How many effects have the recorded outcome.
         effects_unanswered: How many recorded outcomes are of effects that the fork does not have.
         changed: The differences, in order, as many as are told.
-        stopped: Why not all of the log could be lived; empty if it was.
+        stopped: Why the replay ended before the end of the log; empty if it did not.
         notes: What else is to be known.
         seq: Where the fork ends.
         digest: Its state digest there.

@@ -1,4 +1,4 @@
-"""What was decided of a batch, in a form in which two logs can be compared."""
+"""The decision on a batch, in a form in which two logs can be compared."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from placet.schemas.verdict import Verdict
 
 
 class Decision(NamedTuple):
-    """What was decided of a batch.
+    """The decision on a batch.
 
     Attributes:
         outcome: `admitted`, `scheduled` or `refused`.

@@ -1,4 +1,4 @@
-"""Compares two worlds: what is there, what is in the books, and what was decided.
+"""Compares two worlds: state, ledger and decisions.
 
 States are compared as they are, whatever way led there; decisions from the first record on in
 which the two logs part, by agent and req_id. Two logs that were never one are compared whole.
@@ -74,7 +74,7 @@ class WorldDiff:
         shared_records: With how many records both logs begin.
         state: What differs in the state, in order of path.
         books: What differs in the books: agents, effects that are open, the schedule, executors.
-        decisions: What was decided otherwise, in the order of the first log, then of the second.
+        decisions: Differing decisions, in the order of the first log, then of the second.
     """
 
     seqs: tuple[int, int]
@@ -153,7 +153,10 @@ def _is_there(tree: _Tree, path: str) -> bool:
 
 
 def _books(ledger: Ledger) -> _Tree:
-    """Return what of the books means the same in every world: no windows, no meters."""
+    """Return the part of the ledger that is comparable between worlds.
+
+    No dedup windows, no counters.
+    """
     agents = {
         agent.agent_id: {
             "owner": agent.owner,
@@ -205,7 +208,7 @@ def _in_fields(
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Tell as the digest does: to Python, 1 and 1.0 and True are equal."""
+    """Compare as the digest does: to Python, 1 and 1.0 and True are equal."""
     if one is _ABSENT or other is _ABSENT:
         return one is other
     return canonical(one) == canonical(other)

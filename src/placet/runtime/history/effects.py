@@ -14,8 +14,8 @@ def open_effects(log: EventLog, *, is_running: bool) -> list[EffectStatus]:
 
     Args:
         log: Which; it is only read.
-        is_running: Somebody writes the log: what is marked as started may be under way. Else it
-            was cut off, and is in doubt.
+        is_running: A process is writing the log: an effect marked as started may be in progress.
+            Otherwise it was cut off, and is in doubt.
 
     Raises:
         StoreError: The log cannot be read.

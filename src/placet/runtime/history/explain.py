@@ -1,7 +1,7 @@
 """Finds a request in a log, and explains its answer at the state at which it was given.
 
-Two readings: one for the records that name the request, one fold up to where it was decided. From
-the first record of its group on, the group is decided again, so that claims stand as they stood.
+Two passes: one over the records that name the request, one fold up to its decision. From the first
+record of its group on, the group is re-executed, so that claims are as they were.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def explain(
         log: Which; it is only read.
         agent_id: Whose request.
         req_id: Its key.
-        domains: By what it was decided. As it is, they are made again from what is in the log.
+        domains: The domains that decided it. By default they are remade from the log.
         validator: The host's own rule, where the log was made with one.
 
     Raises:
@@ -134,7 +134,7 @@ def _stand_before(
     domains: Sequence[Domain] | Maker,
     validator: EffectValidator | None,
 ) -> tuple[Verifier, list[_Found]]:
-    """Fold up to a record, and decide again what came before it in its group.
+    """Fold up to a record, and re-execute the earlier records of its group.
 
     Returns:
         The replay, and the batches of the group so far.
@@ -173,7 +173,7 @@ def _told(past: Verifier, found: _Found) -> Explanation:
 
 
 def _conflict(explained: Explanation, group: Sequence[_Found]) -> dict[str, Json] | None:
-    """Return who took first what an intent was refused for."""
+    """Return which agent's claim an intent was refused for."""
     for stage in explained.stages:
         for refusal in stage.refusals:
             if refusal["code"] == RefusalCode.CONFLICT and "details" in refusal:
@@ -216,7 +216,7 @@ def _in_short(found: _Found) -> dict[str, Json]:
 
 
 def _remembered(answered: DedupEntry) -> str:
-    """Return what is left of an answer whose record is gone."""
+    """Return what remains of an answer whose record was compacted away."""
     past = unpack(answered)
     if past.refusals:
         return f"refused by {past.refusals[0].stage}: {past.refusals[0].code}"
@@ -224,7 +224,7 @@ def _remembered(answered: DedupEntry) -> str:
 
 
 def _unknown(log: EventLog, agent_id: str, req_id: str) -> Explanation:
-    """Return why the log may hold no answer, and what it does know of the agent."""
+    """Return why the log may hold no answer, and what it knows of the agent."""
     start = log.start()
     past = recover(log).past
     agent = past.ledger.agents.get(agent_id)

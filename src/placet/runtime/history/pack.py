@@ -1,8 +1,7 @@
-"""Puts a log into one file, and checks such a file: chain, digests, every decision, what it says.
+"""Packs a log into one file, and checks such a file: chain, digests, decisions and description.
 
-The checksum finds what happened to the bytes; who writes a false record and a new checksum is found
-by the chain, who writes a false chain by deciding it again, and who says of it what it is not, by
-comparing.
+The checksum detects changed bytes. A false record with a new checksum is detected by the chain, a
+false chain by re-execution, and a false description by comparison.
 """
 
 from collections.abc import Sequence
@@ -33,12 +32,12 @@ from placet.schemas.log.snapshot import Snapshot, encode_snapshot
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was packed.
+    """The result of packing.
 
     Attributes:
         path: Where.
         size_bytes: Of the file.
-        about: What it says of itself.
+        about: The pack's description of itself.
     """
 
     path: Path
@@ -48,12 +47,13 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What became of checking a pack.
+    """The result of checking a pack.
 
     Attributes:
         redecision: Its log, decided again.
-        about: What it says of itself.
-        false: What of that is not so, by name; the pack holds only if nothing is.
+        about: The pack's description of itself.
+        false: Names of the false entries of the description; the pack is sound only if there are
+            none.
     """
 
     redecision: Redecision
@@ -75,9 +75,11 @@ def pack(log: EventLog, path: Path, *, from_seq: int | None = None) -> Packed:
     """Put a log into one file. O(log), in memory.
 
     Args:
-        log: Which; it is only read, and may be written meanwhile: what is there now is packed.
+        log: The log to pack; it is only read, and may be written meanwhile: the records present now
+            are packed.
         path: Where nothing is yet.
-        from_seq: Leave out what came before this seq, the end of a batch; a snapshot stands in.
+        from_seq: Leave out the records up to this seq, the end of a batch; a snapshot replaces
+            them.
 
     Raises:
         StoreError: The log cannot be read, or not from there; or the file is there, or cannot be
@@ -111,7 +113,7 @@ def check(
 
     Args:
         log: The pack.
-        domains: By what to decide it again; as it is, they are made from what is in the log.
+        domains: Domains for the re-execution; by default they are remade from the log.
         validator: The host's own rule, where the log was made with one.
 
     Raises:
@@ -127,7 +129,7 @@ def check(
 
 
 def about(past: Replayer, start: LogStart) -> dict[str, Json]:
-    """Return what a log is of, from the fold of it."""
+    """Return the description of a log, from its fold."""
     header = past.header
     if header is None:
         raise StoreError("the log is empty: there is no world in it")

@@ -1,4 +1,4 @@
-"""From a path and a value to what an operator puts: a field, an entity, or one less."""
+"""Parses a path and a value into an operator's patch: set a field, set or delete an entity."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -39,7 +39,7 @@ def parse_patch(
 
 
 def inverse_patch(then: State, now: State, path: str) -> Given:
-    """List what must be put so that a part of the state is again what it was. O(that part).
+    """List the values to put so that a part of the state becomes what it was. O(that part).
 
     Args:
         then: As it was.

@@ -1,7 +1,7 @@
-"""Reads a log that somebody else may be writing: folds it, checks it, and says what it is of.
+"""Reads a log that another process may be writing: folds, checks and describes it.
 
-A reader never takes the writer's fence, and never creates or changes a file. What it costs is the
-part of the log that it reads; what it holds is the state.
+A reader never takes the writer's fence, and never creates or changes a file. It costs the part of
+the log that it reads, and the memory of the state.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,8 +39,8 @@ class Verification:
         seq: Sequence number that they reach.
         digest: State digest there, hexadecimal.
         first_divergence: `{record, seq, why}` of the first that does not hold.
-        start: Where the log begins; what came before was compacted.
-        snapshots: How many snapshots are what the fold gives at their places.
+        start: Where the log begins; earlier records were compacted away.
+        snapshots: Number of snapshots that equal the fold at their positions.
         warnings: Snapshots that cannot be used, one sentence each. The log holds without them.
     """
 
@@ -54,7 +54,7 @@ class Verification:
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON; what there is nothing to say of is left out."""
+        """Return plain JSON; empty entries are left out."""
         report: dict[str, Json] = {
             "ok": self.is_ok,
             "records": self.records,
@@ -75,16 +75,16 @@ class Verification:
 def verify(log: EventLog, *, taken_up: Callable[[Replayer], Replayer] = _as_it_is) -> Verification:
     """Check the chain of a log and every digest in it, by folding all of it that is left. O(log).
 
-    Of a compacted log, what lies before its oldest snapshot is checked by the chain alone.
-    Snapshots are checked too: each must be what the fold gives at its place.
+    The part of a compacted log before its oldest snapshot is checked by the chain alone. Each
+    snapshot must equal the fold at its position.
 
     Args:
         log: Which.
-        taken_up: What goes on from the beginning; a `Verifier` checks more than a fold does.
+        taken_up: Replayer to continue from the beginning; a `Verifier` checks more than a fold.
 
     Raises:
-        StoreError: There is no log to check, or no snapshot that a compacted one begins from; or
-            it was compacted beyond what is checked, which says nothing against it.
+        StoreError: There is no log to check, or no snapshot at the start of a compacted one; or the
+            log was compacted beyond the checked position, which is no fault of the log.
     """
     log.count()  # what is no log at all is an error, and not a log that does not hold
     warnings: list[str] = []
@@ -152,7 +152,7 @@ def records_between(
 ) -> Iterator[tuple[int, Record]]:
     """Return `(ordinal, record)` of what happened from a seq to a seq, both included.
 
-    A record without a seq of its own, such as a refusal, belongs to the seq that it was made at.
+    A record without a seq of its own, such as a refusal, belongs to the seq at which it was made.
 
     Raises:
         StoreError: The log cannot be read.
@@ -166,7 +166,9 @@ def records_between(
 
 
 def config_of(log: EventLog) -> KernelConfig | None:
-    """Read by what configuration a log goes on; None if it is empty. O(state + the log's tail).
+    """Return the configuration under which a log continues; None if it is empty.
+
+    O(state + the log's tail).
 
     Raises:
         StoreError: The log cannot be read.
@@ -175,10 +177,10 @@ def config_of(log: EventLog) -> KernelConfig | None:
 
 
 def config_from(past: Replayer) -> KernelConfig | None:
-    """Read by what configuration a world goes on; None if it has not begun.
+    """Return the configuration under which a world continues; None before its first record.
 
     Raises:
-        StoreError: What the log holds is no configuration.
+        StoreError: The log holds no valid configuration.
     """
     header = past.header
     if header is None:
@@ -247,5 +249,5 @@ def _check_snapshot(past: Replayer, world_digest: bytes) -> None:
 
 
 def _first_seq(record: Record) -> int:
-    """Say at which seq a record begins: a batch has one for each intent."""
+    """Return the seq at which a record begins: a batch has one for each intent."""
     return record.seq - len(record.contexts) + 1 if isinstance(record, Admitted) else record.seq

@@ -16,14 +16,15 @@ from placet.schemas.codec import Json
 
 @dataclass(frozen=True, slots=True)
 class Redecision:
-    """What became of deciding a log again.
+    """The result of verifying a log by re-execution.
 
     Attributes:
         verification: Whether it holds, and where it first does not.
         batches: How many were decided again.
         intents: How many intents they had.
-        others: How many registrations, ticks, settlements and the like were lived through again.
-        undecided: What was folded instead, and why.
+        others: Number of registrations, ticks, settlements and similar records that were
+            re-executed.
+        undecided: Parts that were folded instead, with the reason.
         refused_by_host: Refusals that only the host's own rule can have made, which is not at hand.
     """
 
@@ -35,7 +36,7 @@ class Redecision:
     refused_by_host: int
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON: the verification, and what was decided."""
+        """Return plain JSON: the verification, and the re-execution."""
         decided: dict[str, Json] = {
             "batches": self.batches,
             "intents": self.intents,
@@ -59,8 +60,8 @@ def redecide(
 
     Args:
         log: Which; it is only read, and may be written meanwhile.
-        domains: By what; they must be those that decided it. As it is, they are made again from
-            the names and settings in the log.
+        domains: The domains that decided the log. By default they are remade from the names and
+            settings in it.
         validator: The host's own rule, where the log was made with one.
 
     Raises:

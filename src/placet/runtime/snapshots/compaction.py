@@ -1,4 +1,4 @@
-"""Cuts the beginning off a log that nobody writes, once two snapshots hold what it led to.
+"""Removes the beginning of a log that no process writes, once two snapshots cover it.
 
 First the snapshots are safe, then the groups go, slice by slice: whatever ends this half way leaves
 a log that opens. A running world does the same by itself (`keeper`).
@@ -20,7 +20,7 @@ _SLICE_GROUPS = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did.
+    """The result of a compaction.
 
     Attributes:
         seq: Where the log ends.
@@ -41,14 +41,14 @@ class Compaction:
 def compact(
     log: EventLog, path: Path | None, files: SnapshotStore, *, keep_seqs: int
 ) -> Compaction:
-    """Remove what a log holds beyond its last seqs, and give the system back the space.
+    """Remove the beginning of a log before its last seqs, and release its space.
 
     Takes two snapshots, at the cut and at the end, and the fence: the log must not be in use.
 
     Args:
         log: Which; opened and closed here.
-        path: Its file; None where the store itself lets nobody in whom the living keep out, and
-            gives back space by itself.
+        path: The log's file; None for a store that excludes other users by its own lock and
+            releases space by itself.
         files: Where its snapshots are.
         keep_seqs: How many seqs to keep at least, from 1 on.
 

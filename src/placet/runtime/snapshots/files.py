@@ -53,11 +53,11 @@ class SnapshotStore(Protocol):
         """Write a snapshot, durable when this returns, and give its size in bytes.
 
         Raises:
-            OSError: It could not be written; nothing is there that anybody reads.
+            OSError: The write failed; no readable snapshot is left.
         """
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots; harmless for those that somebody else has removed.
+        """Remove snapshots; harmless if another process has removed them.
 
         Raises:
             OSError: They could not be removed.
@@ -109,7 +109,7 @@ class SnapshotFiles:
         """Write a snapshot, durable when this returns, and give its size in bytes.
 
         Raises:
-            OSError: The disk refused; nothing is there, or a file that nobody reads.
+            OSError: The disk refused; no file is left, or one that no reader opens.
         """
         disk, folder = self._disk, self.folder
         disk.make_dir(folder)
@@ -129,7 +129,7 @@ class SnapshotFiles:
         return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots, and what an earlier writer left unfinished.
+        """Remove snapshots, and the unfinished file of an earlier writer.
 
         Raises:
             OSError: The disk refused.

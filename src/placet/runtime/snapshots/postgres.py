@@ -30,7 +30,7 @@ _REMOVE: Final = """\
 
 
 class SnapshotRows:
-    """The snapshots of one log. Each method has a session of its own: they are rare, and long.
+    """The snapshots of one log. Each method opens its own session, because calls are rare and long.
 
     Args:
         address: Of the log.
@@ -93,7 +93,7 @@ class SnapshotRows:
         return len(data)
 
     def remove(self, places: Iterable[SnapshotPosition]) -> None:
-        """Remove snapshots; harmless for those that somebody else has removed.
+        """Remove snapshots; harmless if another process has removed them.
 
         Raises:
             OSError: The server refused.
@@ -105,7 +105,7 @@ class SnapshotRows:
 
     @contextmanager
     def _session(self) -> Iterator[Connection[TupleRow]]:
-        """Open a session, and tell of its errors as a disk would of its own."""
+        """Open a session, and report its errors as a disk would."""
         try:
             with connect(self._address, "snapshots") as connection:
                 yield connection

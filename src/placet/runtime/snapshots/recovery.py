@@ -1,4 +1,4 @@
-"""From what is on a disk to the world as it was: the newest valid snapshot, and the log after it.
+"""Recovery: rebuild a world from the newest valid snapshot and the log after it.
 
 A snapshot that cannot be trusted is skipped, and said to be; then an older one serves, or the whole
 log. Only where the log itself begins later (compaction) and no snapshot reaches into it is there
@@ -27,7 +27,7 @@ _LISTINGS_MAX: Final = 5
 
 @dataclass(slots=True)
 class Recovery:
-    """A world as it was, and what it took.
+    """A recovered world, and the cost of its recovery.
 
     Attributes:
         past: The fold; it holds the state and the books.
@@ -127,7 +127,7 @@ def trusted(
     Args:
         log: Which.
         files: Where they are.
-        to_seq: Only those that reach no further.
+        to_seq: Only snapshots up to this seq.
         skipped: Takes a sentence for each that cannot be trusted.
 
     Raises:
@@ -230,7 +230,7 @@ def _newest(
 
 
 def _vanishing(log: EventLog) -> StoreError:
-    """Make the error for a folder that somebody else empties meanwhile."""
+    """Return the error for a folder that another process empties meanwhile."""
     return StoreError(
         f"the snapshots of {log.url} go while they are read; see who removes them, and try again",
         store=log.url,
@@ -238,7 +238,7 @@ def _vanishing(log: EventLog) -> StoreError:
 
 
 def _emptied(log: EventLog, files: SnapshotStore) -> StoreError:
-    """Make the error for a log that was longer once: to begin anew would hide what was lost."""
+    """Return the error for a log that was longer once: starting anew would hide the loss."""
     return StoreError(
         f"{log.url} is empty, and the snapshots in {files.where} are of a log that was not; bring "
         "the file back from a copy, or remove that folder to begin a new world",

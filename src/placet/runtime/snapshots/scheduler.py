@@ -1,7 +1,7 @@
 """Says when a snapshot is due, has it taken by another process, and compacts the log behind it.
 
-The world's own part is one comparison per group. Whatever goes wrong here is reported and counted,
-and hurts nobody: without a snapshot, opening the world takes longer.
+In the world's process this costs one comparison per group. A failure is reported and counted, and
+harms nothing else: without a snapshot, opening the world takes longer.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class SnapshotScheduler:
                 await self._compact(taken.compact_before)
 
     def close(self) -> None:
-        """Let go of a snapshot that is being taken; what is kept stays."""
+        """Abandon a snapshot in progress; existing ones stay."""
         self._process.stop()
 
     async def _take(self) -> WrittenSnapshot | None:

@@ -1,7 +1,7 @@
 """A standby: it knows the world already, and opens it the moment its writer is gone.
 
-It folds the log as the writer writes it, and asks for the fence in between. So what is left to do
-when the fence is free is a few records' folding, however long the log and whatever the state.
+It folds the log while the writer appends, and tries to take the fence in between. When the fence is
+free, only a few records remain to fold, whatever the length of the log and the size of the state.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ LOOK_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class Standby:
-    """What a standby knows.
+    """The progress of a standby.
 
     Attributes:
         log: Which.
@@ -39,7 +39,7 @@ class Standby:
     failure: StoreError | None = None
 
     def look(self) -> bool:
-        """Ask for the fence, and fold what is new. It blocks; its caller owns the thread.
+        """Try the fence, and fold the new records. It blocks; its caller owns the thread.
 
         Returns:
             Whether the fence is ours.
@@ -67,7 +67,7 @@ class Standby:
         return is_taken
 
     def fold(self) -> Recovery:
-        """Fold what is new, from the beginning if there is something to begin from.
+        """Fold the new records, from the beginning if there is a usable start.
 
         Raises:
             StoreError: The log cannot be read, or does not hold together.

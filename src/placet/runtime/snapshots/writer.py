@@ -1,8 +1,8 @@
 """Takes a snapshot of a log, by reading it: no writer is asked, and none is held up.
 
-It begins from the newest snapshot that can be trusted and folds what came since, so the work is
-that of the news, and every digest on the way is checked once more. Older snapshots go when the new
-one is safe.
+It starts from the newest trusted snapshot and folds the records since, so its work is proportional
+to them, and every digest on the way is checked again. Older snapshots are removed once the new one
+is safe.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -25,7 +25,7 @@ KEPT_MIN: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenSnapshot:
-    """What became of taking a snapshot.
+    """The result of writing a snapshot.
 
     Attributes:
         records: Where the newest snapshot stands now, in records;
@@ -61,8 +61,8 @@ def take_snapshot(
         is_wanted: Asked before anything is written or removed.
 
     Raises:
-        StoreError: The log cannot be read or does not hold together, the disk refused, or nobody
-            wants it any more.
+        StoreError: The log cannot be read or is inconsistent, the disk refused, or the snapshot is
+            no longer wanted.
         ValueError: `kept` is too small.
     """
     if kept is not None and kept < KEPT_MIN:
@@ -101,8 +101,8 @@ def keep_only(
         log: Which.
         files: Where they are.
         places: Which stay; one at least.
-        of: What was there before it was judged which stay. What came later is another's, who may
-            have cut the log behind it.
+        of: The snapshots present before the choice was made. Later ones belong to another process,
+            which may have compacted the log behind them.
 
     Raises:
         StoreError: The disk refused.
@@ -119,7 +119,7 @@ def keep_only(
 
 
 def _write(past: Replayer, here: SnapshotPosition, files: SnapshotStore, store: str) -> int:
-    """Write a snapshot, and read back what was written before anybody relies on it."""
+    """Write a snapshot, and read it back before it is relied on."""
     snapshot = snapshots.take(past)
     try:
         size_bytes = files.write(snapshot)
@@ -135,7 +135,7 @@ def _write(past: Replayer, here: SnapshotPosition, files: SnapshotStore, store: 
 
 
 def _prune(log: EventLog, files: SnapshotStore, kept: int) -> list[SnapshotPosition]:
-    """Keep the newest that can be trusted; what cannot be serves nobody."""
+    """Keep the newest trusted snapshots; remove the others."""
     there = listed(log, files)
     places = trusted_places(log, files, kept)
     keep_only(log, files, places, of=there)

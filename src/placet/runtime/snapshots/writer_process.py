@@ -1,7 +1,7 @@
-"""A short-lived process that takes a snapshot, so that the world's own never pauses for it.
+"""A short-lived process that writes a snapshot, so that the world's own process never pauses.
 
-A fold needs no domain and no configuration: the log says all of it. The process reads the log as
-any reader does, at low priority, prints what it took as one JSON line, and ends.
+A fold needs no domain and no configuration: both are in the log. The process reads the log like any
+reader, at low priority, prints the result as one JSON line, and ends.
 """
 
 import os
@@ -34,7 +34,7 @@ class SnapshotProcess:
         url: Of the log.
         kept: How many snapshots to keep.
         seconds_max: When to give up on the process.
-        environment: What it needs beside the URL, and what is not for everybody to see.
+        environment: Variables needed besides the URL, such as secrets that must not be visible.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What every store asks before it appends: one wording, and one order of precedence.
+"""The checks of every store before it appends: one wording, and one order of precedence.
 
-A fenced, a failed and a misplaced append each have a message of their own, the same in every
-store, so that a runbook written for one serves for all.
+A fenced, a failed and a misplaced append each have their message, the same in every store, so that
+one runbook serves for all.
 """
 
 from placet.schemas.errors import StoreError
@@ -9,7 +9,7 @@ from placet.schemas.log.record import LogGroup, LogStart
 
 
 class NoWorldError(StoreError):
-    """The store can be reached, and nobody has begun a world of this name in it."""
+    """The store can be reached, but holds no world of this name."""
 
 
 class OvertakenError(StoreError):
@@ -20,7 +20,7 @@ def require_writer(epoch: int, *, held: int | None, failure: str | None, store: 
     """Check that a handle may still append.
 
     Args:
-        epoch: What the caller holds.
+        epoch: The epoch that the caller holds.
         held: The epoch that the handle took last; None if it is not open.
         failure: Why an append of that epoch failed, if one did.
         store: For the message.
@@ -41,7 +41,7 @@ def require_writer(epoch: int, *, held: int | None, failure: str | None, store: 
 
 
 def require_epoch(epoch: int, *, latest: int, store: str) -> None:
-    """Check that nobody has taken the fence since.
+    """Check that no other writer has taken the fence since.
 
     Raises:
         StoreError: Somebody has.

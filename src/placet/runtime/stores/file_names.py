@@ -21,7 +21,7 @@ def unquoted(text: str) -> str:
 def behind_link(path: Path) -> Path:
     """Return the file that a link leads to: a log has one `-wal` and one folder of snapshots.
 
-    What is no link stays as it was written.
+    A path that is no link is returned unchanged.
     """
     # Not `is_symlink`, which raises where one may not look; the store says that in its own words.
     return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114

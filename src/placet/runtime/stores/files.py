@@ -1,7 +1,7 @@
-"""What a file is asked to do where its durability matters: few operations, each one call.
+"""The file operations whose durability matters: few, each one call.
 
-One seam, so that a test can put a disk under it that loses power: what was not synced may be gone,
-whatever the operations before or after it.
+One seam, so that a test can substitute a disk that loses power: unsynced data may be lost, whatever
+the order of operations.
 """
 
 import os
@@ -19,7 +19,7 @@ class FileOperations(Protocol):
         """Make a file that is not there yet and write it. Not durable until `fsync`."""
 
     def fsync(self, path: Path) -> None:
-        """Make what is in a file durable; its name is so after `sync_dir`."""
+        """Make a file's content durable; its name becomes durable by `sync_dir`."""
 
     def replace(self, source: Path, target: Path) -> None:
         """Return a file another name in the same folder, over what has that name."""
@@ -31,7 +31,7 @@ class FileOperations(Protocol):
         """Remove a file."""
 
     def list(self, folder: Path) -> list[str]:
-        """Name what is in a folder, in no order; nothing if there is no such folder."""
+        """List the names in a folder, unordered; empty if there is no such folder."""
 
     def read(self, path: Path) -> bytes:
         """Read a whole file."""
@@ -50,7 +50,7 @@ class Disk:
             file.write(data)
 
     def fsync(self, path: Path) -> None:
-        """Make what is in a file durable."""
+        """Make a file's content durable."""
         _fsync(path, os.O_RDWR)
 
     def replace(self, source: Path, target: Path) -> None:
@@ -85,7 +85,7 @@ class Disk:
         path.unlink()
 
     def list(self, folder: Path) -> list[str]:
-        """Name what is in a folder, in no order; nothing if there is no such folder."""
+        """List the names in a folder, unordered; empty if there is no such folder."""
         return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
 
     def read(self, path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""A log in memory: the same bytes as on a disk, as long as the process lives.
+"""A log in memory: the same bytes as on disk, for the lifetime of the process.
 
 It keeps encoded records, not objects: a tuple of bytes per group, which the garbage collector
 soon stops tracking, so that a long log does not slow the world down.
@@ -43,7 +43,7 @@ class MemoryEventLog:
         self._failure: str | None = None
 
     def open(self) -> int:
-        """Take the fence and give the new epoch; whoever held the last one is shut out."""
+        """Take the fence and return the new epoch; the holder of the previous epoch is shut out."""
         self._epoch += 1
         self._is_open = True
         self._failure = None
@@ -84,7 +84,9 @@ class MemoryEventLog:
         self._size_bytes = size_bytes
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile."""
+        """Return `(ordinal, record)` pairs from an ordinal on, including records appended
+        meanwhile.
+        """
         record = max(from_record, self._start.record)
         while record < self._count:
             place = max(0, bisect_right(self._firsts, record) - 1)
@@ -132,5 +134,5 @@ class MemoryEventLog:
         return self._size_bytes
 
     def close(self) -> None:
-        """Accept no more appends. What is kept can still be read."""
+        """Accept no more appends. Records can still be read."""
         self._is_open = False

@@ -1,6 +1,6 @@
 """A packed log, as a log that can only be read: `placet log`, `replay`, `explain` work on it.
 
-It is read as a whole, once, and checked by its checksum before anybody sees a record of it.
+It is read as a whole, once, and its checksum is verified before any record is returned.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ _URL: Final = "pack:///"
 
 
 class PackEventLog:
-    """An `EventLog` that nobody writes.
+    """A read-only `EventLog`.
 
     Args:
         path: Of the file.
@@ -57,7 +57,7 @@ class PackEventLog:
         """Read of one record at which seq it ends.
 
         Raises:
-            StoreError: It is none: whoever wrote the pack gave it a sound checksum all the same.
+            StoreError: It holds no valid record, although its checksum is right.
         """
         try:
             return decode_record(data).seq
@@ -91,10 +91,10 @@ class PackEventLog:
         return sum(map(len, self.pack.records))
 
     def close(self) -> None:
-        """Let go of nothing: nothing is held open."""
+        """Do nothing: no resource is held."""
 
     def open(self) -> int:
-        """Refuse: nobody writes a pack.
+        """Refuse: a pack is read-only.
 
         Raises:
             StoreError: Always.

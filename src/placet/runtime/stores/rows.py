@@ -67,7 +67,7 @@ def read_rows(
     from_record: int,
     store: str,
 ) -> Iterator[tuple[int, bytes]]:
-    """Return `(ordinal, record)` page by page, also what is appended meanwhile.
+    """Return `(ordinal, record)` pairs page by page, including records appended meanwhile.
 
     Args:
         page: Gives the rows from a record on, as many as are held at once.
@@ -77,7 +77,7 @@ def read_rows(
         store: For messages.
 
     Raises:
-        StoreError: A row is damaged, or what comes next was compacted away under the reader.
+        StoreError: A row is damaged, or the next row was compacted away under the reader.
     """
     is_begun = False
     while rows := page(place):

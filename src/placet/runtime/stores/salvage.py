@@ -1,7 +1,7 @@
 """Saves what still holds of a damaged log into a new one; the damaged one is only read.
 
-What comes after the first record that does not hold is given up, sound or not: nobody could say
-what it stood on.
+Records after the first damaged one are given up, sound or not, because their predecessor is
+unknown.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _GROUP_RECORDS = 256
 
 @dataclass(slots=True)
 class Salvage:
-    """What was saved.
+    """The result of a salvage.
 
     Attributes:
         past: The fold of it.
@@ -66,7 +66,7 @@ def salvage(log: EventLog, into: EventLog) -> Salvage:
 
 
 def _sound(log: EventLog, saved: Salvage) -> Iterator[bytes]:
-    """Return the records that hold, and note what the first one that does not is wrong in."""
+    """Return the sound records, and the fault of the first damaged one."""
     try:
         for _, data in log.read():
             saved.past.apply(data)

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class Fence(Protocol):
-    """The right to write, which one holds as long as it lives."""
+    """The exclusive right to write, held for the lifetime of its holder."""
 
     def try_take(self) -> bool:
-        """Take it if nobody has it.
+        """Take the fence if it is free.
 
         Raises:
             StoreError: The store cannot be reached, or cannot be written.
         """
 
     def release(self) -> None:
-        """Let go of it; harmless if done twice."""
+        """Release the fence; harmless if called twice."""
 
 
 class ChangeFeed(Protocol):
@@ -47,7 +47,7 @@ class ChangeFeed(Protocol):
         """Return the descriptor that can be read once there is news."""
 
     def drain(self) -> bool:
-        """Take in what was told; False where nothing will be told any more."""
+        """Consume the pending notifications; False if none will come any more."""
 
     def close(self) -> None:
         """Listen no more."""
@@ -137,14 +137,14 @@ def _unknown(url: str, came: str) -> StoreError:
 
 
 def file_of(log: EventLog) -> Path | None:
-    """Say in which file a log is, as it was named; None if it is in none."""
+    """Return the file of a log's URL, as it was named; None if it is in no file."""
     if not log.url.startswith(_FILE_URL):
         return None
     return Path(unquoted(log.url.removeprefix(_FILE_URL).partition("?")[0]))
 
 
 def whereabouts_of(log: EventLog) -> Path | None:
-    """Say in which file a log is since it was named; None if it is in none.
+    """Return the file that a log was opened from; None if it is in no file.
 
     Its process may work elsewhere by now, and a link lead elsewhere: what has the log's name then
     is another log.
@@ -176,12 +176,15 @@ def environment_of(log: EventLog) -> dict[str, str]:
 
 
 def fence_of(log: EventLog) -> Fence | None:
-    """Return the fence of a log that only the living hold; None where whoever opens has it."""
+    """Return the fence of a log that is held by a live session.
+
+    None if opening the log takes it.
+    """
     return log.fence if _is_postgres(log) else None
 
 
 def news_of(log: EventLog) -> ChangeFeed | None:
-    """Begin to listen for what is appended to a log; None where one has to look.
+    """Subscribe to notifications of a log; None if its readers must poll.
 
     Raises:
         StoreError: The store cannot be reached.

@@ -1,1 +1,1 @@
-"""What a world says of itself to operators: numbers and lines."""
+"""A world's output for operators: metrics and log lines."""

@@ -1,9 +1,9 @@
 """Log lines about a world, for people and for machines, on stderr.
 
 A library does not reconfigure its host: nothing here touches structlog's global configuration.
-`configure_logging` makes a logger with a pipeline of its own, which whoever builds a world hands
-to the actors. The lines: one per group at debug, one per refusal at info with its code, one per
-fault at error. What an agent proposed is never in a line at info or above.
+`configure_logging` returns a logger with its own pipeline, which the program passes to the actors.
+The lines: one per group at debug, one per refusal at info with its code, one per fault at error.
+Payloads are never in a line at info or above.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
 
 
 def drop_payloads(_logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
-    """Take what an agent proposed out of every line but those at debug."""
+    """Remove payloads from every line except those at debug."""
     if method != "debug":
         for key in PRIVATE_KEYS & event_dict.keys():
             del event_dict[key]

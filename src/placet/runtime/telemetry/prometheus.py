@@ -1,7 +1,7 @@
 """The world's numbers as Prometheus reads them: collected when asked, in the asker's thread.
 
-Every world has a registry of its own, so two worlds in one process do not mix, and the global
-registry of the host program is left alone.
+Every world has its own registry, so two worlds in one process do not mix, and the global registry
+of the host program is left alone.
 """
 
 from bisect import bisect_left
@@ -34,7 +34,7 @@ SHOWN_SECONDS: Final = (
 
 
 class _GaugeText(NamedTuple):
-    """How a gauge is exported: its label's name, or none, and what it means."""
+    """The exported form of a gauge: its label's name, if any, and its help text."""
 
     label: str
     text: str
@@ -63,7 +63,7 @@ _EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
 
 
 class CountersCollector(Collector):
-    """Turns `Counters` into metric families. O(series), and nothing until somebody asks."""
+    """Turns `Counters` into metric families. O(series), on request only."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -164,7 +164,7 @@ def create_registry(counters: Counters) -> CollectorRegistry:
 
 
 class MetricsServer:
-    """An HTTP server of one registry, in a thread of its own.
+    """An HTTP server of one registry, in a separate thread.
 
     Attributes:
         host: Address that it listens on.

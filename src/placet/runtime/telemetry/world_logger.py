@@ -1,4 +1,4 @@
-"""What a world says in its log lines: groups at debug, refusals at info, faults at error."""
+"""The log lines of a world: groups at debug, refusals at info, faults at error."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ class Reports:
         say("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
 
     def warning(self, what: str) -> None:
-        """Report what is not as it should be, and hurts nobody yet."""
+        """Log a condition that is wrong but harmless so far."""
         self._logger.warning(what)
 
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:

@@ -1,8 +1,8 @@
 """Where a log is in PostgreSQL: `postgresql://user@host/db?world=town`, read without the driver.
 
-A world is a schema of its own, `placet_town`: it is dumped, granted and dropped by itself, and no
-table of one world knows another. What the URL says beyond the world is ours (`synchronous_commit`,
-`lease_s`) or goes to libpq as it is. A password is kept apart: what is shown never holds one.
+A world is a separate schema, `placet_town`: it is dumped, granted and dropped by itself, and no
+table refers to another world. Of the URL's options, `synchronous_commit` and `lease_s` are ours;
+the others go to libpq unchanged. A password is kept apart, so that it is never shown.
 """
 
 import os
@@ -68,7 +68,7 @@ class PostgresAddress:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What another process needs beside `url` to open the same log."""
+        """Environment variables that another process needs besides `url` to open the same log."""
         return dict(self.secrets)
 
     def key(self, purpose: str) -> int:
@@ -134,7 +134,7 @@ def _split(url: str) -> tuple[SplitResult, dict[str, str]]:
 
 
 def _with_quoted_user(url: str) -> str:
-    """Quote what stands before the @ and is no part of a path, as libpq reads it."""
+    """Quote the part before the @ that is no path, as libpq reads it."""
     before, at, rest = url.partition("@")
     scheme, separator, user_info = before.partition("://")
     if not at or "/" in user_info:
@@ -143,7 +143,7 @@ def _with_quoted_user(url: str) -> str:
 
 
 def _has_ports(netloc: str) -> bool:
-    """Return whether what comes after the hosts' names are numbers: a password is not."""
+    """Return whether the parts after the host names are numbers: a password is not."""
     hosts = netloc.rpartition("@")[2].split(",")
     ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts)
     return all(port.isdecimal() or not port for port in ports)

@@ -1,8 +1,8 @@
-"""What a PostgreSQL error means to the person who keeps the log: one table, one translation.
+"""Translates PostgreSQL errors for the operator: one table, one function.
 
-The store's own code never looks at an error of the driver; it says what it was doing and lets this
-file say what came and what to do. Only for a lost connection it matters what was being done: a
-commit that was not answered may be in the log or not, and nobody repeats it.
+The store's code never inspects a driver's error; it states its operation, and this module says what
+happened and what to do. The operation matters only for a lost connection: an unanswered commit may
+be in the log or not, and is never repeated.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def postgres_faults(doing: str, store: str) -> Iterator[None]:
 
 
 def meaning_of(error: psycopg.Error) -> tuple[str, str]:
-    """Return what came and what to do."""
+    """Return a description of the error and the remedy."""
     state = error.sqlstate
     if state is not None:
         return _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or _UNKNOWN
@@ -84,7 +84,10 @@ def meaning_of(error: psycopg.Error) -> tuple[str, str]:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Return whether the connection went, so that nobody knows what became of the last statement."""
+    """Return whether the connection was lost.
+
+    So that the outcome of the last statement is unknown.
+    """
     return isinstance(error, psycopg.Error) and meaning_of(error) is _LOST
 
 

@@ -6,8 +6,8 @@ see: so the session promises never to be idle for longer than its lease (`idle_s
 and says something at least three times in that time. A silent one is ended by the server, and takes
 the lock with it. No clock is compared, and no row is written to stay alive.
 
-The epoch in the log stands behind both (`postgres/layout.py`): should a pooler or an operator
-let go of the lock, what the old writer appends is refused all the same.
+The epoch in the log backs both (`postgres/layout.py`): if a pooler or an operator releases the
+lock, an append of the old writer is refused all the same.
 """
 
 from contextlib import suppress
@@ -50,7 +50,7 @@ def connect(address: PostgresAddress, role: str, **options: int) -> Connection[T
     """Open a session in which every statement is its own transaction.
 
     Raises:
-        StoreError: The server cannot be reached, or lets nobody in.
+        StoreError: The server cannot be reached, or refuses the login.
     """
     with postgres_faults("open", address.url):
         try:
@@ -74,7 +74,7 @@ class Fence:
 
     Attributes:
         connection: The writer's session, while the fence is held.
-        is_followed: Somebody wants to be told of news; looked up with each sign of life.
+        is_followed: A session wants notifications; checked with each lease renewal.
     """
 
     def __init__(self, address: PostgresAddress) -> None:
@@ -103,7 +103,7 @@ class Fence:
         return self.connection
 
     def try_take(self) -> bool:
-        """Take the fence if nobody has it.
+        """Take the fence if it is free.
 
         Raises:
             StoreError: The server cannot be reached, or cannot be written.
@@ -133,7 +133,7 @@ class Fence:
         return True
 
     def release(self) -> None:
-        """Let go of the fence, and of the session; harmless if done twice."""
+        """Release the fence and the session; harmless if called twice."""
         self._ended.set()
         if self._signs is not None:
             # Before the session is closed under it: a thread that waits for an answer on what is no
@@ -177,7 +177,7 @@ class Fence:
         connection.execute(f"SET synchronous_commit = {self._address.synchronous_commit}".encode())
 
     def _give_signs(self, connection: Connection[TupleRow]) -> None:
-        """Keep the lease, in a thread of its own, until released or until the session is gone."""
+        """Renew the lease, in a separate thread, until released or until the session is lost."""
         followed = (self._address.key("follower"),)
         while not self._ended.wait(self._address.lease_s / _SIGNS_PER_LEASE):
             try:
@@ -205,7 +205,7 @@ class Fence:
 
 
 def announce_follower(connection: Connection[TupleRow], address: PostgresAddress) -> None:
-    """Say that this session wants to be told of news, as long as it lasts."""
+    """Announce that this session wants notifications, for its lifetime."""
     connection.execute("SELECT pg_advisory_lock_shared(%s::bigint)", (address.key("follower"),))
 
 

@@ -1,8 +1,8 @@
 """How a log lies in a PostgreSQL schema: the tables, one row for a group, and the statements.
 
-    meta       one row: version of this layout, latest epoch, where a compacted log begins
-    groups     one row per group, as in every store (`rows.py`), with an index from seq
-    snapshots  what a fold gave at some record, in parts of some megabytes
+    meta: one row with the layout version, the latest epoch and where a compacted log begins.
+    groups: one row per group, as in every store (`rows.py`), with an index by seq. snapshots: a
+    fold at some record, in parts of a few megabytes.
 
 An append is one statement and one round trip: it locks the row that holds the epoch, and puts the
 group in only if the epoch is the caller's and the group begins where the log ends. Whoever takes
@@ -86,7 +86,9 @@ _CUT: Final = """\
 
 
 class Layout:
-    """The statements of one world's schema, made once: their text is what the server prepares.
+    """The SQL statements of one world's schema, built once.
+
+    Because the server prepares them by their text.
 
     Args:
         schema: Its name.
@@ -117,7 +119,7 @@ class Layout:
         return sql.SQL(statement).format(schema=sql.Identifier(self.schema))
 
     def make(self, connection: Connection[TupleRow]) -> None:
-        """Make what there is not yet, and check what there is; call it in a transaction.
+        """Create missing tables, and check existing ones; call it in a transaction.
 
         Raises:
             StoreError: The schema is another program's, or another release's.
@@ -165,7 +167,7 @@ class Layout:
         """Return where the log begins. O(log n).
 
         Raises:
-            StoreError: What is written down and what is there contradict each other.
+            StoreError: The recorded start and the stored rows contradict each other.
         """
         row = connection.execute(self.start).fetchone()
         assert row is not None, "meta has one row"

@@ -5,7 +5,7 @@ twice: by a lock that lasts as long as its session is alive (`fence.py`), and by
 that is checked inside the statement that appends. A connection that is lost in a commit leaves a
 question that only the log can answer: nothing is sent again, the world stops, and recovery reads.
 
-Readers have sessions of their own, one statement at a time, and lock nothing.
+Each reader has its own session, runs one statement at a time, and takes no lock.
 """
 
 from collections.abc import Iterator
@@ -53,10 +53,10 @@ class PostgresEventLog:
         address: Where.
 
     Attributes:
-        durability: `full` survives what the server's own commits do, and waits for synchronous
-            standbys where there are some; `local` does not wait for them; `off` may lose the last
-            half second with the server's power, and never the order of what is left. Also `off`
-            where the server itself runs with `fsync` off.
+        durability: `full` survives what the server's own commits survive, and waits for synchronous
+            standbys if there are any; `local` does not wait for them; `off` may lose the last half
+            second when the server loses power, but never the order of the rest. Also `off` if the
+            server itself runs with `fsync` off.
         is_blocking: True.
         url: Where the log is, without a password.
         address: As given.
@@ -125,10 +125,12 @@ class PostgresEventLog:
             self._failure = None
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+        """Return `(ordinal, record)` pairs from an ordinal on, including records appended
+        meanwhile.
 
-        A compacted log gives what is left of it, and tells a reader who is still before the cut.
-        Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
+        Of a compacted log, the remaining records are returned, and a reader before the cut gets an
+        error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
+        records.
 
         Raises:
             StoreError: The server cannot be reached, there is no such world, or a row is damaged;
@@ -162,7 +164,7 @@ class PostgresEventLog:
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
         """Remove the oldest groups that lie wholly before a record, and never the last one.
 
-        The server's own vacuum gives the space to what comes next.
+        The server's vacuum makes the space available to later rows.
 
         Returns:
             Whether there is more to remove.
@@ -195,7 +197,7 @@ class PostgresEventLog:
         return self._known_tail().size_bytes
 
     def close(self) -> None:
-        """Let go of the fence and of every session."""
+        """Release the fence and every session."""
         with self._lock:
             self._release()
             _close_all(self._idle)

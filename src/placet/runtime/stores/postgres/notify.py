@@ -1,8 +1,8 @@
-"""News of a log in PostgreSQL: a session that is told, so that nobody has to ask all the time.
+"""Notifications of a PostgreSQL log: a session that listens, so that readers need not poll.
 
-Who listens says so with a shared lock (`fence_postgres.announce_follower`). The writer looks for it
-once in a while, and lets its appends tell only where somebody is there to hear: on a server,
-commits that tell wait for each other, those of all worlds.
+A listener announces itself by a shared lock (`fence_postgres.announce_follower`). The writer checks
+for it once in a while, and sends notifications only if there is a listener: on a server, notifying
+commits of all worlds wait for each other.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ class PostgresNews:
         return self._connection.fileno()
 
     def drain(self) -> bool:
-        """Take in what was told; False where the session is over."""
+        """Consume the pending notifications; False if the session is lost."""
         try:
             for _ in self._connection.notifies(timeout=0):
                 pass

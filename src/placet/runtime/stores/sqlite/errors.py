@@ -1,7 +1,7 @@
-"""What a SQLite error means to the person who keeps the log: one table, one translation.
+"""Translates SQLite errors for the operator: one table, one function.
 
-The store's own code never looks at a SQLite error; it says what it was doing and lets this file
-say what came and what to do.
+The store's code never inspects a SQLite error; it states its operation, and this module says what
+happened and what to do.
 """
 
 import sqlite3

@@ -1,6 +1,6 @@
-"""What a log's file is as a file: left whole, in use or not, and as large as it must be.
+"""A log's file as a file: left in one piece, in use or not, and no larger than needed.
 
-None of it looks at what is in the file, and none of it needs the fence.
+Nothing here reads the content of the file, and nothing needs the fence.
 """
 
 import os
@@ -17,11 +17,11 @@ _IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 def leave_wal(connection: sqlite3.Connection) -> bool:
     """Fold the `-wal` file in, so that the log is one file that can be read from anywhere.
 
-    A database left in WAL mode makes its readers create files beside it, which a read-only
-    medium refuses. While somebody else has it open, it stays in WAL mode; that is no harm.
+    A database in WAL mode makes its readers create files beside it, which a read-only medium
+    refuses. While another process has it open, it stays in WAL mode, which is harmless.
 
     Returns:
-        Whether nobody else has it open.
+        Whether no other process has it open.
     """
     connection.execute("PRAGMA busy_timeout = 0")
     try:
@@ -34,9 +34,9 @@ def leave_wal(connection: sqlite3.Connection) -> bool:
 
 
 def is_in_use(path: Path, store: str) -> bool:
-    """Return whether somebody has a log's file open: a live writer, or a reader beside one.
+    """Return whether a process has a log's file open: a live writer, or a reader beside one.
 
-    What a killed writer has left stays as it is: it may lie where nothing can be written.
+    Files left by a killed writer are not touched: they may be on a read-only medium.
 
     Raises:
         StoreError: The file cannot be read.
@@ -75,12 +75,12 @@ def is_bare(path: Path) -> bool:
 
 
 def vacuum(path: Path, store: str) -> None:
-    """Return the system back the space of what was removed, whenever it was; if any, O(file).
+    """Release the space of removed rows, whenever they were removed; if any, O(file).
 
     It needs as much again, and may have found no room for it before.
 
     Raises:
-        StoreError: The disk refused, or somebody is writing.
+        StoreError: The disk refused, or another process is writing.
     """
     with sqlite_faults("shrink", store), closing(_connect(path)) as connection:
         if connection.execute("PRAGMA freelist_count").fetchone()[0]:

@@ -91,7 +91,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_placet_log(connection: sqlite3.Connection, store: str) -> bool:
-    """Tell a placet log from a database with nothing in it; refuse any other.
+    """Return whether a database is a placet log; False if it is empty, an error for any other.
 
     Raises:
         StoreError: The file is another program's.
@@ -164,7 +164,7 @@ def start_of(connection: sqlite3.Connection, store: str) -> LogStart:
     """Return where the log begins. O(log n).
 
     Raises:
-        StoreError: What is written down and what is there contradict each other.
+        StoreError: The recorded start and the stored rows contradict each other.
     """
     recorded, found, seq_before = connection.execute(_START).fetchone()
     if (found or 0) != recorded:
@@ -199,7 +199,7 @@ def insert_group(connection: sqlite3.Connection, group: LogGroup, tail: Tail) ->
 
 
 def begin_at(connection: sqlite3.Connection, record: int) -> None:
-    """Let an empty log begin later than at its front; call it inside a transaction."""
+    """Make an empty log start at a later ordinal; call it inside a transaction."""
     connection.execute("UPDATE meta SET first_record = ?", (record,))
 
 

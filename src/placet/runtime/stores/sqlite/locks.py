@@ -1,7 +1,9 @@
-"""Asks the system whether anybody has a SQLite file open; takes no lock, and changes no file.
+"""Asks the operating system whether any process has a SQLite file open.
 
-Whoever has a log open keeps a shared lock on its file. The question is asked by a process of its
-own: one that closes a file gives up all its own locks on it, and ours may have a world open.
+Takes no lock, and changes no file.
+
+A process with an open log holds a shared lock on its file. The query runs in a separate process: a
+process that closes a file loses all of its own locks on it, and this one may have a world open.
 
 Source: https://www.sqlite.org/lockingv3.html; the bytes are those of `PENDING_BYTE` in its `os.h`.
 """

@@ -2,9 +2,9 @@
 
 One row is one group, because a durable commit costs the same whatever its size. The fence and the
 end of the log are checked inside the transaction that appends, so a writer that was paused for an
-hour cannot slip a group in. Readers have connections of their own, and hold no lock while their
-caller looks at what they gave. They never create or change a file, but for what SQLite must take
-back before anybody reads: who is killed while opening, closing or shrinking one leaves it so.
+hour cannot insert a group. Readers have separate connections, and hold no lock between two records.
+They never create or change a file, except for SQLite's own recovery after a process was killed
+while it opened, closed or shrank the log.
 """
 
 import sqlite3
@@ -108,7 +108,7 @@ class SqliteEventLog:
             self._failure = None
 
     def begin(self, group: LogGroup, epoch: int) -> None:
-        """Append the first group of a log that begins later: what came before is in a snapshot.
+        """Append the first group of a log that starts later: earlier records are in a snapshot.
 
         Raises:
             StoreError: As for `append`, or the log is not empty.
@@ -132,10 +132,12 @@ class SqliteEventLog:
                 self._tail = layout.insert_group(connection, group, start)
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` from an ordinal on, also what is appended meanwhile.
+        """Return `(ordinal, record)` pairs from an ordinal on, including records appended
+        meanwhile.
 
-        A compacted log gives what is left of it, and tells a reader who is still before the cut.
-        Holds a page of groups in memory, a megabyte or one group, and no lock between two records.
+        Of a compacted log, the remaining records are returned, and a reader before the cut gets an
+        error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
+        records.
 
         Raises:
             StoreError: The file is missing, cannot be read, or is damaged; the message names the
@@ -168,7 +170,7 @@ class SqliteEventLog:
     def compact(self, before_record: int, epoch: int, *, groups_max: int) -> bool:
         """Remove the oldest groups that lie wholly before a record, and never the last one.
 
-        The file does not shrink, what comes next takes the place; `log_file_sqlite.vacuum` shrinks.
+        The file does not shrink, later rows take the space; `log_file_sqlite.vacuum` shrinks it.
 
         Returns:
             Whether there is more to remove.
@@ -202,10 +204,10 @@ class SqliteEventLog:
         return self._known_tail().size_bytes
 
     def close(self) -> None:
-        """Let go of the file, leaving one file where nobody else reads it.
+        """Release the file; if no other reader is open, one file without WAL is left.
 
         Raises:
-            StoreError: The disk refused; what was acknowledged is in the file or its `-wal`.
+            StoreError: The disk refused; acknowledged records are in the file or its `-wal`.
         """
         with self._lock:
             self._release()
@@ -262,7 +264,7 @@ class SqliteEventLog:
         )
 
     def _require_sound_wal(self) -> None:
-        """Stop before SQLite forgets what is beyond a damage; see `wal.py`."""
+        """Stop before SQLite discards the frames behind a damaged one; see `wal.py`."""
         is_full = self.durability == SYNCHRONOUS_LEVELS[0]
         damage = damage_of(self._beside("-wal")) if is_full else None
         if damage is not None:

@@ -89,7 +89,7 @@ def damage_in(data: bytes) -> Damage | None:
 def _frames(
     data: bytes, page_bytes: int, salts: Checksum, checksum: Checksum, order: str
 ) -> Iterator[_Frame]:
-    """Return each frame, judged by itself and by what the frame before it says its checksum is.
+    """Return each frame, checked by itself and against the running checksum of the frame before it.
 
     Behind a frame that fails, also by what that one's checksum should have been: the damage may be
     in the checksum.
