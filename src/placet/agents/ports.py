@@ -1,4 +1,4 @@
-"""What the layer of agents needs of an open world; `placet.Orchestrator` is one."""
+"""The port to an open world that the agent layer needs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
@@ -13,7 +13,7 @@ from placet.schemas.view import View
 
 
 class Outcome(Protocol):
-    """What came of one effect; see `placet.runtime.api.gateway.Outcome`."""
+    """The outcome of one effect; see `placet.runtime.api.gateway.Outcome`."""
 
     @property
     def seq(self) -> int:
@@ -25,7 +25,7 @@ class Outcome(Protocol):
 
     @property
     def output(self) -> Json:
-        """What its executor returned, or why it gave up."""
+        """output: The executor's return value, or the reason of the failure."""
 
     @property
     def is_in_doubt(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who proposes, by the name that a person types: `scripted`, `human`, or a model."""
+"""Adapters by the name that a person types: `scripted`, `human`, or a model."""
 
 from collections.abc import Callable, Sequence
 
@@ -56,4 +56,4 @@ def proposer(name: str) -> Adapter:
 
 
 def _nobody(_context: PlannerInput) -> None:
-    """Nobody is told: whoever looks finds the question in the list."""
+    """Notify nobody: open questions are found in the list."""

@@ -1,7 +1,7 @@
 """A proposer without a model: it reads sentences by the parsers that domains bring, or asks back.
 
-It is what `placet chat` talks with where no model is named, and needs no network. What it does not
-understand it does not guess: it says so, and proposes nothing.
+The default of `placet chat` without a model; it needs no network. It does not guess: a sentence
+that it does not understand is answered with an explanation, and no proposal.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _MESSAGE_CHARS_MAX: Final = 500
 
 
 class OfflineAdapter:
-    """Proposes what a sentence plainly says, in a domain that reads sentences."""
+    """Proposes the plain meaning of a sentence, in a domain that parses sentences."""
 
     is_priced = True
 

@@ -1,4 +1,4 @@
-"""What of a turn its own agent may be told: a diff is the whole truth, and made for people."""
+"""Redacts a turn for its own agent: a diff shows the whole state, and is made for people."""
 
 from placet.agents.proposal.turn_result import Change, Turn
 from placet.agents.session.session import Session

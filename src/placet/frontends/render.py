@@ -1,4 +1,4 @@
-"""What a conversation shows: lines for a person, or one JSON value a line for a program."""
+"""Renderers of a conversation: lines for a person, or one JSON value per line for a program."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,16 +27,16 @@ class Renderer(Protocol):
     """Where a conversation is shown."""
 
     def turn(self, turn: Turn) -> None:
-        """Show what came of a message."""
+        """Show the turn that answered a message."""
 
     def held(self, hold: ApprovalRequest) -> None:
-        """Show what waits for a person, where one is about to be asked."""
+        """Show an approval request before a person is prompted."""
 
     def holds(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
-        """Show what was said so far, as the state keeps it."""
+        """Show the turns that the state keeps."""
 
     def value(self, name: str, value: Json) -> None:
         """Show something that was asked for by name."""
@@ -46,7 +46,7 @@ class JsonRenderer:
     """Shows one JSON value a line: turns as they are, anything else under its name."""
 
     def turn(self, turn: Turn) -> None:
-        """Show what came of a message."""
+        """Show the turn that answered a message."""
         say_json(from_json(turn.model_dump_json()))
         sys.stdout.flush()
 
@@ -58,7 +58,7 @@ class JsonRenderer:
         self.value("holds", [hold.model_dump(mode="json") for hold in holds])
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
-        """Show what was said so far."""
+        """Show the turns that the state keeps."""
         self.value("turns", list(turns))
 
     def value(self, name: str, value: Json) -> None:
@@ -83,7 +83,7 @@ class TextRenderer:
         )
 
     def turn(self, turn: Turn) -> None:
-        """Show what came of a message: outcome, actions, changes, and why not."""
+        """Show the turn that answered a message: outcome, actions, changes, and reasons."""
         how = "" if turn.stop in {"completed", "said"} else f" ({turn.stop})"
         self._line(f"{turn.outcome}{how}: {turn.message}", _STYLES[turn.outcome])
         self._list(f"  - {choice}" for choice in turn.choices)
@@ -100,7 +100,7 @@ class TextRenderer:
         self._changes(turn.diff, "would change" if turn.outcome == "held" else "changed")
 
     def held(self, hold: ApprovalRequest) -> None:
-        """Show what waits for a person."""
+        """Show an approval request."""
         who = f"the approval of {hold.role!r}" if hold.role else "a person's word"
         self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
         self._commands(hold)
@@ -118,7 +118,7 @@ class TextRenderer:
             self._line("  nothing waits, and nothing did")
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
-        """Show what was said so far."""
+        """Show the turns that the state keeps."""
         self._list(f"  {one['message']}  -> {one['outcome']} ({one['stop']})" for one in turns)
 
     def value(self, name: str, value: Json) -> None:
@@ -134,7 +134,7 @@ class TextRenderer:
         self._list(f"    {command_of(one['kind'], one['payload'])}" for one in hold.actions)
 
     def _tree(self, value: Mapping[str, Json]) -> None:
-        """Show a line for each name; what is empty everywhere is left out."""
+        """Show a line for each name; empty branches are left out."""
         for name, inner in value.items():
             if isinstance(inner, Mapping):
                 self._line(f"{name}", "bold")
@@ -176,7 +176,7 @@ def _typed(value: Json) -> str:
 
 
 def _told(decision: Decision) -> Iterator[str]:
-    """Return what became of one action."""
+    """Return the outcome of one action as text."""
     seq = "" if decision.seq is None else f" at seq {decision.seq}"
     output = "" if decision.output is None else f": {_short(decision.output)}"
     yield f"  {decision.id} {decision.kind} {decision.outcome}{seq}{output}"

@@ -1,4 +1,4 @@
-"""What is in no log, in the shape of a turn: a client reads one form of answer."""
+"""Results that are in no log, in the shape of a turn, so that a client parses one form."""
 
 from placet.agents.loop.recorder import SessionError
 from placet.agents.proposal.plan import Issue
@@ -7,7 +7,7 @@ from placet.agents.session.session import Session
 
 
 def failed_turn(session: Session, error: SessionError) -> Turn:
-    """Return what came of a turn that could not be recorded: `failed` if it had begun."""
+    """Return the result of a turn that could not be recorded: `failed` if it had started."""
     turn = unrecorded_turn(session, str(error.code), str(error))
     outcome = "failed" if error.has_begun else turn.outcome
     return turn.model_copy(update={"outcome": outcome, "route": error.route})

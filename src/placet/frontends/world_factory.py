@@ -1,4 +1,4 @@
-"""The world that a door talks in: of a domain, or of what a log is already of."""
+"""Makes the world of a conversation: of a domain, or from an existing log."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ ModeOption: Final = typer.Option(
 
 
 def check_words(mode: str | None, session: str) -> None:
-    """Check what a command line says of a conversation, before anything is opened.
+    """Check the options of a conversation before anything is opened.
 
     Raises:
         BadParameter: There is no such mode, or the session's name is none.
@@ -46,7 +46,7 @@ def check_words(mode: str | None, session: str) -> None:
 def domains_for(spec: str | None, store: str) -> list[Domain]:
     """Make the domains to talk in, with the one of conversations beside them.
 
-    A log goes on by its own domains and their settings; O(log after its newest snapshot).
+    A log is opened with its own domains and their settings; O(log after its newest snapshot).
 
     Args:
         spec: As `--domain` has it; a log's own by another name is refused.
@@ -54,7 +54,7 @@ def domains_for(spec: str | None, store: str) -> list[Domain]:
 
     Raises:
         BadParameter: There is neither a log nor a domain.
-        CommandError: The domain needs settings, or the log has no room for what is said.
+        CommandError: The domain needs settings, or the log has no room for the session's records.
         DomainNotFound, DomainNotRemade, StoreError: They cannot be made, or the log not be read.
     """
     if spec is not None:
@@ -74,7 +74,7 @@ def domains_for(spec: str | None, store: str) -> list[Domain]:
 
 
 async def catalogue_of(session: Session) -> Catalogue:
-    """Return what the agent of a session may propose."""
+    """Return the kinds that the agent of a session may propose."""
     world = session.world
     permitted = await world.permitted(session.agent_id)
     kinds = world.registry.kinds if permitted is None else permitted
@@ -82,12 +82,15 @@ async def catalogue_of(session: Session) -> Catalogue:
 
 
 def _given(spec: str) -> Sequence[str]:
-    """Return `module:Class` on, in place of what the log says; an installed name is the log's own."""
+    """Return a `module:Class`, which replaces the log's domain.
+
+    For an installed name the log decides.
+    """
     return (spec,) if ":" in spec else ()
 
 
 def _header(store: str) -> Header | None:
-    """Read what a log is of; None where there is none yet."""
+    """Return the header of a log; None if it has none yet."""
     log = open_event_log(store)
     try:
         path = file_of(log)

@@ -1,4 +1,6 @@
-"""What a handler of effects may say besides an output, and the pause before the next attempt."""
+"""The control results of an effect handler, besides an output, and the pause before the next
+attempt.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,8 +47,8 @@ class Backoff:
         first_s: Before the second attempt, seconds.
         factor: By which each pause is longer than the one before.
         max_s: No pause is longer, seconds.
-        jitter: Which part of a pause is left to chance, 0 to 1: those that failed together do not
-            come back together.
+        jitter: Random share of a pause, 0 to 1: attempts that failed together do not retry
+            together.
     """
 
     first_s: float = 0.1

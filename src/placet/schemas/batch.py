@@ -1,4 +1,4 @@
-"""Intents submitted together: as they come, and as the structure stage leaves them."""
+"""Batches: as submitted, and as the structure stage leaves them."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
@@ -117,7 +117,7 @@ class CheckedBatch:
         return len(self.intents)
 
     def release(self) -> None:
-        """Drop what the intents hold, when it was read for the last time; their number remains.
+        """Release the intents after their last use; their number remains.
 
         They are some hundred objects. Freed here they are still in the processor's caches; with
         the others of their group, a millisecond later, it takes a twentieth of all time.
@@ -125,16 +125,17 @@ class CheckedBatch:
         self.intents = (_GONE,) * len(self.intents)
 
     def agent_ids(self) -> list[str]:
-        """Name the agent of each intent, by what is encoded. O(batch)."""
+        """Return the agent of each intent, read from the encoded bytes. O(batch)."""
         if len(self.agents) == 1:
             return [self.agents[0]] * len(self.req_ids)
         return [agent_id for agent_id, *_ in batch_in(self.encoded)]
 
     def reparse(self) -> None:
-        """Take the intents as they are encoded, from whoever was handed them and wrote into them.
+        """Restore the intents from their encoded bytes, after plug-in code received and changed
+        them.
 
-        A rule is handed a plain dict. What it makes of that is its own, but who proposed what is
-        not: refusals and books go by it.
+        A rule receives a plain dict and may change it, but not who proposed it: refusals and the
+        ledger depend on that.
         """
         self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
 
@@ -190,7 +191,7 @@ class CheckedBatch:
 
 
 def _counted(things: Iterable[T]) -> dict[T, int]:
-    """Count, for the few of a batch in a third of what a Counter takes."""
+    """Count the few values of a batch in a third of a Counter's time."""
     counts: dict[T, int] = {}
     for thing in things:
         counts[thing] = counts.get(thing, 0) + 1

@@ -57,7 +57,7 @@ KeysOf: TypeAlias = Callable[[Mapping[str, Json]], Iterable[str]]
 
 
 def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
-    """Copy a plain value into one that nobody can change: arrays to tuples, objects to FrozenDict.
+    """Return an immutable copy of a plain value: arrays become tuples, objects FrozenDict.
 
     Cost is O(size of the value), and a sort for each object.
 
@@ -92,8 +92,8 @@ def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
 def is_flat(value: tuple[Json, ...]) -> bool:
     """Return whether a tuple holds finite floats, ints and strings alone, as positions do, and names.
 
-    Strings are looked for last: positions are what is put most often. The types of a long one are
-    looked at all at once, in half the time.
+    Strings are checked last, because positions are put most often. The types of a long value are
+    checked all at once, in half the time.
     """
     if len(value) > _SHORT:
         kinds = set(map(type, value))

@@ -1,4 +1,4 @@
-"""What a world is set up with, as far as it decides anything: plain data for the kernel."""
+"""The settings that affect decisions: plain data for the kernel."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -83,7 +83,7 @@ class Quota(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelConfig:
-    """What the kernel decides by.
+    """The kernel's configuration.
 
     Attributes:
         world: Name of the world; part of every effect key.
@@ -126,7 +126,7 @@ def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
     One that is no kind permits nothing here; a validator of the host's own may know it.
 
     Raises:
-        ValueError: They are one string, or hold what is no string.
+        ValueError: The value is one string, or contains a non-string.
     """
     if permissions is None:
         return None

@@ -1,8 +1,8 @@
-"""Work for the outside world, and what came of it.
+"""Effects: work outside the world, and its outcome.
 
-An effect is `open` until it is settled. Only of an effect that is done at most once does the log
-say more: `started`, before its handler is called, and `in_doubt`, where nobody knows whether it was
-done. One that was given up is settled as failed: a dead letter.
+An effect is `open` until it is settled. For an effect that runs at most once the log also has the
+marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown. An
+effect that was given up is settled as failed: a dead letter.
 """
 
 from typing import Final, Literal, TypeAlias, get_args
@@ -78,7 +78,7 @@ class Settlement(msgspec.Struct, frozen=True):
     Attributes:
         key: The effect.
         succeeded: False when the executor gave up.
-        output: What the executor returned, plain JSON; or the reason why it gave up.
+        output: The executor's return value as plain JSON; or the reason why it gave up.
     """
 
     key: EffectKey
@@ -95,7 +95,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
         state: `open`, `started` and `in_doubt` are not settled; `dead` was given up.
         agent_id: Whose intent asked for it.
         payload: Its data.
-        why: What the last attempt came to, or why nobody knows; empty before that.
+        why: Failure of the last attempt, or the reason of the doubt; empty before that.
     """
 
     key: EffectKey

@@ -53,7 +53,7 @@ class PermissionDeniedError(PlacetError):
 
 
 class DuplicateRequestError(PlacetError):
-    """The req_id was used for other content, or is older than what is remembered."""
+    """The req_id was used with other content, or is older than the dedup window."""
 
 
 class StaleContextError(PlacetError):
@@ -61,7 +61,7 @@ class StaleContextError(PlacetError):
 
     Attributes:
         current_seq: Sequence number of the world at the decision.
-        context_seq: What the intent was based on.
+        context_seq: Seq of the view that the intent was decided on.
         changed: `{entity, seq, by, now}` of what changed, as far as the agent may see it.
     """
 
@@ -127,7 +127,7 @@ class ClosedError(PlacetError):
 
 
 class TimeStalledError(PlacetError):
-    """Simulated time cannot go on: somebody who lives in it neither sleeps nor ends."""
+    """Simulated time cannot advance: a participant neither sleeps nor ends."""
 
 
 _BY_STAGE: Final[Mapping[Stage, type[PlacetError]]] = {

@@ -1,4 +1,4 @@
-"""What subscribers are told: one durable record, in words."""
+"""The event that a subscriber receives: one durable record as JSON."""
 
 from collections.abc import Mapping
 

@@ -15,8 +15,8 @@ class StageReport:
     Attributes:
         stage: Its name.
         said: `passed`, `refused`, `not asked`, or `passed on arrival` of a scheduled batch.
-        saw: What it compared, one plain object for each agent, intent, bucket or executor.
-        refusals: What it refused, as in a verdict.
+        saw: Compared values, one plain object for each agent, intent, bucket or executor.
+        refusals: Refusals of the stage, as in a verdict.
     """
 
     stage: str
@@ -41,8 +41,8 @@ class Explanation:
     Attributes:
         answer: `admitted`, `refused`, `scheduled`, the type of a record that is no batch's, or
             `unknown`, where the log holds no answer.
-        agent_id: Who asked; `system` where nobody did.
-        req_id: What was asked for; None where it was no request.
+        agent_id: The requesting agent; `system` if there is none.
+        req_id: The requested id; None if the record was not a request.
         record: Ordinal number of the record in the log.
         seq: Sequence number that the request, or the record, has.
         seq_before: Of the world when it was decided.
@@ -50,11 +50,11 @@ class Explanation:
         batch: `{batch_id, submitter, position, intents}`.
         stages: The seven, in order.
         changes: `{entity, what, fields: {name: {before, after}}, by}`.
-        effects: `{key, kind, payload}` of what was asked of the outside world.
+        effects: `{key, kind, payload}` of each emitted effect.
         conflict: Who was first: `{winner, resource, batch_id, record, req_ids, priority}`.
         earlier: Answers to the same request before this one: `{record, seq, answer, codes}`.
         rules: What decided: domains and their versions.
-        notes: What the log cannot tell, and what to look at instead.
+        notes: Facts that the log does not hold, and where to find them.
     """
 
     answer: str

@@ -70,7 +70,7 @@ SEQUENCE_DIGITS_MAX: Final = 18
 
 
 class Span(NamedTuple):
-    """What req_ids of one sequence come to.
+    """The req_ids of one sequence, in summary.
 
     Attributes:
         name: Of the sequence.

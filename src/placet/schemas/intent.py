@@ -1,4 +1,4 @@
-"""One proposal: what an agent would like to happen.
+"""Intent: one proposal of an agent.
 
 On the path of a batch an intent is a plain dict that the structure stage has validated; a dict is
 the cheapest honest record (decision 0003).
@@ -18,7 +18,7 @@ class Intent(TypedDict):
     """One intent on the wire. Every field but `valid_until` is required.
 
     Attributes:
-        kind: Registered name of what is proposed, such as `Move`.
+        kind: Registered name of the kind, such as `Move`.
         payload: Data of the kind's own model.
         agent_id: Who proposes.
         req_id: The submitter's idempotency key, unique per agent.

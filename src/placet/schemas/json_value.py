@@ -1,4 +1,4 @@
-"""What a plain value is: what JSON has, in 64 bits, not too deep, not too much.
+"""JSON values: the types of JSON, numbers of 64 bits, bounded depth and size.
 
 Both looks at a batch rest on it, and so does what executors and hosts hand in.
 """
@@ -172,10 +172,10 @@ _SHOWER: Final = _ShortRepr()
 
 
 def message_for(detail: "ErrorDetails") -> str:
-    """Return what is wrong with a value, in the words of JSON, and what came.
+    """Return the fault of a value in terms of JSON, with the actual value.
 
-    Of a field that is missing all that came would be what it is missing in, which is left out; and
-    a check of several fields says for itself what it found.
+    For a missing field the actual value would be the object that lacks it, which is left out; a
+    check of several fields reports its own findings.
     """
     from pydantic_core import PydanticUndefined  # noqa: PLC0415  # loaded by whoever complains
 

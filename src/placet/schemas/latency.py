@@ -1,4 +1,4 @@
-"""How late an observer is shown what it may see: models of latency, in simulated seconds."""
+"""Latency models of observations, in simulated seconds."""
 
 from dataclasses import dataclass, fields
 from math import isfinite
@@ -24,7 +24,7 @@ class Constant:
 class Uniform:
     """All is shown after a time that is drawn anew for each commit, from the world's seed.
 
-    What was drawn a shorter time than what is before it waits for that: nothing overtakes.
+    A change with a shorter latency than an earlier one waits for it: order is kept.
     """
 
     least: float
@@ -38,10 +38,10 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByDistance:
-    """What is far is shown later: after `base` seconds, and `per_unit` for each unit of distance.
+    """Latency grows with distance: `base` seconds, plus `per_unit` for each unit of distance.
 
-    The distance is what the domain's sight measures from the agent's own entity; what has no place
-    is here.
+    The distance is that of the domain's visibility policy from the agent's own entity; an entity
+    without a position has distance 0.
     """
 
     per_unit: float

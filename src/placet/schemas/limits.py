@@ -73,7 +73,7 @@ class Limits:
         _check_positive(self)
 
     def recorded(self) -> dict[str, int]:
-        """Return what a log says of them.
+        """Return the limits as a log records them.
 
         A limit that is younger than the format is in it only where it is not the default, so that
         a world without it has the bytes that it always had; such a default never changes.

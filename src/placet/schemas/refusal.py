@@ -1,4 +1,4 @@
-"""What the gate may answer instead of *placet*: stages, codes, and the refusal itself.
+"""Refusals: stages, codes, and the refusal itself.
 
 The enum below is the table of the specification in order of precedence: a batch is refused at
 the first stage where any of its intents fails. Tests, docs and exceptions read this one table.
@@ -109,13 +109,13 @@ class Refusal(msgspec.Struct, frozen=True):
         req_id: The intent's req_id where it could be read.
         stage: Stage that refused.
         code: Machine-readable reason, one of `RefusalCode` or `<domain>.<code>`.
-        message: What failed, what was expected, what came, what to do.
+        message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer into the batch.
         retry_after: Seconds after which the same batch may pass; None where waiting cannot help.
         suggestions: Nearest valid values, best first.
-        changed: For stale contexts: `{entity, seq, by, now}`, only what the agent may see.
-        details: What a program may want as data: `agent_id`, `kind`, `context_seq`, `winner`,
-            `signal`, `value`, `limit`.
+        changed: For stale contexts: `{entity, seq, by, now}`, restricted to the agent's view.
+        details: Facts as data: `agent_id`, `kind`, `context_seq`, `winner`, `signal`, `value`,
+            `limit`.
     """
 
     code: str
@@ -130,7 +130,7 @@ class Refusal(msgspec.Struct, frozen=True):
     details: Mapping[str, Json] = {}
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the refusal as it stands in a verdict on the wire."""
+        """Return the refusal in the form of a verdict on the wire."""
         return {
             "index": self.index,
             "req_id": self.req_id,
@@ -146,12 +146,15 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Something that passed, but not as it came: a clamp, a dropped field, a conversion."""
+    """A warning.
+
+    The intent passed with a change, such as a clamp, a dropped field, or a conversion.
+    """
 
     code: str
     message: str
     at: str = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the warning as it stands in a verdict on the wire."""
+        """Return the warning in the form of a verdict on the wire."""
         return {"code": self.code, "message": self.message, "at": self.at}

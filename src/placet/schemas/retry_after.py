@@ -1,4 +1,4 @@
-"""How long to wait, told in seconds to those who count time in floats."""
+"""The retry delay in seconds, for callers that represent time as floats."""
 
 from math import inf, nextafter, ulp
 
@@ -8,9 +8,9 @@ from placet.schemas.limits import SECOND_NS
 def seconds_until(due_ns: int, now_ns: int) -> float:
     """Return the wait after which a moment is reached, also where it is added to a float of now.
 
-    From some 10⁶ s on a float of seconds has no place for nanoseconds: the sum would fall short,
-    and whoever comes back at it would be too early. The wait is then longer by at most three
-    steps of such a float: a step is 2 ns at 10⁷ s, and 1 µs where time ends.
+    Above about 10⁶ s a float of seconds cannot represent nanoseconds: the sum would be too small,
+    and a retry at it too early. The delay is then longer by at most three steps of such a float: a
+    step is 2 ns at 10⁷ s, and 1 µs at the end of time.
     """
     seconds, now = (due_ns - now_ns) / SECOND_NS, now_ns / SECOND_NS
     before = nextafter(now, -inf)

@@ -1,7 +1,7 @@
 """The answer to a batch.
 
-A verdict is made for every batch, thousands a second, and most are looked at only for `admitted`;
-so its per-intent results are built when somebody asks for them.
+A verdict is made for every batch, thousands per second, and mostly only `admitted` is read; so its
+per-intent results are built on request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from placet.schemas.refusal import Notice, Refusal
 
 
 class Result(NamedTuple):
-    """What became of one intent of an admitted batch.
+    """The result of one intent of an admitted batch.
 
     Attributes:
         req_id: The submitter's key.
         admitted: Always true; kept so that a result reads by itself.
         seq: Sequence number at which the intent took effect; None while it is scheduled.
         normalized: The payload as it was applied. Submitting it again means the same.
-        warnings: What was changed on the way in.
-        output: What the rule told; None where it told nothing, and in an answer given again.
+        warnings: Changes made on the way in.
+        output: Output of the rule; None without one, and in the verdict of a duplicate.
     """
 
     req_id: str
@@ -33,7 +33,7 @@ class Result(NamedTuple):
     output: Json = None
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the result as it stands in a verdict on the wire; `output` only where there is."""
+        """Return the result in the form of a verdict on the wire; `output` only if there is one."""
         told = {} if self.output is None else {"output": thaw(self.output)}
         return {
             "req_id": self.req_id,
@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 class FieldChange(NamedTuple):
-    """What a batch would do to one field.
+    """A previewed change of one field.
 
     Attributes:
         collection: The collection's name.
@@ -136,7 +136,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """What became of each intent, in the submitter's order; empty for a refusal. O(batch)."""
+        """Result of each intent, in the submitter's order; empty for a refusal. O(batch)."""
         if not self.admitted:
             return ()
         payloads: Sequence[Json] = [{}] * len(self._req_ids)
@@ -159,7 +159,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     @property
     def diff(self) -> tuple[FieldChange, ...]:
-        """What a dry run would have changed; empty for any other answer.
+        """Previewed changes of a dry run; empty for any other verdict.
 
         It is the whole truth, so it never goes over the wire as it is: who shows it to an agent
         leaves out what that agent may not see.
@@ -176,7 +176,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         diff: tuple[FieldChange, ...],
         effects: Sequence[tuple[str, Mapping[str, Json]]] = (),
     ) -> None:
-        """Keep what a dry run would have changed, and asked of the outside world."""
+        """Store the changes and effects that a dry run previewed."""
         self._diff = diff
         self._effects = effects
 

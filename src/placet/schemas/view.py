@@ -1,4 +1,4 @@
-"""What one agent is shown: a view, true at one seq, and observations, which keep it true."""
+"""Views, true at one seq, and observations, which keep a view up to date."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,7 +16,7 @@ class View(msgspec.Struct, frozen=True):
         view_seq: The seq at which it is true; an agent sends it back as `context_seq`.
         sim_time: Simulated seconds.
         agent_id: For whom.
-        state: `collection -> entity -> field -> value`, what the agent may see.
+        state: `collection -> entity -> field -> value`, restricted to the agent's visibility.
     """
 
     view_seq: int
@@ -32,7 +32,7 @@ who looks."""
 
 
 class Change(msgspec.Struct, frozen=True, dict=True):
-    """What became of one entity in an agent's eyes. Observers of one sight share it.
+    """The visible change of one entity. Observers with the same visibility share it.
 
     Attributes:
         entity: `collection/entity`.
@@ -61,8 +61,8 @@ class DeliveredEvent(msgspec.Struct, frozen=True, dict=True):
     Attributes:
         seq: Sequence number of the world after its batch.
         agent_id: Who did it.
-        kind: What was done.
-        payload: As it was applied: what a rule normalized is told as that.
+        kind: Kind of the applied intent.
+        payload: Payload as applied, after a rule's normalization.
     """
 
     seq: int
@@ -85,10 +85,10 @@ class Observation(msgspec.Struct, frozen=True):
         agent_id: For whom.
         kind: `snapshot` replaces all that was known, `delta` adds to it.
         changes: Of entities; each entity is in it once at most.
-        events: What was heard since the last, in order.
+        events: Delivered events since the last observation, in order.
         events_dropped: How many events did not fit the inbox and are lost: the oldest ones.
-        deferred_count: How many changes are held back, by a budget of bytes or by a latency: what they show
-            is older than the rest of the picture, and `view_seq` is before it.
+        deferred_count: Number of changes deferred by a byte budget or a latency: those entities are
+            shown older than the rest of the view, as of before `view_seq`.
     """
 
     view_seq: int

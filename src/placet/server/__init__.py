@@ -1,14 +1,12 @@
 """The HTTP door: any world over HTTP and WebSocket, in the gate's own words (extra `serve`).
 
-A request is authenticated, its body decoded once by the strict codec, and handed to the world as a
-batch; the verdict's JSON is that of `placet gate`, and its status comes from one table
-(`verdict_status.py`). What is no verdict is a problem document of RFC 9457 (`problems.py`).
+A request is authenticated, its body decoded once by the strict codec, and submitted to the world as
+a batch; the verdict's JSON is that of `placet gate`, and its status comes from one table
+(`verdict_status.py`). Other errors are problem documents of RFC 9457 (`problems.py`).
 
-    app.py       the application           door.py      who asks, of which world
-    batches.py   propose, dry-run          agents.py    register, suspend, permit
-    state.py   state, events, kinds      stream.py    events over a WebSocket
-    health.py    liveness, metrics         openapi.py   what all of that looks like
-    dashboard/   the page for people, which asks all of that
+    app.py: the application. auth.py: authentication, and the world of a request. routes/: batches,
+    agents, state, events, kinds, streams, health. openapi.py: the description of all of that.
+    dashboard/: the page for people.
 """
 
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ExtraMissing(PlacetError, ImportError):  # noqa: N818  # what it says
-    """What the HTTP door is built with is not installed."""
+    """The packages of the HTTP server are not installed."""
 
 
 def create_app(

@@ -46,7 +46,7 @@ def build_app(
     credentials: Credentials | None,
     serve: ServeConfig | None,
 ) -> FastAPI:
-    """Make the application; `create_app` says what of."""
+    """Build the application from its parts; `create_app` makes them."""
     serve = serve or ServeConfig()
     domains = _domains(domain)
     operator_token = None
@@ -84,7 +84,7 @@ def build_app(
 
 
 def _add_guest(app: FastAPI, guest: Plugin) -> None:
-    """Serve what a guest brings; one that is broken is told of, and the others are served."""
+    """Add a plug-in's routes; a broken one is reported, and the others are served."""
     try:
         routes = guest.load()
         if not callable(routes):
@@ -129,7 +129,7 @@ def _wrap(app: FastAPI, serve: ServeConfig) -> None:
 
 
 def _describe_by(app: FastAPI, domains: Sequence[Domain]) -> None:
-    """Let the framework's own `/openapi.json` show our document, made when first asked for."""
+    """Make the framework's `/openapi.json` return our document, built on the first request."""
 
     def document() -> dict[str, Json]:
         if app.openapi_schema is None:

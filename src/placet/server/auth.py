@@ -1,4 +1,4 @@
-"""What every request passes: who asks, of which world, and what its body says.
+"""Authentication, the world of a request, and its body.
 
 One `RequestContext` belongs to one application. Nothing a request carries besides its token says who it
 is: a batch's fields are those of the gate, and the gate knows no field for a role.
@@ -32,7 +32,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="placet"'}
 
 
 class RequestContext:
-    """What the routes of one application share.
+    """The shared objects of the routes of one application.
 
     Attributes:
         worlds: The worlds that it serves.
@@ -55,10 +55,12 @@ class RequestContext:
     # who
 
     def principal(self, connection: HTTPConnection) -> Principal:
-        """Return who asks, by the bearer token; a WebSocket of a browser shows it as a subprotocol.
+        """Return the principal of the bearer token.
+
+        A browser's WebSocket passes it as a subprotocol.
 
         Raises:
-            Problem: There is no token, or it is nobody's.
+            Problem: There is no token, or it is unknown.
         """
         scheme, _, token = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" and connection.scope["type"] == "websocket":
@@ -73,7 +75,7 @@ class RequestContext:
         return found
 
     def operator(self, connection: HTTPConnection) -> None:
-        """Let the operator pass.
+        """Require the operator.
 
         Raises:
             Problem: It is a stranger, or an agent.
@@ -93,7 +95,9 @@ class RequestContext:
         return world
 
     def world_for(self, connection: HTTPConnection, name: str, what: str = "world") -> Orchestrator:
-        """Return a world by its name, to whoever has a token: a stranger learns no names.
+        """Return a world by its name, to the holder of a valid token.
+
+        Without one, no names are revealed.
 
         Raises:
             Problem: It is a stranger, or there is no such world.
@@ -102,10 +106,13 @@ class RequestContext:
         return self.world(name, what)
 
     async def check_speaks_for(self, world: Orchestrator, who: Principal, agent_id: str) -> None:
-        """Let pass who may ask about an agent: the operator, itself, and its owner.
+        """Require a principal that may act for an agent.
+
+        The operator, the agent itself, or its owner.
 
         Raises:
-            Problem: It is somebody else's, or there is none; a stranger is not told which.
+            Problem: The agent belongs to another principal, or does not exist; the two are not
+                distinguished.
         """
 
         def look(kernel: Kernel) -> tuple[bool, bool]:

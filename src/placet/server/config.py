@@ -1,4 +1,4 @@
-"""What a user sets of a server, besides its world."""
+"""The configuration of a server, besides its world's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class ServeConfig:
         metrics_open: Whoever reaches the server may read its metrics; else the operator alone.
         dashboard: Serve the page for people at `/`; it holds no data.
         sessions: Keep conversations with agents in the log beside the domain, and serve them.
-        drain_seconds: After SIGTERM, how long to go on while `/readyz` says no.
+        drain_seconds: After SIGTERM, how long to keep serving while `/readyz` returns 503.
         limits: All bounds of the HTTP door.
     """
 

@@ -1,4 +1,4 @@
-"""Who may do what over a wire: bearer tokens, of which only hashes are kept.
+"""Authorization: bearer tokens, stored as hashes.
 
 A token is 256 random bits, so its plain SHA-256 is as good as a slow hash: there is no dictionary
 to try, and a slow hash would hand a stranger the processor. It speaks for the operator, or for one
@@ -26,11 +26,11 @@ _TOKEN_CHARS_MAX: Final = 256
 
 
 class CredentialsError(PlacetError):
-    """A file of tokens cannot be read, or does not say what a token may do."""
+    """A file of tokens cannot be read, or does not define a token's permissions."""
 
 
 class Principal(NamedTuple):
-    """Who asks.
+    """The authenticated caller.
 
     Attributes:
         submitter: The operator, or the name for whose agents the token speaks.
@@ -89,8 +89,8 @@ class Credentials:
     def who(self, token: str) -> Principal | None:
         """Return who shows a token; None is a stranger. O(1).
 
-        The token is found by half of its hash and compared by all of it in constant time: how long
-        that takes tells nothing about a token, because nobody can choose the bits of a hash.
+        The token is looked up by half of its hash and compared by all of it in constant time: the
+        duration reveals nothing about a token, because the bits of a hash cannot be chosen.
         """
         if len(token) > _TOKEN_CHARS_MAX:
             return None

@@ -1,8 +1,8 @@
 """The process around the application: a socket, a server, and an orderly end.
 
-On SIGTERM or SIGINT a world's `/readyz` says no; after `drain_seconds` nothing more is accepted,
-what is in flight is answered, the world is closed, and the process ends. A second signal does not
-wait. What takes longer than the server waits for it is told that it is unavailable.
+On SIGTERM or SIGINT `/readyz` returns 503; after `drain_seconds` no connection is accepted,
+requests in flight are answered, the world is closed, and the process ends. A second signal does not
+wait. A request that exceeds the shutdown time is answered 503 `unavailable`.
 """
 
 import asyncio
@@ -46,7 +46,8 @@ class _DeniedHandshakes(logging.Filter):
 class _GivenUp:
     """Answers the requests that the server gives up at its end, where none has begun to.
 
-    It cancels them, and nobody else does. Of itself it would log each as a bug, and answer 500.
+    The server cancels such requests, and no other code does. By default it would log each as a bug,
+    and answer 500.
 
     Args:
         app: What answers the others.
@@ -85,7 +86,7 @@ class DrainingServer(uvicorn.Server):
     Args:
         config: Of the server.
         drain: Called when the first signal comes.
-        drain_seconds: How long to go on after it.
+        drain_seconds: How long to keep serving after a signal.
         on_started: Called when requests are taken.
     """
 
@@ -209,7 +210,7 @@ async def serve_until_signal(
         app: Any door over HTTP.
         serve: Its bounds, and how long it drains.
         listening: Where it is reached.
-        shutdown_seconds_max: How long what is in flight may take to be answered.
+        shutdown_seconds_max: Time limit for answering the requests in flight.
         drain: Called when the first signal comes.
         on_started: Called when requests are taken.
 

@@ -1,4 +1,4 @@
-"""What it looks like from outside: the schemas of bodies and answers, with examples.
+"""The OpenAPI document: the schemas of bodies and responses, with examples.
 
 Bodies are decoded by the codec and judged by the gate, not by the framework, so they are written
 down here once; the tests hold every answer to them.

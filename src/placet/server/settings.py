@@ -227,7 +227,7 @@ def _checked(given: Mapping[str, Given]) -> Settings:
 
 
 def _make(given: Mapping[str, Given], section: str, **parts: object) -> Any:  # noqa: ANN401  # one of _MODELS
-    """Make one section of what is given of it, and of what was made before it."""
+    """Build one section from the given values and the earlier sections."""
     values = {
         name: _typed(section + name, of, given[section + name])
         for name, of in _HINTS[section].items()

@@ -1,9 +1,9 @@
-"""What one who asks may see: of the state, and of what happens.
+"""The visibility of a principal: state and events.
 
-What an agent may see is judged on the state as it is now, in the orchestrator's turn. Of the past
-nobody can tell what it was allowed to see: a whisper is overwritten by a shout, and the log has
-both. So an agent is told *that* something it may see has changed, and what it is now; never an
-older value. Changes of one entity that lie close together are told once.
+Visibility is judged on the present state, in the orchestrator's cycle. Visibility in the past is
+not known: a whisper is overwritten by a shout, and the log has both. So an agent is told *that* a
+visible entity has changed, and its present value; never an older one. Close changes of one entity
+are reported once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Viewpoint(NamedTuple):
 
     Attributes:
         submitter: Who asks: the operator, or the name for whose agents a token speaks.
-        agent_id: Whose eyes; None is nobody's: the operator sees everything.
+        agent_id: Agent whose view applies; None for the operator, who sees everything.
     """
 
     submitter: str
@@ -38,7 +38,7 @@ class Viewpoint(NamedTuple):
         return self.agent_id is None
 
     def check(self, kernel: Kernel) -> None:
-        """Let look an agent that is there, and by its own name whoever owns one.
+        """Require a registered agent; the owner's own name passes too.
 
         Raises:
             Problem: It was removed, or never came.
@@ -50,7 +50,7 @@ class Viewpoint(NamedTuple):
             raise Problem("not_found", f"there is no agent {name!r}; register it first")
 
     def state(self, kernel: Kernel, path: str) -> Json:
-        """Copy what is at a path of the state, and may be seen.
+        """Copy the visible state at a path.
 
         Raises:
             KeyError: There is nothing that may be seen.
@@ -75,7 +75,7 @@ class Viewpoint(NamedTuple):
         return state_at({name: rows for name, rows in seen.items() if rows}, path)
 
     def events(self, kernel: Kernel, events: Sequence[Event]) -> list[dict[str, Json]]:
-        """Return events as they are told: all of them, or what may be seen of them.
+        """Return events for the wire: all of them, or the visible parts.
 
         Raises:
             Problem: There is no such agent.
@@ -115,7 +115,10 @@ class Viewpoint(NamedTuple):
         return {**head, **own, "changes": changes}
 
     def _own(self, kernel: Kernel, event: Event) -> dict[str, Json]:
-        """Return of a batch what is the asker's own: its intents, and its answer if all are."""
+        """Return the principal's own part of a batch.
+
+        Its intents, and the verdict if all are its own.
+        """
         data = event.data
         mine = [one for one in data["intents"] if self._is_own(kernel, one["agent_id"])]
         if not mine:
@@ -150,5 +153,8 @@ class Viewpoint(NamedTuple):
 
 
 def _longest_ids(rest: str) -> list[str]:
-    """List what may be the id in `entity` or `entity/field`; an id may hold slashes."""
+    """List the possible ids in `entity` or `entity/field`, longest first.
+
+    An id may contain slashes.
+    """
     return [rest, rest.rpartition("/")[0]]

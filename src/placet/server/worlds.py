@@ -1,7 +1,7 @@
 """The worlds that one server has open: the one it is configured with, and those made beside it.
 
-A world made here is kept beside the first: in memory, or as a file of its own in a folder that is
-named as the first one's file is. It is opened again with the server.
+A world created over HTTP is kept beside the first: in memory, or as a separate file in a folder
+named after the first one's file. It is reopened with the server.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Worlds:
 
     Attributes:
         first: The world that is there from the start.
-        what: What a world made here is called.
+        what: Noun for a world created here.
         make: Makes the domains of a world made here; None where there are none.
 
     Args:
@@ -51,7 +51,7 @@ class Worlds:
         self._making = asyncio.Lock()
 
     async def open(self) -> None:
-        """Open the world that is there from the start, and those that were made beside it.
+        """Open the first world, and the worlds created beside it.
 
         Raises:
             StoreError: A store cannot be opened.
@@ -68,7 +68,7 @@ class Worlds:
             raise
 
     async def close(self) -> None:
-        """Close them all: what they took is decided, and durable."""
+        """Close all worlds: accepted batches are decided, and durable."""
         worlds, self._open = self._open, {}
         for world in worlds.values():
             await world.close()

@@ -3,10 +3,10 @@
     from placet.testing import domain_property_tests
     TestGarden = domain_property_tests(Garden)        # in a test file; pytest collects it
 
-Rules of the room: it stands beside the kernel and looks on. It imports the floors below, nothing of
-the library imports it, and hypothesis is loaded with it and not before. A law is a function of a
-domain's factory and of one life (`properties.py`); `trace.py` says what a life is,
-`trace_generator.py` thinks of lives, `domain_property_tests.py` makes tests of both.
+The package observes the kernel from outside. It imports the layers below, no other package imports
+it, and hypothesis is loaded with it only. A property is a function of a domain's factory and of one
+trace (`properties.py`); `trace.py` defines a trace, `trace_generator.py` generates traces,
+`domain_property_tests.py` makes tests of both.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""What a broken law says: which law, in which life, and what was seen."""
+"""The report of a violated property: its name, the trace, and the observation."""
 
 from placet.testing.trace import Trace, TraceRunner
 
@@ -10,7 +10,7 @@ class PropertyViolation(AssertionError):  # noqa: N818  # what it says
         law: The law, as a sentence.
         life: The life in which it is broken; the smallest that was found.
         story: The same, a line for each step.
-        seen: What was seen, and what to do.
+        seen: The observation, and the remedy.
     """
 
     def __init__(self, law: str, life: Trace, runner: TraceRunner, seen: str) -> None:

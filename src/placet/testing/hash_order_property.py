@@ -1,9 +1,9 @@
 """The law of hashes: a life is the same log whatever order Python gives to sets.
 
-That order is a process's own (PYTHONHASHSEED), so lives are lived in two other processes and the
-ends of their logs compared. `python -m placet.testing.hash_order_property` is such a process: it
-reads a pickle of the factory and the lives, and writes the hash of each log's last record, one a
-line.
+That order differs between processes (PYTHONHASHSEED), so traces are run in two other processes and
+the ends of their logs compared. `python -m placet.testing.hash_order_property` is such a process:
+it reads a pickle of the factory and the traces, and writes the hash of each log's last record, one
+per line.
 """
 
 import os
@@ -25,7 +25,7 @@ _HASH_SEEDS: Final = ("1", "2")
 
 
 def check(factory: Factory, traces: Sequence[Trace]) -> None:
-    """Live lives in two processes whose sets are in different orders.
+    """Run traces in two processes whose sets have different orders.
 
     Raises:
         PropertyViolation: A life is not the same log in both.
@@ -75,7 +75,7 @@ def _ends(process: "subprocess.Popen[bytes]", out: bytes, err: bytes) -> list[by
 
 
 def live_in_this_process() -> None:
-    """Read lives on stdin, live them, and write how each ends."""
+    """Read traces on stdin, run them, and write the hash of each log's end."""
     factory, traces = pickle.load(sys.stdin.buffer)
     for life in traces:
         end = record_hash(TraceRunner(factory).live_all(life).log[-1])

@@ -1,7 +1,8 @@
-"""From the JSON Schema of a payload to payloads: mostly what it allows, small and alike.
+"""Generates payloads from a JSON Schema: mostly valid, small and similar values.
 
-Small and alike, because laws break where things meet: names are drawn from a few, those of agents
-and of what the world begins with among them. What the schema does not say, the gate will.
+Small and similar, because properties break where values collide: names are drawn from a few,
+including those of agents and of the initial state. Constraints outside the schema are checked by
+the gate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ ANY_JSON: Final = st.recursive(
 
 
 def payloads(schema: Mapping[str, Json], words: Sequence[str]) -> Payloads:
-    """Draw what a JSON Schema allows.
+    """Generate values that a JSON Schema allows.
 
     Args:
         schema: As pydantic writes it.
@@ -42,7 +43,7 @@ def payloads(schema: Mapping[str, Json], words: Sequence[str]) -> Payloads:
 
 
 class _Reader:
-    """Reads one schema; what is referred to is read once, so it may refer to itself."""
+    """Reads one schema; a referenced part is read once, so it may be recursive."""
 
     def __init__(self, definitions: Mapping[str, Json], words: Sequence[str]) -> None:
         self._definitions = definitions

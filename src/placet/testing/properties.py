@@ -1,7 +1,7 @@
-"""The laws, each a function of one world and one life, which says what it saw where it is broken.
+"""The properties: each a function of one world and one trace, which describes a violation.
 
-A law compares two ways to the same thing: refused and untouched, tried and done, lived and
-replayed, lived and decided again. None knows what the domain is about.
+A property compares two ways to the same result: refused and untouched, dry run and real run, live
+and replayed, live and re-executed. None depends on the domain.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class Law(NamedTuple):
             raise PropertyViolation(self.sentence, life, runner, seen)
 
     def check_smaller(self, factory: Factory, broken: PropertyViolation) -> None:
-        """Take away from a life in which the law is broken what is not needed for that.
+        """Remove the parts of a violating trace that are not needed for the violation.
 
         Raises:
             PropertyViolation: Of the smallest such life that is found.

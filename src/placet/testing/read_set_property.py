@@ -1,10 +1,9 @@
-"""The law of footprints: what an intent does is up to what its kind says that it reads.
+"""The read-set property: an intent's behavior depends only on what its kind declares to read.
 
-Of one world two copies are made. In one another agent's intent passes first; in the other a record
-that changes no state, so that both stand at the same seq. Where the gate then sees no reason to
-call the intent stale, it must come out alike in both: the answer, and what it writes into what it
-reads. What it adds to elsewhere, such as a count that all share, it may add to in any order, and
-what its kind says that the rule judges at its turn may make a difference by itself.
+Two copies of a world are made. In one, another agent's intent passes first; in the other, a record
+without state changes, so that both have the same seq. If the gate then does not call the intent
+stale, it must behave the same in both: its answer, and its writes to what it reads. Writes
+elsewhere, such as to a shared counter, may differ, and so may what its kind declares to revalidate.
 """
 
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ _NOBODYS: Final = "placet.testing"
 
 
 class _Outcome(NamedTuple):
-    """What became of an intent: the codes, or the payload that passed and what it wrote."""
+    """The result of an intent: its codes, or its payload and its writes."""
 
     codes: tuple[str, ...]
     payload: Json
@@ -115,7 +114,7 @@ def _latest(copy: TraceRunner) -> Admitted:
 
 
 def _is_judged_anew(touched: set[tuple[str, str]], runner: TraceRunner, proposal: Proposal) -> bool:
-    """Return whether all that was touched is what the rule says that it judges at its turn."""
+    """Return whether every change is in what the rule declares to revalidate."""
     revalidates = runner.kernel.registry.kinds[proposal.kind].revalidates
     if revalidates is None:
         return False

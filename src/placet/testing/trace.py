@@ -1,7 +1,7 @@
-"""A life: what happens to a world, step by step, as plain values; and a world that lives it.
+"""Traces: the steps of a world as plain values, and their runner.
 
-A step reads like a sentence, so a life that breaks a law can be told. Nothing here is drawn: the
-same life, lived again, is the same log.
+A step prints as a sentence, so a violating trace can be reported. Nothing here is random: running a
+trace twice gives the same log.
 """
 
 import json
@@ -25,7 +25,7 @@ _OUTBOX: Final = 1_000
 
 
 class Proposal(NamedTuple):
-    """An intent to be: what is left to say is said when it is proposed.
+    """The unbound form of an intent: the remaining fields are set when it is submitted.
 
     Attributes:
         behind: How many seqs ago its agent looked.
@@ -77,7 +77,7 @@ class Propose(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Time passes, and what moves by itself moves."""
+    """Advance time, and run the domain's ticks."""
 
     seconds: float
 
@@ -101,7 +101,7 @@ Trace: TypeAlias = Sequence[Step]
 
 
 class Fault(NamedTuple):
-    """What a domain raised, and where."""
+    """An exception of a domain, and its place."""
 
     where: str
     error: BaseException
@@ -111,15 +111,15 @@ class TraceRunner:
     """One world of a domain, made for one life.
 
     Args:
-        factory: Makes the domain; what is made lives once.
+        factory: Makes the domain; each instance is used once.
 
     Attributes:
         domain: The domain.
         kernel: Its kernel, with an executor for every effect that a kind declares.
         log: The records, as they are made.
         now: Simulated seconds.
-        faults: What the domain's rules and hooks raised.
-        story: What was lived so far, a line for each step.
+        faults: Exceptions of the domain's rules and hooks.
+        story: The steps run so far, one line each.
     """
 
     def __init__(self, factory: Factory) -> None:
@@ -134,7 +134,7 @@ class TraceRunner:
             self.kernel.change_executor(effect, _OUTBOX)
 
     def live(self, step: Step) -> list[Verdict]:
-        """Live one step, and give what was answered to its batches."""
+        """Run one step, and return the verdicts of its batches."""
         verdicts: list[Verdict] = []
         match step:
             case Propose():
@@ -164,7 +164,7 @@ class TraceRunner:
         """Decide the first batch of a step as `live` would now, and change nothing.
 
         Args:
-            step: What would be lived.
+            step: The step to try.
             payloads: In place of those of its intents.
         """
         intents = self.intents(step.batches[0])
@@ -205,7 +205,7 @@ class TraceRunner:
 
 
 def one_by_one(life: Trace) -> Iterator[Step]:
-    """Return the same life with each batch in a step of its own."""
+    """Return the same trace with each batch in a separate step."""
     for step in life:
         if isinstance(step, Propose):
             for number, batch in enumerate(step.batches):
@@ -215,7 +215,7 @@ def one_by_one(life: Trace) -> Iterator[Step]:
 
 
 def smaller(life: Trace) -> Iterator[Trace]:
-    """Return the lives that lack one part of this one: a step, a batch, or a proposal."""
+    """Return the traces that lack one part of this one: a step, a batch, or a proposal."""
     for at, step in enumerate(life):
         before, after = life[:at], life[at + 1 :]
         yield (*before, *after)

@@ -12,7 +12,7 @@ _ABSENT: Final = "absent"
 
 
 def whole(state: State) -> dict[str, dict[str, dict[str, Json]]]:
-    """Copy a tree, read from its values and not from what it remembers of them. O(state)."""
+    """Copy a tree from its values, ignoring its caches. O(state)."""
     return state.as_dict()
 
 

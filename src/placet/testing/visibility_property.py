@@ -1,8 +1,8 @@
-"""The law of sight: whoever may see something otherwise after a step is asked about it.
+"""The visibility property: every agent whose visibility changes in a step is reported by the index.
 
-A domain's follower only saves asking everybody. So everybody is asked here, before and after each
-step of a life, and where the answer is another one, the follower must have named them. What an
-observer is shown then equals its view, and nothing that is hidden stays in its picture.
+An interest index only saves asking every agent. So every agent is asked here, before and after each
+step of a trace, and if the answer changed, the index must have named the agent. Then an observer's
+content equals its view, and nothing hidden stays in it.
 """
 
 from typing import TypeAlias
@@ -25,7 +25,7 @@ def has_sight(domain: Domain) -> bool:
 
 
 def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    """Live a life, and say who would have gone on seeing what is no longer so."""
+    """Run a trace, and return an agent that would still be shown hidden entities."""
     kernel = runner.kernel
     interest = InterestManager(kernel.registry)
     published = ReadReplica(kernel)

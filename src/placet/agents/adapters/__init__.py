@@ -1,4 +1,4 @@
-"""The proposers that come with placet, and the way in for anybody else's."""
+"""The adapters that come with placet, and the registry for others."""
 
 from inspect import iscoroutinefunction
 

@@ -1,4 +1,4 @@
-"""A function as a proposer: an RL policy, a rule, a client of one's own."""
+"""FunctionAdapter: an adapter over a function, such as an RL policy, a rule, or a custom client."""
 
 import collections.abc
 from inspect import isawaitable
@@ -17,7 +17,7 @@ class FunctionAdapter:
 
     Args:
         function: Called with the context.
-        is_priced: False where nobody knows what a call costs.
+        is_priced: False if the cost of a call is unknown.
     """
 
     def __init__(self, function: Function, *, is_priced: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A person as a proposer: what is asked waits in a list until somebody answers it."""
+"""HumanAdapter: questions wait in a list until a person answers them."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ from placet.agents.proposal.adapter import PlannerInput, PlannerOutput
 
 
 class Question(NamedTuple):
-    """What a person is asked.
+    """A question to a person.
 
     Attributes:
         number: By which it is answered.
-        context: What the person may know.
+        context: The planner input that the person may see.
     """
 
     number: int
@@ -33,7 +33,7 @@ class HumanAdapter:
 
     @property
     def questions(self) -> list[Question]:
-        """What waits for an answer, oldest first."""
+        """The open questions, oldest first."""
         return [Question(number, context) for number, (context, _) in self._open.items()]
 
     async def asked(self) -> Question:
@@ -51,7 +51,7 @@ class HumanAdapter:
 
         Raises:
             KeyError: It does not wait (any more).
-            TypeError, ValueError: The step is no answer; the question goes on waiting.
+            TypeError, ValueError: The step is no valid answer; the question stays open.
         """
         context, event = self._open[number]
         self._answers[number] = raw_of_step(step, context)

@@ -44,7 +44,7 @@ class Subclassed:
 
 
 def registry_of(context: PlannerInput) -> dict[str, Any]:
-    """Describe what may be proposed, in the seed's words."""
+    """Describe the kinds in the form of the agent-layer protocol."""
     schemas = context.catalogue.schemas()
     return {
         "actions": {

@@ -1,4 +1,4 @@
-"""A session again, by what the log says that was answered: no model is called."""
+"""ReplayAdapter: repeats a session from the answers recorded in its log; no model is called."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
@@ -13,7 +13,7 @@ class ReplayAdapter:
     """Returns recorded answers in their order.
 
     Args:
-        answers: What was answered; that there was no answer is one too.
+        answers: The recorded answers; a missing answer is recorded too.
     """
 
     is_priced = True

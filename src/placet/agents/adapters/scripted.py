@@ -33,7 +33,7 @@ class ScriptedAdapter:
 
         Raises:
             PlannerUnavailable: The script is over.
-            Exception: What the script says.
+            Exception: Any exception in the script.
         """
         step = next(self._next, None)
         if step is None and self._is_looping and self._steps:

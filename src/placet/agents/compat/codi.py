@@ -1,8 +1,8 @@
 """Seed 004's contract: an intent becomes an action, and an action is executed by a tool.
 
 Three rules, each an error and never a guess: an intent that is not in the catalogue, a parameter
-that is missing (or was never asked for), a tool that is not registered. `FileTool` is a face of the
-domain `files`: what it does passes through that domain's gate, in a world of its own.
+that is missing or unexpected, a tool that is not registered. `FileTool` is a front end of the
+domain `files`: its actions pass that domain's gate, in a separate world.
 """
 
 import re
@@ -53,7 +53,7 @@ class Action:
     Attributes:
         type: `CREATE_FILE`, `ANALYZE_TEXT` or `INSPECT_ZIP`.
         tool: Name of a registered tool.
-        params: What the tool is given.
+        params: Arguments of the tool.
     """
 
     type: str
@@ -62,7 +62,7 @@ class Action:
 
 
 class ActionBuilder:
-    """Makes actions of intents, or says what is wrong with them."""
+    """Builds actions from intents, or reports their errors."""
 
     def build(self, intent: Mapping[str, Json]) -> Action:
         """Make an action of `{"name": …, "params": {…}}`.
@@ -92,10 +92,10 @@ class ActionBuilder:
 
 
 class Tool(Protocol):
-    """What executes actions."""
+    """Executes actions."""
 
     def execute(self, action: Action) -> Json:
-        """Do what an action says, and give the result; raise where it cannot be done."""
+        """Execute an action and return its result; raise if it cannot be executed."""
 
 
 class ToolManager:
@@ -119,7 +119,7 @@ class ToolManager:
 
         Raises:
             ToolUnregistered: Its tool is not registered.
-            Exception: What the tool raises.
+            Exception: Any exception of the tool.
         """
         tool = self._tools.get(action.tool)
         if tool is None:
@@ -132,7 +132,7 @@ class ToolUnregistered(PlacetError, LookupError):  # noqa: N818  # the code's ow
 
 
 class ToolFailed(PlacetError):  # noqa: N818  # what it says
-    """A tool could not do what an action says; the message begins with the code."""
+    """A tool could not execute an action; the message begins with the code."""
 
 
 class Executor:
@@ -175,7 +175,7 @@ class FileTool:
         self._kernel.register_agent(_AGENT)
 
     def execute(self, action: Action) -> Json:
-        """Do what an action says.
+        """Execute an action.
 
         Raises:
             ToolFailed: It was refused, or failed.
@@ -209,7 +209,7 @@ class FileTool:
 class AIPlanner:
     """Makes intents of an objective, by whatever proposes. It is an adapter itself.
 
-    A planner of one's own subclasses it and overrides `plan`.
+    A custom planner subclasses it and overrides `plan`.
 
     Args:
         adapter: Who proposes: a model, a script. Without one there is no plan, and no basic one
@@ -225,12 +225,11 @@ class AIPlanner:
         """Make a list of intents. Not to be called where an event loop runs.
 
         Args:
-            objective: What is wanted.
+            objective: The goal.
             files: Names of files that it is about.
 
         Raises:
-            ValueError: Nobody proposes, or what was proposed is no list of intents of the
-                catalogue.
+            ValueError: There is no proposer, or its answer is no list of intents of the catalogue.
         """
         if self._adapter is None:
             raise ValueError(f"planner_unconfigured: {TABLE[Code.PLANNER_UNCONFIGURED].text}")
@@ -249,11 +248,11 @@ class AIPlanner:
         ]
 
     async def propose(self, context: PlannerInput) -> PlannerOutput:
-        """Ask who proposes, or the planner's own `plan`, in a thread.
+        """Call the proposer, or the planner's own `plan`, in a thread.
 
         Raises:
             PlannerUnavailable: Nobody proposes.
-            Exception: What it raises.
+            Exception: Any exception of the proposer.
         """
         if type(self).plan is not AIPlanner.plan:
             intents = await to_thread.run_sync(self.plan, context.message, abandon_on_cancel=True)

@@ -3,8 +3,9 @@
 {"version": "1", "goal": "...", "actions": [{"type": "verify", "payload": {}}], "notes": "..."}
 {"version": "1", "goal": "...", "stop_reason": {"code": "unsafe_goal", "message": "..."}}
 
-Bare names of actions are of the domain `program`. An envelope has no `base_seq`; it is of the world
-that its planner was shown. What cannot be translated is left as it came, for the parser to refuse.
+Bare names of actions belong to the domain `program`. An envelope has no `base_seq`; it is that of
+the planner's view. An envelope that cannot be translated is left unchanged, for the parser to
+refuse.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ def read(
     Args:
         text: As JSON text, or as the value that such a text stands for.
         base_seq: Sequence number of the world that the planner was shown.
-        domain: What may be proposed.
+        domain: Domain whose kinds may be proposed.
         limits: Sizes and counts.
         actions_max: A lower bound on actions.
 
@@ -52,7 +53,7 @@ def read(
 
 
 def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> object:
-    """Translate an envelope into a plan; what is none is given back as it is."""
+    """Translate an envelope into a plan; any other value is returned unchanged."""
     value = text
     if isinstance(text, str | bytes) and len(text) <= limits.plan_bytes_max:
         try:
@@ -74,7 +75,7 @@ def translated(text: object, base_seq: int, limits: AgentLimits = _LIMITS) -> ob
 
 
 def failure_of(turn: Turn) -> dict[str, str] | None:
-    """Tell a caller of the planner contract why there is no plan; None where there is one.
+    """Return the failure for a caller of the planner contract; None if there is a plan.
 
     Prose is no answer to it: words without actions are the failure `said`.
     """

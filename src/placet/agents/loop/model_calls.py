@@ -1,7 +1,7 @@
 """Asking a proposer, durably: the call is an effect, and its answer is in the log.
 
-What the log has an answer to is never asked again: not by a replay, not after a crash. A call whose
-process died before the answer came is not repeated either; its turn ends, and the user asks anew.
+A call with an answer in the log is never repeated: not by a replay, not after a crash. A call whose
+process died before the answer came is not repeated either; its turn ends, and the user asks again.
 """
 
 import hashlib
@@ -59,16 +59,18 @@ class ModelCalls:
 
     @classmethod
     async def of(cls, world: World) -> "ModelCalls":
-        """Return the calls of a world; the first who asks makes them possible."""
+        """Return the model calls of a world; the first caller registers their executor."""
         calls = _OF_WORLDS.setdefault(world, cls())
         await calls.make_possible(world)
         return calls
 
     async def make_possible(self, world: World) -> None:
-        """Let the world ask its proposers here; where who came first was cancelled, the next does.
+        """Register the executor of model calls.
+
+        If the first caller was canceled, the next one does it.
 
         Raises:
-            ValueError: The world has somebody else who asks.
+            ValueError: Another object executes this world's model calls.
         """
         async with self._registering:
             if not self._is_registered:
@@ -97,7 +99,7 @@ class ModelCalls:
             world: Where it is recorded.
             ask: The intent `session.ask`, made.
             adapter: Who is asked.
-            context: What it is told.
+            context: The planner input.
 
         Raises:
             PlannerUnavailable: It could not be reached, or not in time.
@@ -156,10 +158,10 @@ _OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
 
 
 def json_of(raw: PlannerOutput) -> Json:
-    """Write an answer as the log keeps it; what it cannot keep, it says instead.
+    """Return an answer as the log keeps it; a value that the log cannot keep is described instead.
 
     Raises:
-        ValueError: What it cost is no cost.
+        ValueError: The cost is not a valid amount.
     """
     whole = {
         "calls": [list(call) for call in raw.calls],
@@ -206,7 +208,7 @@ def _unread(answer: Json) -> list[str] | None:
 
 
 def _well_formed(text: Json) -> Json:
-    """Take from a text what is no Unicode: half of a pair stands for nothing."""
+    """Remove invalid Unicode from a text: a lone surrogate is replaced."""
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
 
 

@@ -1,8 +1,7 @@
-"""Where plans become batches: risk, mode, policy, grants, holds, and what came of it.
+"""Turns plans into batches: risk, mode, policy, grants, approvals, and the outcome.
 
-The one place in the agent layer that submits. It speaks with two voices: the agent's, for what the
-agent proposed, and the clerk's, for what the session records; where both stand in one batch, they
-pass or fail together.
+The only place in the agent layer that submits. It submits as the agent for the agent's proposals,
+and as the recorder for the session's records; in one batch they pass or fail together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,13 +30,13 @@ from placet.schemas.verdict import Verdict
 
 
 class Decided(NamedTuple):
-    """What became of a plan.
+    """The outcome of a plan.
 
     Attributes:
         status: All of it was applied, waits for a person, was refused, or its effects failed.
         issues: Why not.
         results: For each action.
-        diff: What it changed, or would change.
+        diff: State changes made, or previewed.
         hold_id: Of the hold; empty if none was made.
         has_acted: An action that is more than a read took effect, or some of its work outside was
             done, so that another plan would not start clean.
@@ -110,7 +109,9 @@ class PlanExecutor:
     async def resolve(
         self, hold: Mapping[str, Json], hold_id: str, by: str, role: str, *, seconds_left: float
     ) -> Decided:
-        """Apply what is held, exactly as it was shown; hold it anew if it would do otherwise now.
+        """Apply a held plan exactly as it was shown.
+
+        Hold it again if it would now do something else.
 
         Args:
             hold: As the state has it.
@@ -143,7 +144,7 @@ class PlanExecutor:
     async def may_resolve(
         self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
-        """Ask the gate whether somebody may decide so about a hold."""
+        """Ask the gate whether a person may decide about an approval request."""
         resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
         return [Issue.of_refusal(one) for one in verdict.refusals]
@@ -278,8 +279,8 @@ class PlanExecutor:
     ) -> list[Intent]:
         """Return what makes the batch void if the world has moved since it was foreseen.
 
-        Needed where something was judged by the state, and no footprint says by what of it: the
-        risk of a payload, and the effect of a kind that declares none.
+        Needed where a decision depends on state that no footprint declares: the risk of a payload,
+        and the effect of a kind without a footprint.
         """
         kinds = [self._world.registry.kinds[one.kind] for one in plan.actions]
         if judged_by == "risk":
@@ -356,7 +357,7 @@ class PlanExecutor:
 
 
 def _refused(plan: Plan, issues: Sequence[Issue]) -> Decided:
-    """Say that nothing of a plan was done: rejected where it is at fault, else skipped."""
+    """Return the outcome of a refused plan: faulty actions are rejected, the others skipped."""
     at_fault = {issue.at.split("/")[2] for issue in issues if issue.at.startswith("/actions/")}
     results = tuple(
         Decision(

@@ -1,4 +1,7 @@
-"""What a plan would do, tried without doing it, and a name by which two tries are compared."""
+"""Dry-runs a plan and fingerprints its effects.
+
+So that an approval can be matched to what was shown.
+"""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -43,8 +46,8 @@ async def preview_plan(
 def with_normalized_payloads(plan: Plan, foreseen: Verdict) -> Plan:
     """Return a plan with its payloads as the rules take them, where it passed when it was tried.
 
-    By another name of a field, or by leaving out a default, the same is said otherwise; what is
-    judged is what would be done.
+    A plan with another name of a field, or without a default, means the same; the normalized
+    payload is what is judged.
     """
     if not foreseen.admitted:
         return plan
@@ -61,7 +64,7 @@ def digest_of(value: Json) -> str:
 
 
 def _digest_of_both(now: Verdict, later: Verdict) -> str:
-    """Name what a plan would do, by what two tries of it at two seqs have in common."""
+    """Return a digest of the parts that two previews of a plan at two seqs have in common."""
     if [one.collection for one in now.diff] != [one.collection for one in later.diff]:
         later = now
     changes = [

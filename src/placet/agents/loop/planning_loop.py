@@ -2,9 +2,9 @@
 
     context -> propose -> parse -> submit -> done, held, or another try
 
-What follows an answer is a pure function of it and of the counters (`after_invalid`,
+The next step after an answer is a pure function of it and of the counters (`after_invalid`,
 `after_refused`), so that it can be read as a table. Budgets are checked before each request with an
-estimate, and after it with what was used.
+estimate, and after it with the actual use.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,15 +44,15 @@ Ask = Callable[[int, PlannerInput], Awaitable[PlannerOutput]]
 
 @dataclass(slots=True)
 class Counters:
-    """What a turn has used up.
+    """The budget that a turn has used.
 
     Attributes:
         requests: Answers of the proposer so far.
         repairs: Answers that could not be read as a plan.
         attempts: Plans that were submitted and refused.
         usage: What proposing cost.
-        repairing: What the answers so far lacked.
-        seen: Digests of answers and what was wrong with them.
+        repairing: Faults of the answers so far.
+        seen: Digests of answers and their faults.
         seconds_left: Of the turn's time.
     """
 
@@ -69,10 +69,10 @@ class End(NamedTuple):
     """How a turn ends.
 
     Attributes:
-        outcome: What came of it.
+        outcome: Outcome of the turn.
         stop: The code that ended it.
         message: For the user.
-        decided: What became of the last plan.
+        decided: Outcome of the last plan.
         choices: Answers to choose from.
     """
 
@@ -96,8 +96,8 @@ class PlanningLoop:
         clock: Real seconds.
 
     Attributes:
-        counters: What was used up so far.
-        attempts: The answers so far, and what came of them.
+        counters: Budget used so far.
+        attempts: The answers so far, with their outcomes.
     """
 
     def __init__(
@@ -124,7 +124,10 @@ class PlanningLoop:
         self._stopped = anyio.Event()
 
     def stop(self) -> None:
-        """Ask no more, and leave what is being asked; a plan that is being submitted is decided."""
+        """Make no further requests, and abandon the current one.
+
+        A plan that is being submitted is decided.
+        """
         self._stopped.set()
         self._asking.cancel()
 
@@ -161,7 +164,7 @@ class PlanningLoop:
         return _end("refused", Code.OPERATOR_STOPPED)
 
     async def _answer(self, number: int, context: PlannerInput) -> PlannerOutput | End | None:
-        """Have the proposer asked; None where somebody stopped it."""
+        """Request an answer of the proposer; None if the turn was stopped."""
         try:
             with anyio.CancelScope() as self._asking:
                 return await self._ask(number, context)
@@ -246,7 +249,7 @@ class PlanningLoop:
 
 
 def end_of(decided: Decided) -> End:
-    """End a turn with what became of its plan."""
+    """Return the end of a turn with the outcome of its plan."""
     if decided.status == "applied":
         return _end("applied", Code.COMPLETED, decided)
     issue = decided.issues[0]
@@ -291,14 +294,14 @@ def read(
 def after_invalid(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits
 ) -> End | None:
-    """Return what follows an answer that was no plan; None is another try."""
+    """Return the end of the turn after an invalid answer; None to try again."""
     return _after(issues, is_new, counters.repairs > limits.repairs_max, Code.REPAIR_EXHAUSTED)
 
 
 def after_refused(
     issues: Sequence[Issue], is_new: bool, counters: Counters, limits: AgentLimits, mode: Mode
 ) -> End | None:
-    """Return what follows a plan that the gate refused; None is another try."""
+    """Return the end of the turn after a refused plan; None to try again."""
     most = min(limits.attempts_max, mode.attempts_max)
     return _after(issues, is_new, counters.attempts >= most, Code.ATTEMPTS_EXHAUSTED)
 
@@ -319,13 +322,13 @@ def _after(
 def over_budget(
     counters: Counters, limits: AgentLimits, tokens: int, is_priced: bool
 ) -> End | None:
-    """Check what the next request would use; None is enough left.
+    """Return the limit that the next request would exceed; None if the budget suffices.
 
     Args:
-        counters: What was used up.
-        limits: What may be.
+        counters: Budget used so far.
+        limits: The limits.
         tokens: Estimated, of the next request; its answer's size is not known before it.
-        is_priced: Whether anybody knows what a request costs.
+        is_priced: Whether the price of a request is known.
     """
     if counters.seconds_left <= 0:
         return _end("failed", Code.DEADLINE_EXCEEDED)

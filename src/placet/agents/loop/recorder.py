@@ -1,4 +1,4 @@
-"""The session's own voice: what it records in the log, and what it reads there."""
+"""The session recorder: writes the session's records to the log, and reads them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -171,7 +171,10 @@ class SessionRecorder:
         return held if held and (held["session"], held["proposer"]) == own else None
 
     async def holds(self) -> list[ApprovalRequest]:
-        """List the holds of this session, oldest first; what is past its time says `expired`."""
+        """List the approval requests of this session, oldest first.
+
+        An expired one has the state `expired`.
+        """
         found = []
         names = (await self._row())["holds"]
         for name, held in (await self._world.entities("session.holds", names)).items():
@@ -184,7 +187,7 @@ class SessionRecorder:
     async def turns(
         self, count: int | None = None, *, before: int | None = None
     ) -> list[dict[str, Json]]:
-        """List what the state keeps of this session's turns, oldest first.
+        """List the turns of this session that the state keeps, oldest first.
 
         Args:
             count: Of the last ones; None is all.
@@ -218,19 +221,19 @@ class SessionRecorder:
         return count
 
     async def _row(self) -> dict[str, Json]:
-        """Read what is kept of the session; nothing, where it came to be another agent's."""
+        """Return the row of the session; an empty one if it belongs to another agent now."""
         row = await row_of(self._world, self._session)
         is_own = row is not None and row["agent"] == self._agent.agent_id
         return row if row is not None and is_own else {"turns": 0, "holds": []}
 
 
 async def row_of(world: World, session: str) -> dict[str, Json] | None:
-    """Read what is kept of a session; None where nothing was said in it yet."""
+    """Return the row of a session; None if it has no turns yet."""
     return (await world.entities("session.sessions", [session])).get(session)
 
 
 class SessionError(PlacetError):
-    """A session cannot be opened, or what it is about to record is refused.
+    """A session cannot be opened, or its record is refused.
 
     Attributes:
         code: Why, also where no verdict says it.
@@ -259,7 +262,7 @@ class SessionError(PlacetError):
 
 
 def _kept(results: Sequence[Decision]) -> list[dict[str, Json]]:
-    """Return what the log keeps of results: all of them, and of their outputs as much as fits.
+    """Return the results as the log keeps them: all of them, with as much of their outputs as fits.
 
     Measured as the gate measures a payload: a number may be longer there than it is as JSON.
     """

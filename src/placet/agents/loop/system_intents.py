@@ -1,4 +1,4 @@
-"""The voice in which a session records: of the present, where an agent's is of what it saw."""
+"""Builds the session's own intents, with `context_seq` set to the current seq."""
 
 from placet.agents.ports import Handle, World
 from placet.schemas.codec import Json
@@ -6,7 +6,7 @@ from placet.schemas.intent import Intent
 
 
 class SystemIntentFactory:
-    """Makes the clerk's intents: it goes by no view, so what it says is said now.
+    """Makes the recorder's intents, which depend on no view: their context is the current seq.
 
     Args:
         world: Where.

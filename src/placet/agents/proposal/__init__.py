@@ -1,1 +1,1 @@
-"""What a planner is given and what it may answer: context, tools, plan, contract."""
+"""A planner's input and output: context, tools, plan, contract."""

@@ -1,4 +1,4 @@
-"""What proposes: one protocol for models, scripts, people, policies and recordings."""
+"""The adapter protocol, for models, scripts, people, policies and recordings."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -11,7 +11,7 @@ from placet.schemas.codec import Json
 
 
 class Usage(NamedTuple):
-    """What proposing cost.
+    """Tokens, requests and money that a proposal cost.
 
     Attributes:
         requests: Requests to a model.
@@ -26,7 +26,7 @@ class Usage(NamedTuple):
     cost_usd: Decimal | None = Decimal(0)
 
     def plus(self, other: "Usage") -> "Usage":
-        """Add up; what is not known makes the sum unknown."""
+        """Add; an unknown amount makes the sum unknown."""
         cost = None
         if self.cost_usd is not None and other.cost_usd is not None:
             cost = self.cost_usd + other.cost_usd
@@ -39,13 +39,13 @@ class Usage(NamedTuple):
 
 
 class PlannerOutput(NamedTuple):
-    """What a proposer said, before anybody believed it. One of the first three is given.
+    """A proposer's unchecked output. Exactly one of the first three fields is set.
 
     Attributes:
         calls: Tool calls, in order.
         plan: A plan, as text or as the value that such a text stands for.
         text: Words for the user; never executed.
-        usage: What it cost.
+        usage: Cost of the output.
         model: Which model answered, for the record.
         response: The adapter's own account of the answer, plain JSON, to repair it by.
         refused: The planner would not answer (a content filter); `text` says why.
@@ -67,8 +67,8 @@ class Repair(NamedTuple):
     """An answer of this turn that could not be used, and why.
 
     Attributes:
-        raw: What was said.
-        issues: What was wrong with it.
+        raw: The faulty output.
+        issues: Its faults.
     """
 
     raw: PlannerOutput
@@ -93,14 +93,14 @@ class PlannerInput(NamedTuple):
     """All that a proposer is given. It sees the world through nothing else.
 
     Attributes:
-        message: What the user said.
+        message: The user's message.
         text: The context in words, as `context.build` makes it, without the message.
         base_seq: Sequence number of the world that it shows.
-        catalogue: What may be proposed.
+        catalogue: The kinds that may be proposed.
         state: The agent's whole view, plain JSON.
         history: Earlier turns, oldest first: `{"role": "user"|"agent", "text": ...}`.
         results: Earlier results, oldest first.
-        facts: What the agent was told to remember.
+        facts: Facts that the agent was told to remember.
         diffs: What changed since the agent's last turn.
         media: References that came with the message.
         repairs: What this turn's earlier answers lacked, oldest first.
@@ -141,7 +141,7 @@ class PlannerUnavailable(Exception):  # noqa: N818  # says what the planner is
     """A proposer cannot be reached. The text names the kind of failure, never keys or bodies.
 
     Attributes:
-        usage: What was spent until then, by requests that had an answer.
+        usage: Cost of the answered requests before the failure.
     """
 
     usage = Usage()

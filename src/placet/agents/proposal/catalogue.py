@@ -1,4 +1,4 @@
-"""The kinds that one agent may propose, with what a planner is told about them.
+"""The kinds that one agent may propose, with their descriptions for a planner.
 
 It is the world's own registry, seen through an agent's permissions: a kind that is not granted does
 not exist for its agent, so that what exists is not leaked.
@@ -29,7 +29,7 @@ _NAMES_LISTED: Final = 40
 
 
 class Catalogue:
-    """What may be proposed.
+    """The kinds that may be proposed.
 
     Args:
         domain: A domain, several, or the registry of a world.
@@ -38,7 +38,7 @@ class Catalogue:
 
     Attributes:
         kinds: Visible kinds by name, sorted.
-        guides: What the domains tell a planner, in their order.
+        guides: The domains' guides for a planner, in their order.
         commands: Sentences that are intents, of the visible kinds.
 
     Raises:
@@ -98,10 +98,10 @@ class Catalogue:
         return self._registry
 
     def unsound(self, kind: str, payload: Json) -> Sequence[ErrorDetails]:
-        """List what is wrong with the payload of a visible kind, by the gate's own measure.
+        """List the faults of the payload of a visible kind, as the gate does.
 
         Raises:
-            Exception: What a payload's own validator raises.
+            Exception: Any exception of a payload's own validator.
         """
         adapter, boxed = self._adapters[kind], {"payload": payload}
         try:
@@ -122,7 +122,7 @@ class Catalogue:
         return self._schemas
 
     def missing_tool(self, kind: Kind) -> str | None:
-        """Name an effect of a kind that nobody executes; None where all are, or nobody knows."""
+        """Return an effect of a kind that has no executor; None if all have one, or if unknown."""
         if self._executors is None:
             return None
         return next((effect for effect in kind.effects if effect not in self._executors), None)

@@ -1,8 +1,8 @@
 """Why a proposal or a turn ended as it did: one table.
 
-The gate's own codes (`RefusalCode`) and a domain's (`<domain>.<code>`) pass through as they are;
-here are those of what stands before and around the gate. What a proposer may do about a code -
-repair it within the turn - derives from the code alone, never from its text.
+The gate's codes (`RefusalCode`) and a domain's (`<domain>.<code>`) pass unchanged; the codes here
+belong to the layer around the gate. Whether a proposer may repair its plan within the turn derives
+from the code alone, never from the message.
 """
 
 from enum import StrEnum
@@ -66,7 +66,7 @@ class Code(StrEnum):
 
 
 class CodeFacts(NamedTuple):
-    """What follows from a code.
+    """The consequences of a code.
 
     Attributes:
         stage: Who says it.
@@ -176,7 +176,7 @@ _HTTP_OF_CODE: Final[dict[RefusalCode, int]] = {
 
 
 def facts_of(code: str) -> CodeFacts:
-    """Tell what follows from any code: of this layer, of the gate, or of a domain."""
+    """Return the consequences of any code: of this layer, of the gate, or of a domain."""
     if code in Code.__members__.values():
         return TABLE[Code(code)]
     if code.startswith("session."):  # of what is recorded, which is not the proposer's to mend

@@ -1,8 +1,8 @@
-"""What a proposer is told, as text: ordered, bounded, the same for the same inputs.
+"""Builds a proposer's input as text: ordered, bounded, the same for the same inputs.
 
-The order is from what never changes to what always does, so that a provider's prompt cache holds.
-What came from outside stands between named tags, and the first rule says that it is data. Over
-budget, the oldest lines of the least important history go first; the report says what went.
+Parts that never change come first and parts that always change last, so that a provider's prompt
+cache holds. External text stands between named tags, and the first rule says that it is data. Over
+budget, the oldest lines of the least important history are dropped first; the report names them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _TAG_TOKENS: Final = 4
 
 
 class ContextTooLarge(ValueError):  # noqa: N818  # says what the context is
-    """What must be told does not fit into the budget."""
+    """The mandatory parts do not fit into the budget."""
 
 
 class Kept(NamedTuple):
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     Attributes:
         kept: Lines.
         total: Lines that there were.
-        tokens: Of those that were kept, estimated.
+        tokens: Estimated tokens of the kept lines.
     """
 
     kept: int
@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 
 
 class ContextText(str):
-    """A context, with the report of what was cut.
+    """A context, with the report of the dropped parts.
 
     Attributes:
         report: How much of each section was kept, by its name, in order.
@@ -94,15 +94,15 @@ def build(
     """Build the context of one request. Pure: the same inputs give the same text.
 
     Args:
-        domain: What may be proposed, with the domains' guides.
-        message: What the user said now.
+        domain: Domain whose kinds may be proposed, with its guide.
+        message: The user's present message.
         state: The agent's view.
         diffs: What changed since the agent's last turn, oldest first.
         turns: The conversation, oldest first; the last `last_turns` are told.
-        results: What became of proposals, oldest first; the last `last_results` are told.
+        results: Outcomes of proposals, oldest first; the last `last_results` are included.
         facts: Remembered facts, as a mapping or as `{"key", "value", "seq"}` objects.
         issues: What this turn's last answer lacked.
-        budget: What is left of the turn's budget.
+        budget: Remaining budget of the turn.
         last_turns: How many turns are told.
         last_results: How many results are told.
         tokens_max: Bound of the whole, estimated.
@@ -152,7 +152,7 @@ def _kinds(catalogue: Catalogue, with_payloads: bool) -> list[str]:
 
 
 def _fitted(sections: Sequence[Section], tokens_max: int) -> ContextText:
-    """Drop what may go until the rest fits."""
+    """Drop optional lines until the rest fits."""
     sizes = {section.name: [tokens_of(line) + 1 for line in section.lines] for section in sections}
     total = sum(sum(sizes[one.name]) + _TAG_TOKENS for one in sections if one.lines)
     dropped = dict.fromkeys(sizes, 0)

@@ -77,7 +77,7 @@ def parse(
 
     Args:
         text: A plan as JSON text, or as the value that such a text stands for.
-        domain: What may be proposed.
+        domain: Domain whose kinds may be proposed.
         limits: Sizes and counts.
         actions_max: A lower bound of the mode on actions.
 
@@ -114,10 +114,10 @@ def parse_calls(
     """Read the tool calls of a model as a plan: in their order, the calls are its actions.
 
     Args:
-        calls: What the model called; at least one.
+        calls: The model's tool calls; at least one.
         goal: The message that the model answers.
         base_seq: Of the context that it was given.
-        domain: What may be proposed.
+        domain: Domain whose kinds may be proposed.
         limits: Sizes and counts.
         actions_max: A lower bound of the mode on actions.
 
@@ -194,7 +194,10 @@ def _decode(text: object, limits: AgentLimits) -> tuple[Json, list[Issue]]:
 
 
 def _too_large(size: int | None, limits: AgentLimits) -> Issue:
-    """Say that a plan is too large; None is one that was not read to its end."""
+    """Return the issue of a plan that is too large.
+
+    None as size means that it was not read to its end.
+    """
     most = limits.plan_bytes_max
     has = f"more than {most}" if size is None else size
     message = f"the plan has {has} bytes, at most {most} are read; propose less"
@@ -219,7 +222,10 @@ def _judged(
     actions_max: int | None,
     places: Sequence[str] | None = None,
 ) -> tuple[Plan | None, list[Issue]]:
-    """Judge what the catalogue decides. Of too many actions only so many are looked at."""
+    """Check the actions against the catalogue.
+
+    Of too many actions only the allowed number is checked.
+    """
     issues = _check_counts(plan, limits, actions_max)
     for index, action in enumerate(plan.actions[: limits.actions_max]):
         if len(issues) >= ISSUES_MAX:

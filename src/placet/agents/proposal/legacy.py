@@ -1,4 +1,7 @@
-"""Seed 002's words: what an adapter answers with, and the base class that integrations subclass."""
+"""Types of the agent-layer protocol.
+
+An adapter's answers, and the base class that integrations subclass.
+"""
 
 from abc import ABC, abstractmethod
 from typing import Any, Literal
@@ -13,8 +16,8 @@ class ChatIntent(BaseModel):
         type: `action_call`, or `clarification_request`.
         action_id: Kind of intent.
         inputs: Its payload.
-        question: What is asked back.
-        confirmed: Read and ignored: nobody confirms a proposal of its own.
+        question: Question to the user.
+        confirmed: Ignored: a proposer cannot confirm its own proposal.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -30,7 +33,7 @@ class ExecutionPlan(BaseModel):
     """Several proposed actions; all or none of them will be done.
 
     Attributes:
-        goal: What the user wants.
+        goal: The user's goal.
         actions: In order.
         notes: For people.
     """
@@ -62,7 +65,7 @@ class AgentAdapter(ABC):
         Args:
             message: Raw text from the user.
             history: Past turns of the conversation.
-            state: Snapshot of what the agent may see.
+            state: Snapshot of the agent's view.
             registry: `{"actions": kinds with schema, risk and cost, "components": state schema}`.
             media: Data of an image or document.
         """

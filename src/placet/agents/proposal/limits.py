@@ -1,4 +1,4 @@
-"""What bounds an agent: sizes, counts, tokens, money and time."""
+"""The limits of an agent: sizes, counts, tokens, money and time."""
 
 from decimal import Decimal
 from typing import Final, Literal
@@ -16,14 +16,14 @@ class AgentLimits(BaseModel):
         actions_max: Actions in a plan; the mode's own bound applies besides.
         plan_bytes_max: A plan as text.
         payload_bytes_max: One action's payload as JSON.
-        output_bytes_max: What of an action's output is shown to the agent.
+        output_bytes_max: Bytes of an action's output that the agent is shown.
         repairs_max: Rounds in which an invalid plan may be mended.
         attempts_max: Plans that may be submitted; the mode's own bound applies besides.
         tokens_max: Tokens of a turn, in and out.
         cost_usd_max: Money of a turn; None sets no limit.
-        on_unknown_price: `deny` a request whose price is not known, or go by `tokens_only`.
+        on_unknown_price: `deny` a request whose price is not known, or count its `tokens_only`.
         seconds_max: Time of a turn.
-        context_tokens_max: Size of what the agent is told.
+        context_tokens_max: Size of the planner input, in tokens.
         tools_max: Tools offered one by one; beyond it, two tools that find and propose.
         turns_last: Turns of the conversation that the agent is told.
         results_last: Results that the agent is told.

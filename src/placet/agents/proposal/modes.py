@@ -12,12 +12,12 @@ ModeName = Literal["interactive", "assisted", "autonomous"]
 
 
 class Mode(NamedTuple):
-    """What a mode allows.
+    """The permissions of a mode.
 
     Attributes:
         name: Its name.
         actions_max: In one plan.
-        applies: Risks that need nobody's word.
+        applies: Risks that need no confirmation.
         attempts_max: Plans that may be submitted in one turn.
     """
 
@@ -35,11 +35,12 @@ MODES: Final[Mapping[str, Mode]] = {
 
 
 class PolicyDecision(NamedTuple):
-    """What a policy says of a plan.
+    """The decision of a policy about a plan.
 
     Attributes:
         decision: `allow` leaves it to the mode; `hold` asks a person; `deny` refuses.
-        role: For `hold`: whose approval is needed; empty is anybody's confirmation.
+        role: For `hold`: the role whose approval is needed; empty accepts any person's
+            confirmation.
         reason: For the proposer and the person.
     """
 
@@ -90,7 +91,7 @@ def covers(
 
 
 def _is_taken(name: str, payload: Mapping[str, Json], applied: Mapping[str, Json]) -> bool:
-    """Return whether the rules take what was proposed by a name, by that name or by another.
+    """Return whether the rules take a proposed field, by its name or an alias.
 
     Of a field that came by two names one is passed over; a grant that binds it permits nothing.
     """

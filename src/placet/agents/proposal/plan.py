@@ -1,4 +1,4 @@
-"""The planner contract: what a proposer may say, as models. No field of it grants anything.
+"""The planner contract: a proposer's output, as models. No field of it grants a permission.
 
 What decides about a plan - mode, permissions, prices, who confirms - comes from the session and the
 registry. A field that is not here (`confirmed`, `role`) is an error that the proposer may repair.
@@ -57,7 +57,7 @@ class Plan(Strict):
 
     Attributes:
         version: `placet.plan/1`; there is no default, so that nothing is guessed.
-        goal: What the proposer understood the user to want.
+        goal: The user's goal, as the proposer understood it.
         base_seq: Sequence number of the world that the proposer saw.
         actions: In order of execution.
         stop: Instead of actions.
@@ -77,7 +77,7 @@ class Issue(Strict):
 
     Attributes:
         code: Of this layer, of the gate, or of a domain.
-        message: What failed, what was expected, what came, what to do.
+        message: Failed check, expected value, actual value, and the remedy.
         at: JSON pointer into the plan.
         suggestions: Nearest valid values, best first.
     """
@@ -94,7 +94,7 @@ class Issue(Strict):
 
     @classmethod
     def of_refusal(cls, refusal: Refusal) -> "Issue":
-        """Return what the gate said, pointing into the plan instead of the batch."""
+        """Return a refusal as an issue whose path points into the plan instead of the batch."""
         at = refusal.at or ""
         if at.startswith("/intents/"):
             at = "/actions/" + at.removeprefix("/intents/")

@@ -44,7 +44,7 @@ def to_intent(name: str, arguments: str | Mapping[str, Json], *, domain: Vocabul
     """Wrap a model's tool selection into a `ChatIntent`.
 
     Raises:
-        ValueError: The tool or its arguments are not what was offered; the text is an error
+        ValueError: The tool or its arguments do not match an offered tool; the text is an error
             prompt for the model.
     """
     text = arguments if isinstance(arguments, str) else to_json(dict(arguments)).decode()
@@ -87,7 +87,7 @@ def parse_intent(text: object, *, domain: Vocabulary) -> ChatIntent | str:
 
 
 def error_prompt(issues: list[Issue]) -> str:
-    """Tell a model what was wrong, and what there is to choose from."""
+    """Return an error prompt for a model: the fault, and the valid choices."""
     return " ".join(
         f"{issue.message}."
         + (f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else "")

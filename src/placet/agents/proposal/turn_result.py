@@ -1,4 +1,7 @@
-"""What a turn comes to: values that a person reads, a test compares and a door sends as JSON."""
+"""The result of a turn.
+
+Values that a person reads, a test compares and a front end sends as JSON.
+"""
 
 from decimal import Decimal
 from typing import Any, Literal
@@ -35,14 +38,14 @@ class Change(_Value):
 
 
 class Decision(_Value):
-    """What became of one action.
+    """The outcome of one action.
 
     Attributes:
         id: The action's own name, or its number.
         kind: Of intent.
-        outcome: What became of it.
+        outcome: Outcome of the action.
         seq: At which it took effect.
-        output: What it told, cut to what an agent is shown.
+        output: Output of its rule or effect, cut to the size that an agent is shown.
         is_truncated: More was told than is shown.
         issues: Why not.
     """
@@ -56,7 +59,7 @@ class Decision(_Value):
     issues: tuple[Issue, ...] = ()
 
     def told(self) -> dict[str, Json]:
-        """Return what an agent is told of it, and what the log keeps."""
+        """Return the part that an agent is shown and the log keeps."""
         told: dict[str, Json] = {"id": self.id, "kind": self.kind, "outcome": self.outcome}
         if self.seq is not None:
             told["seq"] = self.seq
@@ -70,7 +73,7 @@ class Decision(_Value):
 
 
 class Attempt(_Value):
-    """One answer of a proposer, and what came of it."""
+    """One answer of a proposer, and its outcome."""
 
     n: int
     status: Status
@@ -81,7 +84,7 @@ class Attempt(_Value):
 
 
 class Spent(_Value):
-    """What a turn cost."""
+    """The cost of a turn."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -103,12 +106,12 @@ class Turn(_Value):
         agent: Who proposed.
         route: By a command, by the agent, or by a person's own hand.
         mode: Of the session at that time.
-        outcome: What came of it.
+        outcome: Outcome of the turn.
         stop: The code that ended it.
         message: For the user.
         choices: Answers to choose from, where something was asked back.
         attempts: Every answer of the proposer.
-        results: What became of each action of the plan that was decided last.
+        results: Outcomes of the actions of the last decided plan.
         diff: What that plan changed, or would change where it is held.
         hold_id: Of the plan that waits for a person; empty if none does.
         usage: What proposing cost.
@@ -131,15 +134,15 @@ class Turn(_Value):
 
 
 class ApprovalRequest(_Value):
-    """A plan that waits for a person. What is approved is exactly this.
+    """A plan that waits for a person's approval. Exactly this content is approved.
 
     Attributes:
         id: By which it is resolved.
         session: Where it was proposed.
-        goal: What the proposer wants.
+        goal: The proposer's goal.
         actions: Kinds and payloads.
         base_seq: At which the plan was judged.
-        digest: Over all that makes it what it is.
+        digest: Digest of the content that is approved.
         needs: Any person's confirmation, or the approval of a role.
         role: Which role.
         proposer: Who must not resolve it.

@@ -11,7 +11,7 @@ _MEMORY: Final = "memory."
 
 
 def plain_view(view: View) -> dict[str, Json]:
-    """Copy what an agent may see. O(what it may see)."""
+    """Copy the agent's view. O(its size)."""
     return {
         name: {entity: thaw(dict(fields)) for entity, fields in sorted(rows.items())}
         for name, rows in sorted(view.state.items())
@@ -44,7 +44,7 @@ def changes_between(old: Json, new: Mapping[str, Json]) -> list[Json]:
 
 
 def facts_in(view: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """List what the domain `memory` was told to remember, oldest first, with its seq."""
+    """List the facts of the domain `memory`, oldest first, each with its seq."""
     facts = [
         fields
         for collection, rows in view.items()

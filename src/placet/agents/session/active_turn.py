@@ -10,7 +10,7 @@ from placet.agents.proposal.turn_result import Attempt, Route, Spent, Turn
 
 
 class TurnRequest(Protocol):
-    """What a turn says of its session."""
+    """The parameters of a turn."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
-"""What a person does in a session: decides about what waits, edits it, permits something ahead.
+"""A person's actions in a session: decide about approval requests, edit them, grant in advance.
 
-Nothing here takes content for what is approved: it is what was held, word for word.
+None of them takes new content for an approval: the held plan is applied unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Approvals:
 
     @property
     def limits(self) -> AgentLimits:
-        """What bounds the agent."""
+        """The agent's limits."""
         raise NotImplementedError
 
     def _require_open(self) -> None:
@@ -56,17 +56,17 @@ class Approvals:
     async def resolve(
         self, hold_id: str, decision: DecisionName, by: str, *, role: str = ""
     ) -> Turn:
-        """Decide about what waits for a person. There is no way to hand in other content here.
+        """Decide about an approval request. New content cannot be passed here.
 
         Args:
-            hold_id: What waits.
+            hold_id: Id of the approval request.
             decision: Apply it; refuse it; or refuse it because something else will be proposed.
             by: Who decides; never the proposer.
             role: Their role, as the host knows it.
 
         Returns:
-            What came of it. Where the world moved so that the plan would now do something else,
-            it is `held` again, under a new name.
+            The resulting turn. If the plan would now do something else because the world changed,
+            it is `held` again under a new id.
 
         Raises:
             ValueError: The decision is none of these.
@@ -98,10 +98,10 @@ class Approvals:
         *,
         role: str = "",
     ) -> Turn:
-        """Refuse what waits, and do something else instead, by a person's own hand.
+        """Deny an approval request, and submit a person's own actions instead.
 
         Args:
-            hold_id: What waits; it goes on waiting where the actions are no valid plan.
+            hold_id: Id of the approval request; it stays open if the actions are no valid plan.
             actions: Kinds and payloads, for which the person answers.
             by: Who it is.
             role: Their role, as the host knows it.
@@ -159,13 +159,18 @@ class Approvals:
         return await self._recorder.grant(kinds, equals or {}, uses, seconds, by)
 
     async def holds(self) -> list[ApprovalRequest]:
-        """List the holds of this session, newest last; what is past its time says `expired`."""
+        """List the approval requests of this session, newest last.
+
+        An expired one has the state `expired`.
+        """
         return await self._recorder.holds()
 
     async def _may_resolve(
         self, hold_id: str, decision: str, by: str, role: str
     ) -> tuple[dict[str, Json] | None, list[Issue]]:
-        """Find a hold of this session, and ask whether somebody may decide so about it."""
+        """Return an approval request of this session, after asking whether a person may decide
+        about it.
+        """
         held = await self._recorder.hold(hold_id)
         if held is None:
             message = f"there is no hold {hold_id!r} in this session"
@@ -175,7 +180,7 @@ class Approvals:
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None
     ) -> Turn:
-        """Submit a plan that nobody will mend."""
+        """Submit a plan that will not be repaired."""
         if plan is None:
             attempt = Attempt(n=1, status="invalid", issues=tuple(issues))
             return await turn.end(End("refused", issues[0].code, issues[0].message), [attempt])

@@ -1,4 +1,4 @@
-"""Builds what a proposer is given, afresh for each request of a turn."""
+"""Builds the planner input, anew for each request of a turn."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from placet.schemas.codec import Json
 
 
 class ContextBuilder:
-    """Sees for one agent, and remembers what it saw last.
+    """Reads the view of one agent, and remembers the previous one.
 
     Args:
         agent: Whose eyes.

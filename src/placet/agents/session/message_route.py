@@ -39,7 +39,7 @@ def route(message: str, commands: Sequence[Command] = ()) -> Commanded | None:
     """Read a message as a command; None is one for the agent.
 
     Args:
-        message: What the user said. `/kind key=value …` names a kind; values are JSON or text.
+        message: The user's message. `/kind key=value …` names a kind; values are JSON or text.
         commands: Sentences that are intents.
     """
     text = message.strip()

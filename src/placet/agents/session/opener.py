@@ -45,15 +45,15 @@ class WorldSpec(NamedTuple):
 
 
 class Opened(Protocol):
-    """What an opening needs of the session that it opens."""
+    """The parts that a session needs to open."""
 
     closing: AsyncExitStack
 
     async def close_stale_turns(self) -> None:
-        """End what a process that died has left running."""
+        """End the turns that a dead process left running."""
 
     async def close(self) -> None:
-        """Close what was opened for it."""
+        """Close the resources opened for the session."""
 
 
 S = TypeVar("S", bound=Opened)
@@ -124,7 +124,10 @@ class SessionOpener(Generic[S]):
         return session
 
     async def _registered(self, world: World, agent_id: str) -> Handle:
-        """Register the agent, or find it; who is known keeps what it may, unless one says."""
+        """Register the agent, or find it.
+
+        An existing one keeps its permissions unless some are passed.
+        """
         permitted = self._permissions
         if permitted is None and await world.is_registered(agent_id):
             return await world.register_agent(agent_id)
@@ -151,7 +154,9 @@ def session_name(name: str) -> str:
 
 
 async def agent_of(world: World, session: str, agent: str | None) -> str:
-    """Say in whose name is proposed in a session: it has one agent, whom it tells its turns.
+    """Return the agent in whose name a session proposes.
+
+    A session belongs to one agent, which sees its turns.
 
     Args:
         world: Which has the domain `session`.
@@ -175,7 +180,10 @@ async def agent_of(world: World, session: str, agent: str | None) -> str:
 
 
 async def _latest_mode(world: World, session: str) -> str:
-    """Say in which mode a session goes on where nobody does; a new one begins in the default."""
+    """Return the mode of a session that is reopened without one.
+
+    That of its last turn, else the default.
+    """
     row = await row_of(world, session)
     if row is None:
         return MODE

@@ -5,8 +5,8 @@ async with Session.open(domain="design", mode="assisted", adapter=adapter) as se
     if turn.hold_id:
         turn = await session.resolve(turn.hold_id, "approve", by="ann")
 
-Turns, model calls, holds and grants are entries of the world's own log: a session is opened again
-by its name, and what was asked once is not asked again.
+Turns, model calls, approvals and grants are entries of the world's log: a session is reopened by
+its name, and no recorded model call is repeated.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -53,7 +53,7 @@ class Session(Approvals):
         name: Of the session, in the log.
         world: Where it takes place.
         mode: How much the agent may do by itself; set it to change it.
-        closing: Closes what was opened for it.
+        closing: Closes the resources opened for the session.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Session(Approvals):
             world: An open world to talk in, instead of `domain` and `store`. It must have the
                 domain `session` (`placet.domains.session.Sessions`) besides its own.
             store: Where that world's log lies.
-            session: Its name, at most 64 characters; a session of this name goes on.
+            session: Its name, at most 64 characters; an existing session of this name is continued.
             agent: In whose name the adapter proposes; None is whose the session is, `agent` in a
                 new one. A session is one agent's.
             permissions: Kinds that the agent may use; None is all.
@@ -151,23 +151,25 @@ class Session(Approvals):
         return SessionOpener(wanted, session, agent, permissions, mode, start)
 
     async def close(self) -> None:
-        """Let nothing more be said here, stop the turn that is held, close what was opened for it.
+        """Accept no more messages, stop the running turn, and close the resources opened for the
+        session.
 
-        What the log has of the session stays, and what is held waits there; open it again to go on.
+        The records in the log stay, and open approval requests stay open; reopen the session to
+        continue.
         """
         self._is_closed = True
         self.stop()
         await self.closing.aclose()
 
     async def close_stale_turns(self) -> None:
-        """End what a process that died has left running; `open` does it."""
+        """End the turns that a dead process left running; `open` does it."""
         for number in await self._recorder.running():
             if (self.name, number) not in self._calls.turns:
                 text = "the process ended before the turn did; look what was done by then"
                 await self._recorder.end(number, End("failed", Code.INTERNAL, text), (), "")
 
     def stop(self) -> None:
-        """Stop the turn that is held, if one is: what is being asked is left, and nothing applied.
+        """Stop the running turn, if any: its current request is abandoned, and nothing is applied.
 
         A plan that is being submitted already is decided, and the turn then says so.
         """
@@ -182,7 +184,7 @@ class Session(Approvals):
 
     @property
     def limits(self) -> AgentLimits:
-        """What bounds the agent."""
+        """The agent's limits."""
         return self._limits
 
     @property
@@ -208,7 +210,7 @@ class Session(Approvals):
     async def send(
         self, message: str, *, adapter: object = None, media: Sequence[Media] = ()
     ) -> Turn:
-        """Say something, and give all that came of it.
+        """Send a message, and return the completed turn.
 
         Args:
             message: A command (`/kind key=value`, or a sentence that a domain knows), or anything.
@@ -236,7 +238,7 @@ class Session(Approvals):
                 return await self._let_propose(turn, chosen, catalogue, media)
 
     async def hand_off(self, intent: ChatIntent | ExecutionPlan) -> Turn:
-        """Hand over what an adapter of one's own has made of a message.
+        """Submit an intent that a custom adapter made of a message.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -257,11 +259,11 @@ class Session(Approvals):
                 return await self._carry_out(turn, plan, issues)
 
     async def turns(self) -> list[dict[str, Json]]:
-        """List what the state keeps of this session's turns, oldest first."""
+        """List the turns of this session that the state keeps, oldest first."""
         return await self._recorder.turns()
 
     async def state(self) -> Json:
-        """Return what the agent may see of the world, as plain JSON."""
+        """Return the agent's view of the world as plain JSON."""
         return plain_view(await self._agent.refresh_view())
 
     # the ways of a message

@@ -60,9 +60,9 @@ def chat(  # noqa: PLR0917  # the command line has no positions
     """Talk with an agent about a world: it proposes, the gate decides, you confirm.
 
     A line is a command (/KIND key=value), a sentence that the domain knows, or a message for the
-    agent. What needs your word is shown with what it would change, and asked about. `/help` lists
-    the rest. Through a pipe nobody is asked: what needs a word stays held, or say `/approve`; exit
-    code 1 if something was not done. --json writes one turn a line.
+    agent. A plan that needs your confirmation is shown with its changes first. `/help` lists the
+    other commands. A pipe is never prompted: such a plan stays held, or type `/approve`; exit code
+    1 if an action was not applied. --json writes one turn per line.
     """
     check_words(mode, session)
     is_there = _is_somebody_there() and not as_json
@@ -131,7 +131,7 @@ async def _opened(
 
 
 def _asking(is_there: bool, *, as_json: bool) -> Ask:
-    """Return what reads a line: with a prompt and editing where somebody is there."""
+    """Return a function that reads a line, with a prompt and editing on a terminal."""
     if not is_there:
         return _read_line if as_json else _read_and_show
     import readline  # noqa: F401, PLC0415  # input() edits lines with it, once it is loaded
@@ -153,7 +153,7 @@ def _read_line(_prompt: str) -> str | None:
 
 
 def _read_and_show(prompt: str) -> str | None:
-    """Read a line of a pipe, and show it, so that what is written can be read as a conversation."""
+    """Read a line of a pipe, and echo it, so that the output reads as a conversation."""
     line = _read_line(prompt)
     if line and line.strip():
         sys.stdout.write(printable(f"{prompt}{line}") + "\n")

@@ -1,7 +1,7 @@
-"""A conversation line by line: what is typed goes to the session, what comes of it to the screen.
+"""The chat loop: typed lines go to the session, results to the renderer.
 
-The world lives in a thread of its own, with its event loop; lines are read in the main thread, so
-that the terminal's own editing works and Ctrl-C reaches whoever waits: at the prompt it ends the
+The world runs in a separate thread with its event loop; lines are read in the main thread, so that
+the terminal's editing works and Ctrl-C reaches the waiting code: at the prompt it ends the
 conversation, in a turn it stops the turn.
 """
 
@@ -32,7 +32,7 @@ _NOT_READ: Final = "expected lines of /kind key=value, and an empty line at thei
 
 
 class Person(NamedTuple):
-    """Who is at the terminal.
+    """The person at the terminal.
 
     Attributes:
         name: By which the log knows who confirmed.
@@ -53,7 +53,7 @@ class ChatLoop:
         portal: The way there.
         person: Who talks.
         ask: Reads a line.
-        screen: Shows what comes of it.
+        screen: Renders the results.
         asked: The person as a proposer, where they are.
 
     Attributes:
@@ -83,7 +83,7 @@ class ChatLoop:
         """Talk until the end of the input, or `/quit`.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C at the prompt, or in a turn where nobody is there; SIGTERM.
+            KeyboardInterrupt: Ctrl-C at the prompt, or in a turn without a terminal; SIGTERM.
         """
         while (line := self._ask("> ")) is not None:
             text = line.strip()
@@ -126,7 +126,7 @@ class ChatLoop:
         """Have a turn. Ctrl-C stops it, and what had come of it by then is given; twice, it ends.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C came where nobody is there to go on, or came again; SIGTERM.
+            KeyboardInterrupt: Ctrl-C without a terminal, or pressed again; SIGTERM.
         """
         dirty_set: SimpleQueue[PlannerInput | None] = SimpleQueue()
         if self._asked is not None:
@@ -160,9 +160,12 @@ class ChatLoop:
         )
 
     def _settle(self, hold_id: str) -> tuple[Turn | None, bool]:
-        """Ask about a hold, if somebody is there; gives what came of it, and whether it was a no.
+        """Ask about an approval request on a terminal.
 
-        What is read is shown by its own words, whatever the proposer called it.
+        Return the resulting turn, and whether it was denied.
+
+        An action that is read-only is shown by its kind's own words, whatever the proposer called
+        it.
         """
         hold = self._hold(hold_id)
         self._screen.held(hold)

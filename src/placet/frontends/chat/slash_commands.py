@@ -1,4 +1,4 @@
-"""What a conversation itself understands, beside the kinds: `/help`, `/state`, `/holds`, `/mode`.
+"""The commands of a conversation itself, besides the kinds: `/help`, `/state`, `/holds`, `/mode`.
 
 A kind that has the name of one of these words wins: what can be proposed is the domain's to name.
 """
@@ -33,7 +33,7 @@ class SlashCommands:
     """Answers a conversation's own words.
 
     Args:
-        session: What is talked in.
+        session: The session of the conversation.
         portal: The way into its thread.
         screen: Shows the answers.
     """
@@ -120,6 +120,6 @@ class SlashCommands:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the first word of a line, which is not empty, and what follows it."""
+    """Return the first word of a line, which is not empty, and the rest."""
     word, *rest = text.split(maxsplit=1)
     return word, "".join(rest)

@@ -29,7 +29,7 @@ _SHUTDOWN_SECONDS_MAX: Final = 2
 
 
 class _Asked(NamedTuple):
-    """What the command line asks for."""
+    """The options of the command line."""
 
     domains: list[Domain]
     store: str

@@ -1,4 +1,4 @@
-"""What an MCP client may read: the agent's view, the kinds, and what happened that it may see."""
+"""MCP resources: the agent's view, the kinds, and the events that it may see."""
 
 import re
 from typing import Any, Final
@@ -39,7 +39,7 @@ class Resources:
     async def list(
         self, _asked: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        """List what there is."""
+        """List the resources."""
         return types.ListResourcesResult(
             resources=[
                 _resource(_VIEW, "view", "What the agent may see, and the seq at which it is so."),
@@ -51,7 +51,7 @@ class Resources:
     async def list_templates(
         self, _asked: Asked, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        """List what there is by number."""
+        """List the resource templates."""
         return types.ListResourceTemplatesResult(
             resource_templates=[
                 types.ResourceTemplate(

@@ -67,7 +67,7 @@ def plan_tool(name: str, kinds: Sequence[str]) -> types.Tool:
 
 
 def result_of(turn: Turn) -> types.CallToolResult:
-    """Return what came of a call: the turn as it is, and a few words that a model reads."""
+    """Return the result of a call: the turn as it is, and a short text for the model."""
     return types.CallToolResult(
         content=[types.TextContent(type="text", text="\n".join(_words(turn)))],
         structured_content=from_json(turn.model_dump_json()),
@@ -83,7 +83,7 @@ def refused(session: Session, code: str, message: str) -> types.CallToolResult:
 def confirmation(
     hold: ApprovalRequest, diff: Sequence[Change], name: str
 ) -> types.ElicitRequestFormParams:
-    """Ask a person about what is held: what would be done, and what that would change."""
+    """Return the form that asks a person about a held plan: its actions, and their changes."""
     lines = [f"{hold.proposer} proposes:"]
     lines += [f"  {command_of(one['kind'], one['payload'])}" for one in hold.actions]
     lines.append("It would change:" if diff else "It would change nothing that is seen now.")

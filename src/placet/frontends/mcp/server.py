@@ -1,9 +1,9 @@
 """The Model Context Protocol: kinds as tools, verdicts as results, holds as questions to a person.
 
-The client's model is the proposer. Its call is a plan of one action in the session's own name, and
-passes through the same mode, policy, holds and gate as any other; `propose_plan` takes several, all
-of which are done or none. Nothing that a client sends grants anything: of a confirmation only the
-yes or no is taken, what is applied is what the log holds.
+The client's model is the proposer. Its call is a plan of one action in the session's name, and
+passes the same mode, policy, approval and gate as any other; `propose_plan` takes several actions,
+applied all or none. No value of a client grants a permission: of a confirmation only the yes or no
+is used, and the content applied is the one in the log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class McpServer:
 
     Args:
         session: In whose name clients propose.
-        person: Who confirms through a client; None lets nobody confirm there.
+        person: The person who confirms through a client; None disables confirmation there.
     """
 
     def __init__(self, session: Session, person: str | None = None) -> None:
@@ -139,7 +139,7 @@ class McpServer:
     async def _resolved(
         self, hold: ApprovalRequest, turn: Turn | None, answer: types.ElicitResult
     ) -> types.CallToolResult:
-        """Carry out what the person said. Who turns away leaves it held."""
+        """Apply the person's decision. A canceled form leaves the plan held."""
         assert self._person is not None, "asked only where somebody may confirm"
         if answer.action == "cancel":
             if turn is None:
@@ -151,7 +151,7 @@ class McpServer:
         return result_of(await self._shown(done))
 
     async def _shown(self, turn: Turn) -> Turn:
-        """Leave out what the agent may not see: the client's model speaks for it."""
+        """Remove the parts that the agent may not see, because the client's model acts for it."""
         return await visible_turn(turn, self._session)
 
     async def _hold(self, hold_id: str) -> ApprovalRequest | None:

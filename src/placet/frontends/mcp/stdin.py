@@ -1,8 +1,7 @@
-"""What an MCP client says over stdin, line by line, which may be waited for and left.
+"""Lines of an MCP client on stdin, read so that waiting can be canceled.
 
-The SDK's own reader waits in a thread that nothing can wake, so that Ctrl-C would end nothing until
-the client said another line. As there, nobody else reads stdin meanwhile: to others it is at its
-end.
+The SDK's own reader waits in a thread that cannot be woken, so Ctrl-C would take effect only after
+the client's next line. As with the SDK, stdin is reserved meanwhile: other readers see its end.
 """
 
 import os

@@ -15,7 +15,7 @@ class WithTokens:
     """Lets pass who shows a token that speaks for the agent.
 
     Args:
-        app: What is behind it.
+        app: The wrapped application.
         known: The tokens.
         agent_id: In whose name it proposes.
     """

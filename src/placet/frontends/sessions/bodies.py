@@ -1,4 +1,4 @@
-"""What the bodies of sessions over HTTP may hold, read strictly: a value, or a `Problem`."""
+"""Strict parsing of the bodies of sessions over HTTP: a value, or a `Problem`."""
 
 from placet.agents.proposal.modes import MODES
 from placet.agents.session.opener import session_name
@@ -48,7 +48,7 @@ def people_of(value: Json, agent: str) -> dict[str, str]:
 
 
 def adapter_of(name: Json) -> object:
-    """Find who proposes; None is nobody. A person cannot be asked here."""
+    """Return the named adapter; None for none. A person cannot be asked here."""
     if name is None:
         return None
     if not isinstance(name, str) or name == "human":
@@ -60,7 +60,7 @@ def adapter_of(name: Json) -> object:
 
 
 def actions_of(value: Json) -> list[tuple[str, dict[str, Json]]]:
-    """Read what a person does instead of what is held: kinds and payloads."""
+    """Return a person's replacement actions: kinds and payloads."""
     expected = Problem("request_invalid", "actions must be an array of {kind, payload}")
     if not isinstance(value, list) or not value:
         raise expected

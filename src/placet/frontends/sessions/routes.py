@@ -1,7 +1,10 @@
-"""Sessions over HTTP: talk, look, and decide about what is held. Served with the domain `session`.
+"""Sessions over HTTP: send messages, read, and decide about approvals.
 
-The operator opens a session and says who its people are. Who decides about a hold is the token that
-asks, never a field of a body; whoever speaks for the proposer decides about nothing it proposed.
+Served with the domain `session`.
+
+The operator opens a session and names its people. The person who decides about an approval is the
+owner of the token, never a field of a body; the proposer's submitter decides about none of its own
+proposals.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -91,10 +94,10 @@ def _turn_answers() -> dict[int | str, dict[str, Json]]:
     openapi_extra=example("SessionOpening"),
 )
 async def open_session(world: str, request: Request) -> Response:
-    """Open a session in which an agent proposes; the operator's. One of its name goes on.
+    """Open a session in which an agent proposes, or continue the one of this name; operator only.
 
-    Its turns and holds are in the log, and each turn's mode, in which it goes on where none is
-    said. Proposer and people are not: they are said each time.
+    Its turns and approvals are in the log, and so is each turn's mode, which is the default on
+    reopening. Proposer and people are not in the log: pass them each time.
     """
     door = door_of(request)
     door.operator(request)
@@ -137,7 +140,7 @@ async def open_session(world: str, request: Request) -> Response:
     responses=answers(200, "Session", 401, 403, 404, 503),
 )
 async def look(world: str, session: str, request: Request) -> Response:
-    """Return a session: its agent, its mode, and what was said in it."""
+    """Return a session: its agent, its mode, and its turns."""
     opened, _ = await _entered(world, session, request)
     return _json(await _described(opened))
 
@@ -151,7 +154,7 @@ async def look(world: str, session: str, request: Request) -> Response:
 async def close_session(world: str, session: str, request: Request) -> Response:
     """Close a session, if it is open; the operator's. Safe to repeat.
 
-    A turn that waits for its proposer is stopped. What was said and what is held stays in the log.
+    A turn that waits for its proposer is stopped. Turns and approval requests stay in the log.
     """
     door = door_of(request)
     door.operator(request)
@@ -188,7 +191,7 @@ async def set_mode(world: str, session: str, request: Request) -> Response:
     openapi_extra=example("SessionMessage"),
 )
 async def say(world: str, session: str, request: Request) -> Response:
-    """Say something, and get the turn: all that came of it. Not safe to repeat blindly."""
+    """Send a message, and return the completed turn. Not safe to retry blindly."""
     opened, who = await _entered(world, session, request)
     given = await door_of(request).document(request, fields=frozenset({"message"}))
     message = given.get("message")
@@ -203,7 +206,7 @@ async def say(world: str, session: str, request: Request) -> Response:
     responses=answers(200, "Holds", 401, 403, 404, 503),
 )
 async def holds(world: str, session: str, request: Request) -> Response:
-    """List the holds of a session, oldest first: what was approved or denied, and what waits."""
+    """List the approval requests of a session, oldest first: decided and open ones."""
     opened, _ = await _entered(world, session, request)
     listed = [hold.model_dump(mode="json") for hold in await opened.session.holds()]
     return _json({"holds": listed})
@@ -216,7 +219,7 @@ async def holds(world: str, session: str, request: Request) -> Response:
     openapi_extra=example("HoldDecision"),
 )
 async def decide(world: str, session: str, hold: str, request: Request) -> Response:
-    """Approve what is held, word for word; deny it; or edit: do something else in its place.
+    """Approve a held plan unchanged, deny it, or edit it: submit other actions instead.
 
     Who decides is whose token it is. The proposer's does not.
     """
@@ -273,7 +276,7 @@ async def _person(opened: _Opened, who: Principal) -> tuple[str, str]:
     """Return who decides, and in which role.
 
     Raises:
-        Problem: It speaks for the proposer, or is nobody who decides.
+        Problem: The token belongs to the proposer, or to no person of the session.
     """
     if who.is_operator:
         return OPERATOR, OPERATOR
@@ -290,7 +293,7 @@ async def _speaks_for(world: Orchestrator, who: Principal, agent_id: str) -> boo
 
 
 async def _agent_of(world: Orchestrator, session: str, value: Json) -> str:
-    """Say in whose name is proposed; who is not named is whose the session is.
+    """Return the agent of the session; without a name, the one that it belongs to.
 
     Raises:
         Problem: The name is none, or the session is another's.

@@ -1,4 +1,4 @@
-"""What a record did to the state, and what every record begins with.
+"""The state changes of a record, and the common head of records.
 
 The parts of a record that are no record by themselves: `schemas/log/record.py` and
 `schemas/log/operator_records.py` are made of them.
@@ -10,7 +10,7 @@ from placet.schemas.codec import Json
 
 
 class EntityChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a record did to one entity.
+    """The changes of one entity in a record.
 
     Attributes:
         collection: The collection's name.
@@ -48,7 +48,7 @@ class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What every record begins with.
+    """The common head of every record.
 
     Attributes:
         prev: Hash of the record before it.

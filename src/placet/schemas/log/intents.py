@@ -1,7 +1,7 @@
 """The intents in the record of a batch, as they are written there.
 
-What is checked here is taken for granted by all who rebuild a batch from its record: a hash says
-that the bytes are as they were written, not that a gate wrote them.
+Code that rebuilds a batch from its record relies on these checks: a hash proves that the bytes are
+as written, not that a gate wrote them.
 """
 
 from collections.abc import Sequence
@@ -66,8 +66,8 @@ def checked_intents(
 def show_until(intents: Sequence[Intent], until: Sequence[int | None]) -> None:
     """Write into intents until when they are valid, in the seconds that a record can tell.
 
-    It has nanoseconds, and what is None is as if it were left out: so rules see the same of a
-    batch that was handed in and of one that was read back.
+    Times are in nanoseconds, and a None is left out: so rules see the same for a submitted batch
+    and for one read back.
     """
     for intent, until_ns in zip(intents, until, strict=True):
         if until_ns is not None:

@@ -1,4 +1,4 @@
-"""A whole log in one file that nobody adds to: to hand on, to keep, to check where it came from.
+"""A pack: a whole log in one immutable file, to hand on, to archive, to check its origin.
 
 The bytes are a function of the log alone, not of how it lay in its store: the same log gives the
 same pack on every machine. A checksum is over all of them.
@@ -21,8 +21,8 @@ class Pack(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False)
 
     Attributes:
         version: Of this form.
-        about: What it is of, in words that need no fold: world, seed, domains with their settings
-            and fingerprint, where it begins and ends, its state digest and its last hash there.
+        about: Description that needs no fold: world, seed, domains with their settings and
+            fingerprint, first and last position, state digest and last hash.
         first_record: Ordinal number of the first record.
         after_seq: Sequence number of the world before that.
         snapshots: What led there, encoded; none where it begins at the front.

@@ -1,8 +1,8 @@
 """A world at one place of its log, as one value that proves itself.
 
-It is what a fold of the log up to there would give, so that opening a world costs what happened
-since. The bytes carry a checksum over all of them; the value names the hash of the record at which
-it stands, so that a snapshot is never taken for another log's.
+It equals a fold of the log up to its position, so that opening a world costs only the records after
+it. A checksum covers all bytes; the value contains the hash of the record at its position, so that
+a snapshot is never used for another log.
 """
 
 from hashlib import blake2b

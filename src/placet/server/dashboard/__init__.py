@@ -1,8 +1,8 @@
 """The dashboard: one page that looks at a world through this API, with its reader's own token.
 
-The page holds no data, so whoever reaches the server may have it; what it shows, it asks for as any
-client does. It loads nothing from elsewhere and what agents wrote never becomes markup: it is shown
-as text, and the policy below forbids scripts in the page and what would parse one out of a text.
+The page holds no data, so it is public; its data comes from the same API as any client's. It loads
+nothing from elsewhere, and text of agents never becomes markup: it is inserted as text, and the
+content security policy forbids inline scripts and evaluated code.
 """
 
 from functools import cache
@@ -58,13 +58,13 @@ HEADERS: Final = {
 
 @router.get("/")
 async def page() -> Response:
-    """Return the page, to whoever asks."""
+    """Return the page; public."""
     return Response(_read(PAGE), headers=HEADERS, media_type="text/html; charset=utf-8")
 
 
 @router.get("/dashboard/{name}")
 async def part(name: str) -> Response:
-    """Return what the page loads."""
+    """Return a file that the page loads."""
     media_type = PARTS.get(name)
     if media_type is None:
         raise Problem("not_found", f"the dashboard has no {name!r:.80}")

@@ -1,8 +1,8 @@
 """A client's connection: how much it may send before it says something, and how long it may take.
 
-The server has no bound of its own on a request's head, nor on the trailers of a chunked body, and
-waits for either as long as it takes. Nobody has shown a token by then, so both are bounded here, by
-bytes and by time; the body's own bounds are the door's.
+The server has no bound on a request's head, nor on the trailers of a chunked body, and waits for
+either without a limit. No token has been checked by then, so both are bounded here, by bytes and by
+time; a body is bounded where it is read.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class BoundedConnection(HttpToolsProtocol):
     Args:
         limits: `head_bytes_max` and `head_seconds_max` of a request's head; its body has
             `body_seconds_max` more.
-        server: What the server makes a connection of.
+        server: The server's protocol factory.
     """
 
     def __init__(self, *, limits: HttpLimits, **server: Any) -> None:  # noqa: ANN401  # not ours
@@ -67,7 +67,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; what stands in a trailer is none of the request's."""
+        """Add a header's size; trailers are not part of the request."""
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -96,7 +96,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._timer = None
 
     def _give_up(self) -> None:
-        """Let the client go, unless an earlier request of it is being answered."""
+        """Close the connection, unless an earlier request on it is being answered."""
         if self.pipeline or (self._is_answering() and not self.cycle.more_body):
             self._wait()
             return

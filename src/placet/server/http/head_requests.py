@@ -8,7 +8,7 @@ _BODY: Final = "http.response.body"
 
 
 class HeadRequests:
-    """Middleware that asks for what a HEAD is about, and keeps the body back."""
+    """Middleware that handles HEAD as GET without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

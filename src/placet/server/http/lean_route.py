@@ -1,9 +1,9 @@
 """Routes whose functions are called with the parts of their path and the request, and no more.
 
-The framework finds a route by asking one after another, wraps what answers it three times, and
-reads parameters by their annotations: a seventh of what a plan costs the server. A function with
-nothing to read but its path needs none of that. So the routes of a `LeanRoute` class are found and
-called by a middleware, the innermost, and the framework describes them as it does all others.
+The framework finds a route by trying one after another, wraps its response three times, and reads
+parameters by their annotations: a seventh of the cost of a plan. A function that reads only its
+path needs none of that. So routes of a `LeanRoute` class are found and called by the innermost
+middleware, and the framework describes them like all others.
 
 It answers them too, where more is to be done than that: where a query came, for which the function
 may have a default; where the application is mounted in another; where telemetry wants to know the

@@ -1,4 +1,4 @@
-"""What is no verdict: problem documents (RFC 9457), one table of them."""
+"""Errors without a verdict: problem documents (RFC 9457), one table of them."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPMethod, HTTPStatus
@@ -60,7 +60,7 @@ class Problem(Exception):  # noqa: N818  # RFC 9457's word
 
     Args:
         code: One of `STATUS_OF_PROBLEM`.
-        detail: What failed, what was expected, what came, what to do.
+        detail: Failed check, expected value, actual value, and the remedy.
         headers: More of them.
         more: More members of the document.
     """
@@ -105,7 +105,7 @@ def _document(
 
 
 def problem_of(error: PlacetError) -> Problem:
-    """Say as a problem what a control call raised."""
+    """Return the problem for an exception of a control call."""
     for kind in type(error).__mro__:
         code = _PROBLEM_OF.get(kind)
         if code is not None:
@@ -122,13 +122,13 @@ async def on_problem(_request: Request, error: Exception) -> Response:
 
 
 async def on_placet_error(_request: Request, error: Exception) -> Response:
-    """Answer what a world raised."""
+    """Return the response to an exception of a world."""
     assert isinstance(error, PlacetError), "registered for errors of placet"
     return problem_of(error).response()
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """Answer what the framework raised: no such route, no such method."""
+    """Return the response to an error of the framework: unknown route or method."""
     assert isinstance(error, HTTPException), "registered for errors of the framework"
     code = _CODE_OF_STATUS.get(error.status_code, "request_invalid")
     headers = dict(error.headers or {})

@@ -1,7 +1,7 @@
 """From a verdict to its HTTP status: one table, which code, docs and tests read.
 
-The first refusal decides: all of a verdict are of one stage. A stage has a status, and some codes
-have one of their own, because a client does something else about them.
+The first refusal decides, because all refusals of a verdict are of one stage. A stage has a status,
+and some codes have their own, because a client reacts differently to them.
 """
 
 from collections.abc import Mapping

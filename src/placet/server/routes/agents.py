@@ -118,7 +118,7 @@ async def set_permissions(world: str, agent_id: str, request: Request) -> Respon
     responses=answers(200, "Agent", 401, 403, 404, 422, 503),
 )
 async def suspend(world: str, agent_id: str, request: Request) -> Response:
-    """Refuse what an agent proposes, until it is resumed."""
+    """Suspend an agent: its batches are refused until it is resumed."""
     _, asked = await _as_operator(world, agent_id, request)
     await asked.suspend_agent(agent_id)
     return await _agent(asked, agent_id)
@@ -143,7 +143,7 @@ async def resume(world: str, agent_id: str, request: Request) -> Response:
     responses=answers(204, "", 401, 403, 404, 422, 503),
 )
 async def remove(world: str, agent_id: str, request: Request) -> Response:
-    """Strike an agent out of the world. Its tokens stay valid, and speak for nobody."""
+    """Remove an agent from the world. Its tokens stay valid, but act for no agent."""
     _, asked = await _as_operator(world, agent_id, request)
     await asked.remove_agent(agent_id)
     return Response(status_code=204)

@@ -1,7 +1,7 @@
-"""Propose, and ask what became of it.
+"""Submit batches, and get their verdicts.
 
-The answer is a verdict, as `placet gate` gives it. A client that goes away does not take its batch
-with it: what was handed in is decided, and its answer is had again by the same batch, or asked for.
+The response is a verdict, as of `placet gate`. A client that disconnects does not cancel its batch:
+it is decided, and its verdict is returned for the same batch again, or on request.
 """
 
 from typing import Annotated
@@ -87,7 +87,7 @@ async def _decide(world: str, request: Request, *, dry_run: bool) -> Response:
 
 
 def _no_json(world: Orchestrator, error: str) -> Verdict:
-    """Refuse what is no JSON, as the gate's command line does."""
+    """Return the refusal of a body that is not JSON, as the command line's gate does."""
     message = f"the body must be an intent, an array of intents or a batch object, as JSON; {error}"
     refusal = Refusal(RefusalCode.FIELD_INVALID.value, message, Stage.STRUCTURE)
     return Verdict("", False, None, world.seq, world.sim_time, (refusal,))

@@ -20,7 +20,7 @@ _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @router.get("/healthz", summary="Is it alive?", responses=answers(200, "Health"))
 async def healthz(_request: Request) -> Response:
-    """Say that the server answers. Restart it if it does not."""
+    """Report liveness. Restart the server if this does not answer."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 

@@ -18,7 +18,7 @@ class Lateness:
     Attributes:
         latency: All is shown so late; with one of the others, at least.
         latency_most: All is shown after a time drawn between the two.
-        latency_per_unit: What is far is shown later, by so much for each unit of distance.
+        latency_per_unit: Additional latency for each unit of distance.
     """
 
     latency: float | None
@@ -47,5 +47,8 @@ class Lateness:
 async def lateness_of(
     latency: _Seconds = None, latency_most: _Seconds = None, latency_per_unit: _Seconds = None
 ) -> Lateness:
-    """Read it from a query. What is no coroutine the framework would call in a thread."""
+    """Return the latency model of a query.
+
+    Async, because the framework would call a plain function in a thread.
+    """
     return Lateness(latency, latency_most, latency_per_unit)

@@ -89,9 +89,9 @@ async def events(
     limit: PageLimit = 100,
     agent: AgentEyes = None,
 ) -> Response:
-    """Return events that are durable, oldest first, and where to go on: `next_record`.
+    """Return durable events, oldest first, and the next position: `next_record`.
 
-    Refusals have the seq of what came before them, so to miss none go on by `from_record`.
+    A refusal has the seq of the last change before it, so continue by `from_record` to miss none.
     """
     door = door_of(request)
     asked = door.world_for(request, world)
@@ -132,7 +132,7 @@ async def step(world: str, request: Request) -> Response:
 async def sight_of(
     door: RequestContext, request: Request, world: Orchestrator, agent: str | None
 ) -> Viewpoint:
-    """Say with whose eyes a request looks.
+    """Return the viewpoint of a request.
 
     Raises:
         Problem: It would look with another's.
@@ -147,10 +147,12 @@ async def sight_of(
 async def durable_events(
     world: Orchestrator, since: int, from_record: int | None, end: int, limit: int
 ) -> tuple[list[Event], int]:
-    """Collect events up to what was durable when it was asked for: this does not wait for more.
+    """Collect events up to the durable position at the time of the request.
+
+    This does not wait for more.
 
     Raises:
-        Problem: The log was compacted, and what is asked for is no longer in it.
+        Problem: The log was compacted, and no longer holds the requested position.
     """
     found: list[Event] = []
     start = await world.log_start()

@@ -1,8 +1,9 @@
 """Events as they happen, over a WebSocket. A client holds a place in the log, and no buffer here.
 
-The log is read at the client's pace, so a slow client costs the others nothing. Who falls behind by
-more than `stream_lag_seqs_max` is not told everything that it missed: it gets one `snapshot`, what
-it may see and the seq, and goes on from there. Who takes nothing at all is let go.
+The log is read at the client's pace, so a slow client costs the others nothing. A client that falls
+behind by more than `stream_lag_seqs_max` does not receive every missed event: it gets one
+`snapshot`, its view and the seq, and continues from there. A client that reads nothing at all is
+disconnected.
 """
 
 import asyncio
@@ -46,7 +47,9 @@ async def stream(
     agent: Annotated[str | None, Query(min_length=1, max_length=128)] = None,
     observe: bool = False,
 ) -> None:
-    """Send events after `since`, or from a record on; without either, a snapshot and what follows.
+    """Send events after `since`, or from a record on.
+
+    Without either, a snapshot and the events after it.
 
     A message is one JSON object: an event as `GET events` has it, or `{"type": "snapshot", ...}`.
     With `observe`, it is an agent's observation: a snapshot and then deltas, as it sees the world,
@@ -114,13 +117,13 @@ class _Stream:
             await self._close(GOING_AWAY, "the world is closed")
 
     async def _listen(self) -> None:
-        """Wait for the client to go. What it says is taken and means nothing."""
+        """Wait for the client to disconnect. Its messages are ignored."""
         while (await self._socket.receive())["type"] != "websocket.disconnect":
             pass
         raise WebSocketDisconnect
 
     async def observe(self, latency: Latency | None) -> None:
-        """Send what the agent sees; a client that is slow is sent what is new when it takes it."""
+        """Send the agent's observations; a slow client receives the newest state when it reads."""
         assert self._sight.agent_id is not None, "observations are an agent's"
         observations = self._world.observe(self._sight.agent_id, latency=latency)
         async with aclosing(observations):
@@ -146,7 +149,9 @@ class _Stream:
             record = await self._send_snapshot()
 
     async def _is_lost(self, since: int | None, from_record: int | None) -> bool:
-        """Return whether a client cannot go on where it says it was: nowhere, too far, or gone.
+        """Return whether a client cannot continue at its position.
+
+        It is invalid, too far behind, or compacted.
 
         A place that the log has not reached is of another log, such as that of a world in memory
         before the server was started again: its client would be told nothing, perhaps for ever.
@@ -165,7 +170,7 @@ class _Stream:
         return self._world.seq - seq > self._limits.stream_lag_seqs_max
 
     async def _send_snapshot(self) -> int:
-        """Send what may be seen now, and give the record at which to go on."""
+        """Send the present view, and return the record to continue from."""
 
         def look(kernel: Kernel) -> dict[str, Json]:
             return {

@@ -2,8 +2,8 @@
 
     conversation (context -> messages) -> requests (one answer, or why not) -> answers (-> raw)
 
-The model is given descriptions of tools, never functions: it is unable to execute anything. What it
-calls is parsed, held and refused by the same code as everybody's proposals. See `docs/guides/llm.md`.
+The model receives descriptions of tools, never functions: it cannot execute anything. Its calls are
+parsed, held and refused by the same code as every other proposal. See `docs/guides/llm.md`.
 """
 
 try:

@@ -1,4 +1,6 @@
-"""A context as a model's messages: what never changes first, what the user said last.
+"""Builds a model's messages from the planner input.
+
+Constant parts first, the user's last message at the end.
 
     system: rules, guides · user: facts, view, ... and the message · then, for each answer of this
     turn that could not be used: the answer, and a result for every call in it
@@ -54,7 +56,7 @@ def conversation(context: PlannerInput, *, is_searching: bool) -> list[ModelMess
     """Return the messages of a request.
 
     Args:
-        context: What the model is told.
+        context: The planner input.
         is_searching: The kinds are found by a tool, not listed.
     """
     answered = [(repair, _account(repair)) for repair in context.repairs]
@@ -85,7 +87,7 @@ def _opening(context: PlannerInput, is_searching: bool, *, issues: bool) -> Mode
 
 
 def _account(repair: Repair) -> list[ModelMessage]:
-    """Return what this adapter said in an answer; nothing where the answer was somebody else's."""
+    """Return this adapter's own part of an answer; nothing if another adapter gave it."""
     if not repair.raw.response:
         return []
     messages = messages_of(repair.raw.response)

@@ -1,4 +1,7 @@
-"""The adapter: asks a model, lets it search where there are many kinds, and gives what it said."""
+"""The adapter of language models.
+
+Asks a model, offers tool search if there are many kinds, and returns its output.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
@@ -57,13 +60,13 @@ class Llm:
         model: Its name (`anthropic:…`, `openai:…`, `google:…`, or `test`), a model of pydantic-ai,
             or a function that stands for one.
         temperature: How much chance there is in the answers; None is the provider's own choice.
-        prices: What it costs; None goes by pydantic-ai's price list.
+        prices: Prices of the model; None uses pydantic-ai's price list.
         settings: Further settings of pydantic-ai, such as `max_tokens` or `thinking`.
         attempt_seconds_max: How long one request may take, within the time of the turn.
-        on_text: Told the words of an answer as they come, for a person who waits.
+        on_text: Called with the text of an answer as it streams.
 
     Attributes:
-        is_priced: Whether anybody knows what it costs.
+        is_priced: Whether the price is known.
 
     Raises:
         ValueError: There is no such model, or its provider lacks a key.
@@ -161,7 +164,7 @@ class Llm:
     def _usage(
         self, answer: ModelResponse | None, requests: int, asked: list[ModelMessage]
     ) -> Usage:
-        """Return what an answer used, as the provider counts, or as we estimate where it does not."""
+        """Return the tokens of an answer: the provider's count, or an estimate without one."""
         if answer is None:
             return Usage(requests, _estimate(asked), 0, None)
         used, cost = answer.usage, cost_of(answer, self._prices)

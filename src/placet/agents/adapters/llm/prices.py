@@ -1,7 +1,7 @@
-"""What an answer costs: by prices that are given, or by those that pydantic-ai brings along.
+"""The cost of an answer: by given prices, or by the price list of pydantic-ai.
 
-A price that nobody knows is None and stays None: a session with a limit in money does not ask such
-a model (`AgentLimits.on_unknown_price`).
+An unknown price is None and stays None: a session with a limit in money does not call such a model
+(`AgentLimits.on_unknown_price`).
 """
 
 from decimal import Decimal
@@ -20,9 +20,10 @@ class Prices(NamedTuple):
     """Prices in US dollars for a million tokens.
 
     Attributes:
-        input_usd: What is read.
-        output_usd: What is written.
-        cached_input_usd: What is read from the provider's cache; None is as any input.
+        input_usd: US dollars per million input tokens.
+        output_usd: US dollars per million output tokens.
+        cached_input_usd: US dollars per million input tokens read from the provider's cache; None
+            is the price of other input.
     """
 
     input_usd: Decimal
@@ -30,7 +31,7 @@ class Prices(NamedTuple):
     cached_input_usd: Decimal | None = None
 
     def cost(self, usage: RequestUsage) -> Decimal:
-        """Return what a request cost, in US dollars."""
+        """Return the cost of a request in US dollars."""
         cached_usd = self.input_usd if self.cached_input_usd is None else self.cached_input_usd
         fresh = usage.input_tokens - usage.cache_read_tokens
         return (
@@ -45,7 +46,7 @@ FREE: Final = Prices(Decimal(0), Decimal(0))
 
 
 def prices_of(model: Model) -> Prices | None:
-    """Return the prices of a model that are known without asking anybody: of those that are local."""
+    """Return the prices of a model from the local price list, without a request."""
     return FREE if isinstance(model, FunctionModel | TestModel) else None
 
 
@@ -59,7 +60,7 @@ def is_priced(model: Model) -> bool:
 
 
 def cost_of(answer: ModelResponse, prices: Prices | None) -> Decimal | None:
-    """Return what an answer cost, in US dollars; None is not known."""
+    """Return the cost of an answer in US dollars; None if unknown."""
     if prices is not None:
         return prices.cost(answer.usage)
     if answer.usage.cost is not None:  # as some gateways report

@@ -1,8 +1,8 @@
-"""One request to a provider: its time, one more try where that may help, and what it raises.
+"""One request to a provider: its time limit, one retry where that may help, and its errors.
 
-The provider's client makes no tries of its own, so that their number, and the time that they take,
-are decided here. Whatever a provider raises ends here: its text may hold a key or the body of a
-message, so its class is all that is told.
+The provider's client does not retry, so that the number and time of tries are decided here. Errors
+of a provider are reported by their class alone, because their text may hold a key or a message
+body.
 """
 
 import random
@@ -55,7 +55,7 @@ class Failed(NamedTuple):
     """Why a try came to nothing.
 
     Attributes:
-        name: Class of what was raised.
+        name: Class of the exception.
         wait_seconds: After which another try may help; None is never.
     """
 
@@ -70,7 +70,7 @@ class Requests:
         model: Whom to ask.
         settings: What to ask for besides.
         attempt_seconds_max: How long one try may take.
-        on_text: Told the words of an answer as they come; None waits for the whole of it.
+        on_text: Called with the text of an answer as it streams; None waits for the whole answer.
         sleep: Waits so many seconds.
     """
 
@@ -111,7 +111,7 @@ class Requests:
         """Ask, and ask once more if that may help and there is time.
 
         Args:
-            messages: What is asked.
+            messages: The messages to send.
             parameters: Tools that are offered.
             ends_at: When it must be over, on the monotonic clock.
 

@@ -1,8 +1,8 @@
-"""What a model answered: the calls and words that count, and the JSON by which it is mended.
+"""Parses a model's answer into the calls and texts that count, and the JSON kept for repairs.
 
-Only parts that the request asked for are kept: words, thoughts, and calls of tools. What a provider
-did by tools of its own (a search, code that it ran) is dropped, from the answer and from the
-account of it, because nothing here has allowed it.
+Only parts that the request asked for are kept: text, thinking, and tool calls. Results of a
+provider's own tools (a search, executed code) are dropped from the answer and from its record,
+because nothing here has allowed them.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def call_of(part: ToolCallPart) -> Call:
 
 
 def account_of(messages: Sequence[ModelMessage]) -> Json:
-    """Write what was answered, and asked in between, as plain JSON for the log."""
+    """Return an answer and its tool searches as plain JSON for the log."""
     told = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     return [
         {**_pruned(message), "parts": [_pruned(part) for part in message["parts"]]}

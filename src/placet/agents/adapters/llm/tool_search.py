@@ -1,8 +1,8 @@
 """Two fixed tools in place of many: search the kinds, then propose one by its name.
 
 The list of tools is the same for any number of kinds, so it is small and stays in a provider's
-prompt cache. What is proposed so is unwrapped into the call that it stands for, and read by the one
-parser.
+prompt cache. A proposal through it is unwrapped into the call that it stands for, and read by the
+one parser.
 """
 
 import re
@@ -52,7 +52,7 @@ def found(catalogue: Catalogue, arguments: str) -> dict[str, Json]:
     """Answer a search: the kinds that fit best, and how many more do.
 
     Args:
-        catalogue: What may be proposed.
+        catalogue: The kinds that may be proposed.
         arguments: Of the call, as the model wrote them.
     """
     try:
