@@ -272,7 +272,10 @@ class OrchestratorActor:
         return self._mailbox.take(self._limits.group_batches_max, is_enough)
 
     def _execute_command(self, message: ControlMessage | Step, turn: Cycle) -> None:
-        """Execute a control message if its sender still waits; raise the command's exception to it."""
+        """Execute a control message if its sender still waits.
+
+        An exception of the command is raised to it.
+        """
         if message.reply.done():
             return
         turn.owed.append(message.reply)

@@ -88,9 +88,7 @@ def import_seconds(repeats: int, clock: Callable[[], float] = time.perf_counter)
 def first_world_seconds(
     repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """Return the time of a first world, opened and closed, which includes modules that are
-    loaded lazily.
-    """
+    """Return the time to open and close a first world, lazily loaded modules included."""
     return _seconds_of(_FIRST_WORLD, repeats, clock)
 
 

@@ -158,9 +158,7 @@ def _row(result: dict[str, Json]) -> tuple[str, ...]:
 
 
 def as_markdown(results: Sequence[dict[str, Json]]) -> str:
-    """Return the specification's table with the measurements, for
-    `docs/reference/benchmarks.md`.
-    """
+    """Return the specification's table with the measurements (`docs/reference/benchmarks.md`)."""
     by_name = {result["workload"]: result for result in results}
     lines = ["| | must | aim | measured |", "|---|---|---|---|"]
     for bar in BARS:

@@ -61,7 +61,7 @@ class Group(TyperGroup):
     """
 
     def get_help_option(self, ctx: Any) -> Any:  # noqa: ANN401  # above
-        """Return `--help`, not asked for: where it is unset instead, typer loads pydantic for it."""
+        """Return the option `--help`. If it were unset instead, typer would load pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False

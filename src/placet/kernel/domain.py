@@ -268,8 +268,8 @@ class Domain(Protocol):
             them. By name, because a domain imports nothing impure.
         sight: Visibility policy composed from `placet.kernel.visibility`: then only observers near
             a change are asked. None: `may_see` and `hidden_fields` decide.
-        invariant_reads: Entities on which its invariants depend, each by its name: a batch that changes
-            none of them is not judged, and `changed` names no others. None: they depend on any.
+        invariant_reads: Entities on which its invariants depend, by name: a batch that changes none
+            of them is not checked, and `changed` names no others. None: they depend on any entity.
 
     Every method is pure: its result depends on its arguments alone.
     """
@@ -330,11 +330,14 @@ class Domain(Protocol):
         return None
 
     def invariants(self, state: "State", changed: Sequence[Ref]) -> Iterable[RuleRefusal]:
-        """Judge the post-state of a batch, given which entities it changed (see `invariant_reads`)."""
+        """Check the state after a batch, given its changed entities (`invariant_reads`)."""
         return ()
 
     def may_see(self, state: "State", agent_id: str, ref: Ref) -> bool:
-        """Return whether an agent may see an entity: filters `changed` lists, views, observations."""
+        """Return whether an agent may see an entity.
+
+        Used for `changed` lists, views and observations.
+        """
         return self.sight is None or self.sight.may_see(state, agent_id, ref)
 
     def hidden_fields(self, state: "State", agent_id: str, ref: Ref) -> Collection[str]:

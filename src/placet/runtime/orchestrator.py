@@ -113,8 +113,9 @@ class Orchestrator(
         await self.close()
 
     async def close(self) -> None:
-        """Decide the queued batches, make them durable, let effects finish within the limit, and
-        release the store.
+        """Decide the queued batches, let effects finish within the limit, and release the store.
+
+        All decisions are durable then.
 
         Harmless if done twice.
         """
@@ -331,7 +332,10 @@ class Orchestrator(
     def event_pages(
         self, since: int = 0, *, from_record: int | None = None
     ) -> AsyncGenerator[list[Event]]:
-        """Return the same in lists, as many at a time as are there; or from a record's ordinal on."""
+        """Return the events in pages of those available.
+
+        `from_record` starts at a record's ordinal.
+        """
         return self._open.publisher.pages(since, from_record)
 
     @property

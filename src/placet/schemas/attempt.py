@@ -1,6 +1,4 @@
-"""The control results of an effect handler, besides an output, and the pause before the next
-attempt.
-"""
+"""The control results of an effect handler, and the pause before the next attempt."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -131,8 +131,9 @@ class CheckedBatch:
         return [agent_id for agent_id, *_ in batch_in(self.encoded)]
 
     def reparse(self) -> None:
-        """Restore the intents from their encoded bytes, after plug-in code received and changed
-        them.
+        """Restore the intents from their encoded bytes.
+
+        Used after plug-in code received and changed them.
 
         A rule receives a plain dict and may change it, but not who proposed it: refusals and the
         ledger depend on that.

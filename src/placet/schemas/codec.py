@@ -90,7 +90,7 @@ def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
 
 
 def is_flat(value: tuple[Json, ...]) -> bool:
-    """Return whether a tuple holds finite floats, ints and strings alone, as positions do, and names.
+    """Return whether a tuple holds only finite floats, ints and strings, as positions do.
 
     Strings are checked last, because positions are put most often. The types of a long value are
     checked all at once, in half the time.

@@ -38,7 +38,7 @@ class Quota(NamedTuple):
         return SECOND_NS / self.interval_ns
 
     def spec(self) -> QuotaSpec:
-        """Return it as users write it: what `of` makes just these integers of, if it ever made them.
+        """Return the user's form of the quota: the inverse of `of`, if there is one.
 
         Longer than a month, an interval has no more than a few rates, so it is looked for among the
         floats next to it.

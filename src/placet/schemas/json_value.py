@@ -44,8 +44,8 @@ def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
             large part many times ends before it fills the memory.
 
     Raises:
-        InvalidJsonValue: JSON has no such value: a set, an iterator, NaN, a key that is no string, a lone
-            surrogate, an int beyond 64 bits, deeper nesting.
+        InvalidJsonValue: JSON has no such value: a set, an iterator, NaN, a key that is no string,
+            a lone surrogate, an int beyond 64 bits, or deeper nesting.
         TooLarge: It is larger than `bytes_max` allows.
     """
     return _Copier(bytes_max).copy(value, depth_max)

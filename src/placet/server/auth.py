@@ -1,7 +1,7 @@
 """Authentication, the world of a request, and its body.
 
-One `RequestContext` belongs to one application. Nothing a request carries besides its token says who it
-is: a batch's fields are those of the gate, and the gate knows no field for a role.
+One `RequestContext` belongs to one application. The token alone identifies the caller: a batch's
+fields are those of the gate, and the gate has no field for a role.
 """
 
 import asyncio
@@ -218,7 +218,8 @@ def identity(value: Json, field: str) -> str:
     if not is_identity(value):
         raise Problem(
             "request_invalid",
-            f"{field} must be 1 to 128 characters without control characters, got {format_value(value)}",
+            f"{field} must be 1 to 128 characters without control characters, "
+            f"got {format_value(value)}",
         )
     return str(value)
 

@@ -49,10 +49,10 @@ def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
             ):
                 return (
                     f"{agent_id} sees {ref.collection}/{ref.entity} otherwise after the last step, "
-                    "and the follower of the domain's sight named neither: an observer would go on "
-                    "seeing what is no longer so. A follower may name too many, never too few; "
-                    "`dependents_of` names what is seen by where another is, and `depends_on` by what an "
-                    "agent's sight is judged."
+                    "and the domain's interest index named neither: an observer would continue to "
+                    "see outdated content. An index may name too many agents, never too few; "
+                    "`dependents_of` lists entities whose visibility follows another entity's, and "
+                    "`depends_on` the fields that an agent's visibility depends on."
                 )
         shown, fields = shown_now, fields_now
     return None

@@ -217,7 +217,7 @@ class Ingress:
         return agent is not None and agent.generation == identity.generation
 
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
-        """Return the load signal that is over its limit for one more batch of a submitter, or None."""
+        """Return the load signal over its limit for one more batch, or None."""
         waiting = len(queue)
         if waiting >= self._limits.mailbox_batches_max:
             return self._door.full  # under overload most are told so: nothing else is looked at
@@ -228,9 +228,7 @@ class Ingress:
         return load
 
     def _judge(self, queue: BatchQueue, submitter: str) -> Overload | None:
-        """Return the same judgement for a wait queue, where the pace of this moment does not
-        matter.
-        """
+        """Return the same judgement for a wait queue, independent of the present pace."""
         is_last = self.is_closed or self.is_draining
         return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
@@ -276,8 +274,7 @@ class Ingress:
         return told.reply
 
     def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
-        """Hold a batch of a stepped world for the step, or queue it now if it may be decided at
-        once.
+        """Hold a batch of a stepped world, or queue it if it may be decided at once.
 
         Raises:
             TimeStalledError: It would wait for a step that never comes.

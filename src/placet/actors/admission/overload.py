@@ -62,8 +62,7 @@ class Overload(NamedTuple):
 
 
 class CachedRefusal:
-    """A cached overload refusal, shared by submitters that are rejected for the same load at the
-    same moment.
+    """A cached overload refusal. Submitters rejected for the same load at the same moment share it.
 
     Attributes:
         load: Why.

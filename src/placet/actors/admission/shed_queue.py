@@ -329,7 +329,7 @@ class SheddingQueue(BatchQueue):
         return kept + size <= self._bytes_max or len(lower) == len(ranks)
 
     def _may_lose(self, lowest: int, owner: str) -> bool:
-        """Return whether who would lose to an owner has no fewer waiting than it, or is it itself."""
+        """Return whether the loser is the owner, or has at least as many batches queued."""
         loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
         return loser == owner or count_of(loser) >= count_of(owner)
 
@@ -356,7 +356,7 @@ class SheddingQueue(BatchQueue):
 
 
 def _owner_named(raw: object) -> str:
-    """Return the owner of an unchecked batch of the operator, as `owner_of` does for a checked one."""
+    """Return the owner of an unchecked batch of the operator (compare `owner_of`)."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None

@@ -47,7 +47,9 @@ class HumanAdapter:
         number: int,
         step: Answer,
     ) -> None:
-        """Answer a question: with a plan, a list of `(kind, payload)`, or words as `PlannerOutput(text=…)`.
+        """Answer a question.
+
+        An answer is a plan, a list of `(kind, payload)`, or `PlannerOutput(text=…)`.
 
         Raises:
             KeyError: It does not wait (any more).

@@ -168,9 +168,7 @@ class Approvals:
     async def _may_resolve(
         self, hold_id: str, decision: str, by: str, role: str
     ) -> tuple[dict[str, Json] | None, list[Issue]]:
-        """Return an approval request of this session, after asking whether a person may decide
-        about it.
-        """
+        """Return an approval request of this session that a person may decide about."""
         held = await self._recorder.hold(hold_id)
         if held is None:
             message = f"there is no hold {hold_id!r} in this session"

@@ -151,8 +151,7 @@ class Session(Approvals):
         return SessionOpener(wanted, session, agent, permissions, mode, start)
 
     async def close(self) -> None:
-        """Accept no more messages, stop the running turn, and close the resources opened for the
-        session.
+        """Accept no more messages, stop the running turn, and close the session's resources.
 
         The records in the log stay, and open approval requests stay open; reopen the session to
         continue.

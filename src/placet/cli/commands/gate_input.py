@@ -108,7 +108,7 @@ class InputStream:
 
 @contextmanager
 def _woken_by_signals() -> Iterator[int]:
-    """Return a descriptor that becomes readable when a signal comes: no moment between is missed."""
+    """Return a descriptor that becomes readable at a signal. No moment in between is missed."""
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     before = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)

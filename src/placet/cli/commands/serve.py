@@ -139,5 +139,5 @@ def _tell(settings: Settings, url: str, token: str | None, *, as_json: bool) -> 
 
 
 def _page(url: str, token: str | None) -> str:
-    """Return where the page is. A fragment stays in the browser: no server and no proxy reads it."""
+    """Return the page's URL. The fragment stays in the browser: no server or proxy reads it."""
     return f"{url}/" if token is None else f"{url}/#token={token}"

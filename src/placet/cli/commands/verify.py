@@ -143,7 +143,8 @@ def _decided_lines(decided: "Redecision") -> list[str]:
     if decided.batches or decided.others:
         lines.append(
             f"Decided again: {pluralize(decided.batches, 'batch', 'batches')} of "
-            f"{pluralize(decided.intents, 'intent')}, and {pluralize(decided.others, 'registration')}, "
+            f"{pluralize(decided.intents, 'intent')}, "
+            f"and {pluralize(decided.others, 'registration')}, "
             "ticks and the like."
         )
     lines += [

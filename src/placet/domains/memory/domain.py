@@ -73,8 +73,9 @@ class Memory(Domain):
             draft.delete(KEYS, owner)
 
     def may_see(self, state: State, agent_id: str, ref: Ref) -> bool:
-        """Show the project's facts to all agents, an agent's facts to it alone, and the lists to
-        none.
+        """Show the project's facts to all agents and an agent's facts to it alone.
+
+        The lists are hidden.
 
         Judged by the name, so that a forgotten fact stays as hidden as it was.
         """

@@ -95,8 +95,9 @@ class _Audible(Visibility):
         return None if here is None or there is None else distance_between(here, there)
 
     def dependents_of(self, state: State, ref: Ref) -> Iterable[Ref]:
-        """Return an agent's objects and messages, whose visibility follows the agent's position
-        and team.
+        """Return an agent's objects and messages.
+
+        Their visibility follows the agent's position and team.
         """
         if ref.collection != AGENTS or ref.entity is None:
             return

@@ -248,8 +248,9 @@ async def events(
 async def audited(
     design_id: str, request: Request, from_record: FromRecord = None, limit: PageLimit = 100
 ) -> Response:
-    """Return an audit entry for each plan of a limited number of records, rejected ones too, and
-    the next position.
+    """Return the audit entries of a limited number of records, and the next position.
+
+    Rejected plans have entries too.
     """
     if from_record is None:
         from_record = (

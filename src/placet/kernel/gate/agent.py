@@ -8,9 +8,7 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse agents that are unknown, suspended, owned by another submitter, or not permitted the
-    kind.
-    """
+    """Refuse agents that are unknown, suspended, not permitted, or of another submitter."""
     agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:

@@ -253,7 +253,8 @@ def _check_options(options: Mapping[str, Json]) -> list[Refusal]:
             message = f"dry_run must be true or false, got {format_value(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at="/dry_run"))
         elif name in {"sim_time", "valid_for_s"} and value is not None and not _is_time(value):
-            message = f"{name} must be 0 to {_NANOSECONDS // SECOND_NS} seconds, got {format_value(value)}"
+            latest = _NANOSECONDS // SECOND_NS
+            message = f"{name} must be 0 to {latest} seconds, got {format_value(value)}"
             refusals.append(whole(RefusalCode.FIELD_INVALID, message, at=f"/{name}"))
     return refusals
 

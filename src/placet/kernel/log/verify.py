@@ -303,7 +303,10 @@ class Verifier(Replayer):
     # deciding
 
     def _ready(self, record: Record | None = None) -> Sandbox | None:
-        """Return what decides; where there is nothing that may, note which record is not decided."""
+        """Return the deciding sandbox.
+
+        If no rules are available, note which record is not verified.
+        """
         header = self.header
         assert header is not None, "a log begins with its header"
         if self.is_folding:

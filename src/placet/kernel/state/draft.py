@@ -108,8 +108,9 @@ class Draft:
         return self.state.ids(collection)
 
     def previous_values(self) -> list[tuple[str, str, str, Json]]:
-        """Return the previous values of this batch's writes: `(collection, entity, field, value)`,
-        in order.
+        """Return the previous values of this batch's writes.
+
+        Each is `(collection, entity, field, value)`, in order.
 
         The old value is None where there was none. Creations and deletions are not told.
         """

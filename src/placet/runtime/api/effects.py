@@ -58,11 +58,10 @@ class ExecutesEffects:
 
         Args:
             kind: As the domain's kinds declare it.
-            handler: Gets the effect and returns its output as plain JSON; raising is a failed
-                attempt. An async function runs in the event loop, a plain one in a thread,
-                `InProcess(function)` in another process, `DbosWorkflow(workflow)` in steps that
-                outlive a crash. In a world that was forked it comes as `SimulatedHandler(handler)` or
-                `LiveHandler(handler)`.
+            handler: Receives the effect and returns its output as plain JSON; an exception is a
+                failed attempt. An async function runs in the event loop, a plain one in a thread,
+                `InProcess(function)` in another process, `DbosWorkflow(workflow)` in durable steps.
+                In a forked world, pass `SimulatedHandler(handler)` or `LiveHandler(handler)`.
             delivery: Whether a second attempt may repeat the effect outside: `pure`, `idempotent`,
                 `keyed` (the callee knows the key), or, if it does harm, `at_most_once`.
             concurrency: How many run at a time.

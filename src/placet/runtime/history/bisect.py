@@ -141,7 +141,7 @@ def bisect(
 
 
 def _set_up(one: EventLog, other: EventLog) -> tuple[str, ...]:
-    """Name the differences between the headers of two logs of one world, besides the initial state."""
+    """Name the differences between two logs' headers, besides the initial state."""
     first, second = _at(one, 0).record, _at(other, 0).record
     names = [n for n in first.__struct_fields__ if getattr(first, n) != getattr(second, n, None)]
     return () if {"world", "seed", "changes"} & set(names) else tuple(names)

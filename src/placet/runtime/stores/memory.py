@@ -84,8 +84,9 @@ class MemoryEventLog:
         self._size_bytes = size_bytes
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` pairs from an ordinal on, including records appended
-        meanwhile.
+        """Yield `(ordinal, record)` pairs from an ordinal on.
+
+        Records appended meanwhile are included.
         """
         record = max(from_record, self._start.record)
         while record < self._count:

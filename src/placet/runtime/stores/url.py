@@ -171,7 +171,7 @@ def postgres_address_of(log: EventLog) -> PostgresAddress | None:
 
 
 def environment_of(log: EventLog) -> dict[str, str]:
-    """Return what another process needs in its environment, beside the URL, to open the same log."""
+    """Return the environment variables with which another process opens the log by its URL."""
     return log.address.environment if _is_postgres(log) else {}
 
 

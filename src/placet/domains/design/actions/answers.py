@@ -263,9 +263,7 @@ def rejections_of(
 
 
 def _fault(action: Action, refusal: Refusal, settings: Settings) -> Fault | None:
-    """Describe a malformed value, where the field's type allows it: NaN, a list, a missing
-    value.
-    """
+    """Describe a malformed value, if the field's type allows it: NaN, a list, None."""
     field = settings.fields.get(action.path) if isinstance(action.path, str) else None
     name = str(action.action_type)
     is_about_value = refusal.at.endswith(("/value", "/amount"))

@@ -124,7 +124,7 @@ def intent_payload(intent: Intent) -> dict[str, Json]:
 
 
 def payload_of(action: Action) -> tuple[str, dict[str, Json]]:
-    """Return the kind and the payload of an action; fields that it does not use are refused there."""
+    """Return the kind and the payload of an action. Fields that it does not use are refused."""
     if (
         action.action_type is ActionType.SET  # which nearly every action is
         and action.amount is None

@@ -76,8 +76,9 @@ def _strike_unchanged(draft: Draft, values: dict[str, Json], locks: dict[str, Js
 
 
 def _are_holds(draft: Draft, locks: dict[str, Json]) -> bool:
-    """Return whether operators alone touched these locks, whichever agents have intents in the
-    batch.
+    """Return whether operators alone touched these locks.
+
+    Other agents may have intents in the batch.
     """
     rows = draft.state.collections[LOCKS].entities
     return all(is_operator(draft, rows[path].by) for path in locks)

@@ -40,9 +40,7 @@ class Wording:
         self._current = current
 
     def described(self, items: Sequence[Item]) -> list[Action]:
-        """Build SET actions from descriptions: `beam to 9 m`, `12 m beam`, `60 m aluminum
-        ferry`.
-        """
+        """Build SET actions from descriptions such as `beam to 9 m` or `60 m aluminum ferry`."""
         rest, actions = list(items), []
         for one, other in pairwise(items):
             if isinstance(one, Measure) and isinstance(other, Measure):

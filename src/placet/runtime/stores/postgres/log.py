@@ -125,8 +125,9 @@ class PostgresEventLog:
             self._failure = None
 
     def read(self, from_record: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Return `(ordinal, record)` pairs from an ordinal on, including records appended
-        meanwhile.
+        """Yield `(ordinal, record)` pairs from an ordinal on.
+
+        Records appended meanwhile are included.
 
         Of a compacted log, the remaining records are returned, and a reader before the cut gets an
         error. Holds one page of groups in memory (a megabyte or one group), and no lock between two
