@@ -68,7 +68,7 @@ async def test_who_waits_when_the_world_is_closed_is_told():
     async with Orchestrator(config=quiet()) as world:
         waiting = asyncio.create_task(world.wait_until(1e6))
         await asyncio.sleep(0)
-    with pytest.raises(ClosedError, match="its time with it"):
+    with pytest.raises(ClosedError, match="its time has ended"):
         await waiting
 
 

@@ -18,7 +18,7 @@ def bench(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the workloads, each beside a hand-written loop."""
+    """Measure workloads beside a hand-written loop."""
     # Here, because nothing else needs the benchmarks and what they bring with them.
     from placet.bench import WORKLOADS, as_table, run  # noqa: PLC0415  # see above
 

@@ -24,7 +24,7 @@ def bisect(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Find the first record in which two logs of one world differ.
+    """Find the first record where two logs differ.
 
     Such as one run twice, on two machines or by two releases. By the chains of the logs, so that
     few records are read however long they are. Exit code 1 if they part, 0 if one of them is the

@@ -20,7 +20,9 @@ def check(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Check a packed log: checksum, chain, digests, decisions and description.
+    """Check a packed log.
+
+    Checks its checksum, chain, digests, decisions and description.
 
     Exit code 1 if it does not hold.
     """

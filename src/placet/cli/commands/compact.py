@@ -21,7 +21,9 @@ def compact(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the beginning of a log, and keep two snapshots in its place.
+    """Remove the beginning of a log.
+
+    Two snapshots are kept in its place.
 
     The state is unchanged. Removed records can no longer be replayed, verified or explained. The
     log must not be in use; a running world compacts its own (`placet run --compact`).

@@ -27,7 +27,9 @@ SetOption: TypeAlias = Annotated[
 def config(
     file: ConfigOption = None, assignments: SetOption = None, *, as_json: AsJson = False
 ) -> None:
-    """Print the configuration of `placet serve` as TOML, each value with who gave it.
+    """Print the configuration of `placet serve`.
+
+    As TOML, each value with its source.
 
     Defaults, then the file, then the environment (PLACET_STORE, PLACET_SERVE_PORT, ...), then
     arguments: the later wins. The output can be used as the file.

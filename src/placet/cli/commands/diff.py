@@ -32,7 +32,9 @@ def diff(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Compare two worlds: state, ledger and differing decisions since the fork.
+    """Compare the state and decisions of two worlds.
+
+    The ledgers are compared too, and the decisions since the worlds parted.
 
     Such as a fork and its parent. Exit code 1 if they differ, 2 if neither has anything at a path.
     Where two logs of one world part, and which rule it was, says `placet bisect`.

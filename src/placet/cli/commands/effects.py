@@ -61,7 +61,7 @@ def effects(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List effects of a log that are not settled, or were given up.
+    """List open, doubtful and failed effects.
 
     An effect is open until it is settled. Of those that run at most once, `started` is in progress
     in a served world, and `in_doubt` has an unknown outcome: find it out, and record it with

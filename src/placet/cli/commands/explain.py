@@ -56,7 +56,9 @@ def explain(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Explain a verdict: what each of the seven stages compared, and the result.
+    """Explain the verdict on a request.
+
+    For each of the seven stages: the values it compared, and its result.
 
     It is told from the log alone, at the state as it was. Exit code 1 if the log holds no answer.
     """

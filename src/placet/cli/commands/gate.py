@@ -36,7 +36,7 @@ def gate(
         ),
     ] = None,
 ) -> int:
-    """Read batches as JSON lines, write verdicts as JSON lines.
+    """Read batches as JSON lines, write verdicts.
 
     A line is an intent, an array of them, {"intents": [...], "sim_time": t, "dry_run": false}, or
     {"register": "agent_1", "permissions": ["Move"], "position": [0, 0]}. Every line but a blank one

@@ -17,7 +17,7 @@ def kinds(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print what can be proposed: kinds, JSON Schemas, limits.
+    """Print the kinds, their JSON Schemas and limits.
 
     Without --domain, those of every domain that is installed.
     """

@@ -64,7 +64,7 @@ def log(
     *,
     as_json: AsJson = False,
 ) -> int:
-    """Print a log: batches, their verdicts, and all other records.
+    """Print the records of a log.
 
     With --follow, --json prints one JSON document a line.
     """

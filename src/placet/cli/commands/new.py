@@ -33,7 +33,7 @@ new: Final = typer.Typer(name="new", cls=Group, **APPLICATION)
 
 @new.callback(invoke_without_command=True)
 def begin(context: typer.Context) -> None:
-    """Begin a plug-in of your own."""
+    """Create a plug-in from a template."""
     show_help_alone(context)
 
 

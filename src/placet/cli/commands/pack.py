@@ -28,7 +28,9 @@ def pack(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Put a log into one file: its records, a snapshot where it does not begin at the front.
+    """Pack a whole log into one file.
+
+    A snapshot is included if the log was compacted.
 
     The file includes its world, rules and settings, and a checksum over all. The same log gives the
     same bytes. `placet check` checks it anywhere; log, replay, verify, explain, diff and fork read

@@ -39,7 +39,10 @@ def replay(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Fold a log into the world as it was at a seq. Nothing is executed again."""
+    """Fold a log into the world at a seq.
+
+    Nothing is executed again.
+    """
     past = fold(log_to_read(store), to_seq)
     report: dict[str, Json] = {"seq": past.ledger.seq, "digest": past.state.digest().hex()}
     if path is not None:

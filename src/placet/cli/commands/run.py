@@ -82,7 +82,7 @@ def run(
     compact: _Compact = False,
     as_json: AsJson = False,
 ) -> int:
-    """Live through a scenario, keep its log, and report.
+    """Run a scenario and print a report.
 
     Once per tick every agent observes, submits a batch, and gets its verdict. The log is verified
     afterwards. Ctrl-C ends the run after the current tick, with a report; resume an interrupted run

@@ -49,7 +49,7 @@ def serve(  # noqa: PLR0917  # the command line has no positions
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.
+    """Serve a world over HTTP and WebSocket.
 
     It prints the address of its dashboard, a page for people. Without tokens it listens on this
     machine only, and prints one for the operator. SIGTERM and SIGINT end it: requests in flight are

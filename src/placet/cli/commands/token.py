@@ -15,7 +15,7 @@ token: Final = typer.Typer(name="token", cls=Group, **APPLICATION)
 
 @token.callback(invoke_without_command=True)
 def tokens(context: typer.Context) -> None:
-    """Tokens of `placet serve`: one speaks for an agent, or for the operator."""
+    """Manage the tokens of `placet serve`. A token acts for one agent, or for the operator."""
     show_help_alone(context)
 
 

@@ -47,7 +47,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check a log: the chain of its records, every digest, and every decision.
+    """Verify a log's chain, digests and decisions.
 
     Recorded decisions are made again by the same rules, with the settings in the log, and must come
     out the same. Exit code 1 if they do not; the first record that differs is named, with the rule
