@@ -26,7 +26,7 @@ from placet.schemas.verdict import Verdict
 
 
 class QueuedBatch(msgspec.Struct, eq=False):
-    """A batch in the queue, and who waits for its verdict. A struct: one call in C makes it.
+    """A batch in the queue with the future of its verdict. A struct: one call in C makes it.
 
     Attributes:
         batch: What to decide.
@@ -34,7 +34,8 @@ class QueuedBatch(msgspec.Struct, eq=False):
         since_ns: When it was posted, monotonic nanoseconds.
         identity: The agent that it is refused without; None where it is decided for any.
         queued_ns: When it came into the queue; later than that where it stood in line before.
-        number: Which it was of those that wait for their turn; set when it does.
+        number: Position among the batches that are served round-robin; set when it is enqueued
+            there.
         owner: Whose it is; set with `number`.
         standing: How high it stands; set where the lowest is shed.
         simulated_ns: When it was posted, in simulated time; set where deadlines are.
@@ -59,12 +60,12 @@ Decided: TypeAlias = tuple[QueuedBatch, Verdict]
 
 
 class Cycle:
-    """What one turn came to so far.
+    """The results of one cycle so far.
 
     Attributes:
         owed: The replies of all messages that were taken.
         decided: The batches that were decided.
-        replies: Of the others those that are known, and what they resolve to.
+        replies: Futures of the other messages, with their results where known.
         effects: To be dispatched once the turn is durable.
     """
 
@@ -77,15 +78,15 @@ class Cycle:
         self.effects: list[Effect] = []
 
     def fail(self, failure: BaseException) -> None:
-        """Answer everybody with the failure."""
+        """Set the failure on every future."""
         for reply in self.owed:
             resolve(reply, failure)
 
 
 def resolve(reply: asyncio.Future[Any], result: object) -> None:
-    """Return a result, or raise one that is an exception; harmless where nobody waits any more.
+    """Set a future's result, or its exception; harmless if the caller no longer waits.
 
-    A failure is the world's, which reports it once; a reply that nobody asks for says nothing.
+    A failure is reported once, by the world, so a future that is never awaited logs nothing.
     """
     if reply.done():
         return

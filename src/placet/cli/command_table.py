@@ -14,30 +14,25 @@ from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "run": "Live through a scenario, keep its log, and report.",
-        "gate": "Read batches as JSON lines, write verdicts as JSON lines.",
-        "log": "Print a log: what was proposed, and what became of it.",
-        "replay": "Fold a log into the world as it was at a seq.",
-        "verify": "Check a log: the chain of its records, every digest, and every decision.",
-        "explain": "Explain an answer: what each of the seven stages saw and said, and what came "
-        "of it.",
-        "effects": "List effects from a log: those that are not settled, and those that were given "
-        "up.",
-        "bisect": "Find the first record in which two logs of one world differ.",
-        "fork": "Fork a world at a seq: a log of its own, the parent unchanged.",
-        "diff": "Compare two worlds: states, books, and what was decided otherwise since they "
-        "parted.",
-        "pack": "Put a log into one file: its records, a snapshot where it does not begin at the "
-        "front.",
-        "check": "Check a packed log by itself: checksum, chain, digests, every decision, what it "
-        "says it is.",
-        "compact": "Remove the beginning of a log, and keep two snapshots in its place.",
-        "kinds": "Print what can be proposed: kinds, JSON Schemas, limits.",
-        "bench": "Measure the workloads, each beside a hand-written loop.",
-        "serve": "Serve a world over HTTP: batches, agents, state, events, metrics, /openapi.json.",
-        "config": "Print the configuration of `placet serve` as TOML, each value with who gave it.",
-        "token": "Tokens of `placet serve`: one speaks for an agent, or for the operator.",
-        "new": "Begin a plug-in of your own.",
+        "run": "Run a scenario and print a report.",
+        "gate": "Read batches as JSON lines, write verdicts.",
+        "log": "Print the records of a log.",
+        "replay": "Fold a log into the world at a seq.",
+        "verify": "Verify a log's chain, digests and decisions.",
+        "explain": "Explain the verdict on a request.",
+        "effects": "List open, doubtful and failed effects.",
+        "bisect": "Find the first record where two logs differ.",
+        "fork": "Fork a world at a seq into a separate log.",
+        "diff": "Compare the state and decisions of two worlds.",
+        "pack": "Pack a whole log into one file.",
+        "check": "Check a packed log.",
+        "compact": "Remove the beginning of a log.",
+        "kinds": "Print the kinds, their JSON Schemas and limits.",
+        "bench": "Measure workloads beside a hand-written loop.",
+        "serve": "Serve a world over HTTP and WebSocket.",
+        "config": "Print the configuration of `placet serve`.",
+        "token": "Manage the tokens of `placet serve`.",
+        "new": "Create a plug-in from a template.",
     }
 )
 """Name -> the first sentence of its help. `commands/NAME.py` has it, as `NAME`."""

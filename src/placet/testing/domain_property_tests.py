@@ -1,4 +1,4 @@
-"""Makes tests of the laws: a class whose methods hypothesis feeds with lives."""
+"""Builds property tests: a class whose methods hypothesis calls with traces."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -36,14 +36,14 @@ def domain_property_tests(
 
     Args:
         domain_factory: The class of the domain, or what makes one; called anew for every life.
-        intents: Kind -> strategy of its payloads, where those that its JSON Schema allows are too
-            seldom those that its rule goes on with.
+        intents: Kind -> strategy of its payloads, if those allowed by its JSON Schema seldom pass
+            its rule.
         attributes: Keywords of registrations: the same each time, or a strategy of them.
-        examples: How many lives each law is tried with.
+        examples: Number of traces for each property.
         without: Laws to leave out, by the names of their tests less `test_`.
 
     Raises:
-        ValueError: `intents` or `without` names what is not there.
+        ValueError: `intents` or `without` has an unknown name.
     """
     names = [*(law.name for law in LAWS), hash_order.NAME]
     unknown = sorted(set(without) - set(names))

@@ -1,4 +1,4 @@
-"""Thinks of lives: agents come and go, propose in batches, wait, and see effects settle."""
+"""Generates traces: agents join and leave, submit batches, wait, and effects settle."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -40,11 +40,11 @@ _STRAYS: Final = 15
 def traces(
     factory: Factory, intents: Mapping[str, SearchStrategy[Any]], attributes: Attributes
 ) -> SearchStrategy[Trace]:
-    """Draw lives of a domain.
+    """Generate traces of a domain.
 
     Args:
         factory: Makes the domain.
-        intents: Kind -> payloads, in place of those that its JSON Schema allows.
+        intents: Kind -> payloads, in place of those allowed by its JSON Schema.
         attributes: The keywords of registrations, or what draws them.
 
     Raises:
@@ -82,7 +82,7 @@ def traces(
 
 
 def _life(beginning: Sequence[Step], steps: Sequence[Step]) -> Trace:
-    """Put a life together in which those speak who are there, as far as anybody is."""
+    """Compose a trace whose proposals mostly come from registered agents."""
     life: list[Step] = []
     there: dict[str, None] = {}
     for step in (*beginning, *steps):

@@ -366,18 +366,18 @@ def _owner_named(raw: object) -> str:
 class AgeTracker:
     """The group since which each owner has had nothing but losses.
 
-    Bounded by recency: whoever has not come again while half as many others as are kept did is
-    forgotten, and counts from its next loss. So names that come once crowd out nobody who comes
-    again and again. All cost O(1), and one look where nothing is forgotten.
+    Bounded by recency: an owner that has not returned while half as many others as are kept did is
+    forgotten, and its age restarts at its next loss. So owners that appear once do not displace
+    owners that return. Every operation is O(1).
 
-        Source: two generations in place of a list in order of use, as in the 2Q family of caches
-        (Johnson and Shasha, 1994); nothing is moved when somebody is looked up.
+        Source: two generations instead of a list in order of use, as in the 2Q cache (Johnson and
+        Shasha, 1994); a lookup moves nothing.
 
     Args:
         count_max: How many owners are kept, at most.
 
     Attributes:
-        recent: The group by owner, of those who came lately; to look in, before `since`.
+        recent: First-loss group of each recent owner; looked up before `since`.
         earlier: Those who came before them; where there are none, `recent` has all.
     """
 

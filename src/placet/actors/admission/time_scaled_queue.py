@@ -68,7 +68,7 @@ class Dilation:
         self.lowest = 1.0
 
     def follow(self, wait_ns: int, elapsed_ns: int) -> float:
-        """Move the factor towards what a wait calls for, and give it.
+        """Move the factor towards the value that a wait calls for, and return it.
 
         Args:
             wait_ns: How long a batch that comes now would wait.

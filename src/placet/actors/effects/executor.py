@@ -58,13 +58,13 @@ class RetryPolicy:
     """On what terms an executor works.
 
     Attributes:
-        delivery: What a second attempt would do outside.
+        delivery: Whether a second attempt may repeat the effect outside.
         concurrency: How many attempts run at a time: its credits.
         attempts_max: After so many that failed, an effect is given up.
         seconds_max: How long one attempt may take.
         outbox_max: How many effects may be unsettled before the gate answers `executor_busy`.
         backoff: The pauses between attempts.
-        on_in_doubt: Asked what became of an effect that is in doubt.
+        on_in_doubt: Hook that finds out the outcome of an effect that is in doubt.
 
     Raises:
         ValueError: One of them is unsound.
@@ -97,16 +97,16 @@ class RetryPolicy:
 
     @property
     def is_once(self) -> bool:
-        """There is one attempt, and what it came to may stay unknown."""
+        """Whether there is exactly one attempt, whose outcome may stay unknown."""
         return self.delivery == "at_most_once"
 
 
 class AttemptResult(NamedTuple):
-    """What one attempt came to.
+    """The result of one attempt.
 
     Attributes:
         succeeded: The handler returned.
-        output: What it returned; or why it did not, in words.
+        output: The handler's return value, or the reason of the failure as text.
         is_final: Another attempt would fail too.
         is_unknown: Nobody can tell whether the work was done.
         pause_s: How long to wait, where the handler was told; else None.
@@ -395,7 +395,7 @@ async def attempt(
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what an error says, as a log takes it: not at any length, and in valid Unicode.
+    """Return the text of an error as a log takes it: bounded in length and valid Unicode.
 
     What cannot even be printed has at least a type.
     """

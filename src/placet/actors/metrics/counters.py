@@ -226,7 +226,7 @@ class GroupMetrics:
         on_group: Told of the verdicts of each group, for logging.
 
     Attributes:
-        rejected_at_ingress: Batches that the door refused, by code (`Counters.rejected_at_ingress`).
+        rejected_at_ingress: Rejected batches by code (`Counters.rejected_at_ingress`).
         ns_per_intent: What deciding one intent has cost lately; the size of a chunk rests on it.
     """
 
@@ -271,7 +271,7 @@ class GroupMetrics:
         return self._on_group is not None
 
     def count_turned_away(self, verdict: Verdict) -> None:
-        """Count a batch that the door refused; nobody has looked at its kinds."""
+        """Count a batch that admission control refused; its kinds are unknown."""
         self.rejected_at_ingress[verdict.refusals[0].code] += 1
         if self._on_group is not None:
             self._on_group([verdict])

@@ -70,8 +70,8 @@ def fork(
 ) -> None:
     """Fork a world at a seq: a log of its own, the parent unchanged.
 
-    The parent may be running. The fork holds all that its parent's log holds up to there, so it can
-    be verified and explained; it has a name of its own, so its effects have keys of their own.
+    The parent may be running. The fork holds its parent's log up to the seq, so it can be verified
+    and explained; it has a separate name, so its effects have separate keys.
     """
     from placet.runtime.history import fork as forking  # noqa: PLC0415  # and pydantic with it
 

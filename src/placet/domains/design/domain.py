@@ -29,7 +29,7 @@ class Design(Domain):
     Agents are registered as designers, or by `register_agent(agent_id, role="operator")`.
 
     Attributes:
-        setup: What was given, as the rules use it.
+        setup: The constructor's arguments, in the form that the rules use.
     """
 
     name = "design"
@@ -52,7 +52,7 @@ class Design(Domain):
             policy: `clamp` a value to its bounds, with a warning, or `reject` it.
             fields: Path -> field; the standard whitelist when None.
             undo_max: How many commits can be undone.
-            initial: What it begins with: a `DesignState`, or the same as plain values.
+            initial: Initial design: a `DesignState`, or the same as plain values.
 
         Raises:
             ValueError: A setting is unsound; the message names it.
@@ -97,7 +97,7 @@ class Design(Domain):
     def on_register(
         self, draft: Draft, agent_id: str, attributes: Mapping[str, Json]
     ) -> RuleRefusal | None:
-        """Note an agent's role; whoever may register agents says which."""
+        """Store an agent's role; only a caller that may register agents can set it."""
         role = attributes.get("role", words.DESIGNER_ROLE)
         known = (words.DESIGNER_ROLE, words.OPERATOR_ROLE)
         if role not in known:
@@ -110,11 +110,11 @@ class Design(Domain):
         draft.delete(words.ROLES, agent_id)
 
     def on_batch(self, draft: Draft) -> None:
-        """Raise the version if the batch changed something, and keep what was before."""
+        """Raise the version if the batch changed the design, and keep the previous values."""
         finish(draft, self.setup.undo_max)
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
-        """Take in what a run of phases or an export gave."""
+        """Store the result of a run of phases or of an export."""
         if effect.kind == words.RUN_EFFECT:
             keep_results(draft, effect.payload, settlement)
         elif effect.kind == words.EXPORT_EFFECT and settlement.succeeded:

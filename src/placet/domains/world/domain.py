@@ -48,7 +48,7 @@ class World(Domain):
     team="red", inventory=["lamp"])`.
 
     Attributes:
-        setup: What was given, as the rules use it.
+        setup: The constructor's arguments, in the form that the rules use.
     """
 
     name = "world"
@@ -69,7 +69,7 @@ class World(Domain):
         """Set up a world.
 
         Args:
-            objects: Id -> `{"position": [x, y], "portable": True}` and any fields of its own.
+            objects: Id -> `{"position": [x, y], "portable": True}` and any further fields.
             bounds: Lowest and highest corner; two-dimensional ones make a flat world.
             max_step: Longest way of one Move.
             interaction_range: Farthest reach of one Interact.
@@ -102,9 +102,9 @@ class World(Domain):
         self._cooldowns = {} if cooldowns is None else dict(cooldowns)
 
     def settings(self) -> Mapping[str, Json] | None:
-        """Return the keywords that make this world again; None where it has interactions of its own.
+        """Return the keywords that make this world again; None if it has custom interactions.
 
-        A rule is code, and code is not data: such a world is remade by whoever wrote its rules.
+        A rule is code, not data: such a world must be remade by the program that defines its rules.
         """
         return None if self.setup.interactions else self.setup.keywords(self._cooldowns)
 
@@ -120,11 +120,11 @@ class World(Domain):
         return place(draft, agent_id, attributes, self.setup)
 
     def on_remove(self, draft: Draft, agent_id: str) -> None:
-        """Take an agent out of the world; what it carried stays where it was."""
+        """Remove an agent from the world; the objects it carried stay at its position."""
         displace(draft, agent_id)
 
     def on_patch(self, draft: Draft, changed: Sequence[Ref]) -> RuleRefusal | None:
-        """Judge what an operator put by hand: places, and who holds what."""
+        """Check an operator's patch: positions, and ownership of objects."""
         return check_patched(draft, changed, self.setup)
 
     def should_deliver(self, state: State, agent_id: str, intent: Intent) -> bool:

@@ -71,7 +71,11 @@ def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
 
 
 def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
-    """Let go of agents, with what waits for them; where effects are refused, of executors."""
+    """Apply the adoption of a fork.
+
+    Remove the dropped agents with their scheduled batches, and, where effects are refused, the
+    executors.
+    """
     for agent_id in record.dropped:
         for number, waiting in list(ledger.scheduled.items()):
             if any(item[0] == agent_id for item in from_canonical(waiting.encoded)):
@@ -137,7 +141,7 @@ def apply_settled(ledger: Ledger, record: Settled) -> None:
 
 
 def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
-    """Note what became of an effect that is done at most once."""
+    """Apply the mark of an effect that runs at most once."""
     ledger.mark_effect(record.effect_seq, record.effect_index, Mark(record.what, record.why))
 
 

@@ -117,8 +117,8 @@ class Control:
 
         Raises:
             AgentError: A name is no identity, is reserved, or there are too many agents.
-            ValidationError: The attributes are not plain, a domain refused it, or made of it what no
-                record can hold.
+            ValidationError: The attributes are not plain JSON, a domain refused them, or its
+                changes fit into no record.
             ValueError: The priority or a quota is unsound.
         """
         ledger, draft = self._ledger, self._context.draft

@@ -1,8 +1,8 @@
 """The operator's own hand: a fork adopted, and values put otherwise.
 
-No kind of intent is asked, for the operator is no agent; the domains are (`on_patch`), and their
-invariants, and one that does not hold undoes all of it. What was put is in the record, so whoever
-reads the log can do it again.
+No kind is involved, because the operator is no agent. The domains judge the patch (`on_patch`),
+then their invariants; one that fails undoes all of it. The record holds the patched values, so a
+reader of the log can repeat it.
 """
 
 from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ class OperatorPatch:
         self._control.write(record, data)
 
     def _judge(self) -> RuleRefusal | None:
-        """Ask the domains, and then their invariants, about what was changed."""
+        """Ask the domains' hooks, then their invariants, to judge the change."""
         context = self._context
         for domain in context.registry.domains:
             try:

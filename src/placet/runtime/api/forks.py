@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BranchesWorlds:
-    """Returns `fork` and `restore` to whoever has an open world."""
+    """`fork` and `restore`, for the holder of an open world."""
 
     __slots__ = ()
     _validator: EffectValidator | None
@@ -35,7 +35,7 @@ class BranchesWorlds:
         Raises:
             ClosedError, StoreError: The world is closed, or has failed; or it cannot be forked
                 there, or into that.
-            ValidationError, AgentError: What is to be otherwise cannot be.
+            ValidationError, AgentError: A change is invalid.
             ValueError: The fork's name is none.
         """
         # Few programs ask, and each pays for what is loaded before its first batch.
@@ -49,10 +49,10 @@ class BranchesWorlds:
         return await in_thread_if(world.log.is_blocking, act)
 
     async def restore(self, path: str, to_seq: int) -> int:
-        """Put a part of the state back to what it was, by a new record: nothing is rewound.
+        """Set a part of the state back to an earlier value, by a new record: nothing is rewound.
 
-        What was decided in between stays decided; agents, quotas and effects stay as they are. The
-        invariants of the domains are asked, as of a batch.
+        Decisions made since then stay; agents, quotas and effects are unchanged. The domains'
+        invariants are checked, as for a batch.
 
         Args:
             path: `collection` or `collection/entity`.

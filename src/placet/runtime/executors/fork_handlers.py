@@ -53,9 +53,9 @@ def handler_in(
         return run if forked_from is None else _only_own(run, *forked_from)
     if forked_from is not None:
         raise ValueError(
-            f"this world was forked from {forked_from[0]!r} at seq {forked_from[1]}, and its effects are not "
-            f"run by accident: give the executor of {kind!r} as SimulatedHandler(handler), or, if it is "
-            "to act on the outside world, as LiveHandler(handler)"
+            f"this world was forked from {forked_from[0]!r} at seq {forked_from[1]}, and its effects "
+            f"are not run by accident: pass the executor of {kind!r} as SimulatedHandler(handler), "
+            "or, if it must act on the outside world, as LiveHandler(handler)"
         )
     return as_handler(handler, concurrency)
 

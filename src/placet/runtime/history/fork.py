@@ -1,9 +1,9 @@
 """Forks a world at a seq of its log: a log of its own, which shares no byte that can change.
 
-The fork's log is the parent's up to there, record by record, so that it can be verified, replayed
-and explained from its beginning on; then comes the record that says so, and what is otherwise from
-the start. The parent is only read, and may be running. A fork is made under another name and gets
-its own once it is whole: nobody opens half of one as the parent.
+The fork's log is the parent's up to the seq, record by record, so that it can be verified, replayed
+and explained from the beginning; then comes the record of the fork with its initial changes. The
+parent is only read, and may be running. A fork is written under a temporary name and renamed once
+complete: a partial fork is never opened as the parent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class Fork:
         digest: Its state digest as it begins, hexadecimal.
         effects: `refuse` or `simulate`.
         open_effects: Effects of the parent's that were not settled there; they stay open.
-        what_if: What the parent's own later inputs came to in it, where that was asked.
+        what_if: Result of the counterfactual replay, if one was requested.
     """
 
     store: str
@@ -76,15 +76,15 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
-    """What a fork is to be.
+    """The description of a fork.
 
     Attributes:
         world: Its name; None makes one that no other has. It is part of every key of an effect,
             so that no effect of the fork is taken for one of its parent's.
-        effects: `refuse`: no kind of effect has an executor. `simulate`: the gate goes on as if
-            those of the parent were there, and no effect is run until the host says by what.
-        put: What is otherwise from the start: `collection/entity/field`, or `collection/entity`
-            with all its fields, or with None to delete it -> the value.
+        effects: `refuse`: no kind of effect has an executor. `simulate`: the gate behaves as if the
+            parent's executors were there, and no effect runs until the host provides a handler.
+        put: Initial changes: `collection/entity/field`, or `collection/entity` with all its fields,
+            or with None to delete it -> the value.
         dropped: Agents that are not there from the start.
         is_replayed: The parent's own later inputs are decided again in it.
     """
@@ -112,14 +112,14 @@ def fork(
         to: A path, or `sqlite:///` and one, at which nothing is yet.
         options: What is to be otherwise; None is nothing.
         at: At which seq: the end of a batch. None is the end of the log.
-        domains: By what, where something is set, dropped or decided again. As it is, they are made
-            again from what is in the log.
+        domains: Domains to use if values are set, agents dropped or inputs re-executed. By default
+            they are remade from the log.
         validator: The host's own rule, where the parent was made with one.
 
     Raises:
         StoreError: The log cannot be read, was compacted beyond `at`, `at` is inside a batch or
             not there, or the new log cannot be written.
-        ValidationError, AgentError: What is to be otherwise cannot be.
+        ValidationError, AgentError: A change is invalid.
         ValueError: The world's name is none.
     """
     options = options or ForkOptions()
@@ -171,7 +171,7 @@ def _second_life(
 
 
 def _live(life: CounterfactualReplay, log: EventLog, record: int, draft: "_Draft") -> None:
-    """Let the parent's later records happen in the fork, and keep what comes of them."""
+    """Re-execute the parent's later records in the fork, and append the results."""
     there = recover(log).past
     for ordinal, data in read_on(log, record):
         if not life.live(ordinal, data):
@@ -239,7 +239,7 @@ def _first_record(
     options: ForkOptions,
     domains: Sequence[Domain] | Maker,
 ) -> bytes:
-    """Make the record that begins the fork. What is otherwise is tried out on a fold of its own."""
+    """Build the record that starts the fork. The changes are tried on a separate fold."""
     record = ForkAdopted(
         prev=past.journal.prev,
         seq=past.ledger.seq,
@@ -266,7 +266,7 @@ def _first_record(
 
 
 class _Draft:
-    """A log that is being made, under a name that nobody opens."""
+    """A log in preparation, under a name that no reader opens."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -292,7 +292,7 @@ class _Draft:
             self._remove()
 
     def _take_name(self) -> None:
-        """Return what was made the name that it was made for.
+        """Rename the finished file to its target name.
 
         The snapshots first, because a compacted log is not opened without; the log decides.
 

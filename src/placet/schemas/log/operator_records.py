@@ -11,16 +11,16 @@ whole, they are all that it has after, and it need not be there before."""
 class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
     """From here on it is another world, which begins where the one before it stood.
 
-    `prev` is the parent's own hash at this place, and `seq` its seq: what comes before is the
-    parent's. Like a header, it stands at the seq at which the world begins and takes none, so that
-    the fork counts, and draws, as its parent did.
+    `prev` is the parent's hash at this place, and `seq` its seq: earlier records are the parent's.
+    Like a header, it stands at the seq at which the world begins and takes none, so that the fork
+    counts and draws as its parent did.
 
     Attributes:
         world: Name of the new world, part of every key of an effect that it declares.
         parent: Name of the world it was.
-        effects: `refuse`: no kind of effect has an executor any more. `simulate`: the gate goes on
+        effects: `refuse`: no kind of effect has an executor any more. `simulate`: the gate behaves
             as if they had.
-        given: What is otherwise from the start.
+        given: Initial changes of the fork.
         dropped: Agents that are not there from the start.
         changes: What that did.
     """
@@ -38,7 +38,7 @@ class Patched(Entry, array_like=True, frozen=True, tag=22):
 
     Attributes:
         cause: Why, in words that a program can find again: `restore world.agents to 41`.
-        given: What was put.
+        given: Patched values.
         changes: What that did.
     """
 

@@ -31,11 +31,11 @@ GENESIS: Final = bytes(HASH_BYTES)
 
 
 class _Record(Entry, msgspec.Struct, array_like=True, frozen=True):
-    """What the records of this file begin with; a linter knows a struct by its base here."""
+    """Base of the records of this file; it lets a linter recognize a struct."""
 
 
 class Header(_Record, array_like=True, frozen=True, tag=0):
-    """The first record: what the log is a log of, and what its domains began with.
+    """The first record: the world's identity, its rules, and the domains' initial state.
 
     Attributes:
         settings: For each domain by name, the keywords that make it again; absent where it has
@@ -68,7 +68,7 @@ class Forked(Header, array_like=True, frozen=True, tag=23):
 
 
 class Configured(_Record, array_like=True, frozen=True, tag=1):
-    """The policy by which what follows is decided. Quotas are `[interval_ns, burst]`."""
+    """The settings for the decisions that follow. Quotas are `[interval_ns, burst]`."""
 
     staleness_threshold: int | None
     quotas: dict[str, tuple[int, int]]
@@ -106,7 +106,7 @@ class ExecutorChanged(_Record, array_like=True, frozen=True, tag=4):
 
 
 class _BatchBody(_Record, array_like=True, frozen=True):
-    """What the three records of a batch share.
+    """The common fields of the three batch records.
 
     Attributes:
         batch_id: Name of the batch.
@@ -135,7 +135,7 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
 
     Attributes:
         order: Positions in order of execution; None where that is the submitted order.
-        changes: What it did.
+        changes: State changes of the batch.
         effects: `[seq, kind, payload, agent_id]` of each effect, in order of `effect_index`.
         normalized: `[position, payload]` of each payload that the rules rewrote.
         notices: `[position, [[code, message, at], ...]]` of each intent that has any.
@@ -151,7 +151,7 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
 class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
     """A batch that passed and whose rules had something to tell.
 
-    A tag of its own, so that the batches that tell nothing are the bytes they always were.
+    It has a separate tag, so that batches without output keep their bytes.
 
     Attributes:
         answers: `[position, value]` of each intent whose rule answered.
