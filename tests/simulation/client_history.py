@@ -10,7 +10,7 @@ from tests.simulation.durable_log import Archive, Fate, Findings, Key
 from tests.simulation.swarm import Swarm
 
 
-class Told(NamedTuple):
+class ClientAnswer(NamedTuple):
     """What an answer promises."""
 
     admitted: bool
@@ -20,7 +20,7 @@ class Told(NamedTuple):
     codes: tuple[str, ...]
 
     @classmethod
-    def by(cls, verdict: Verdict) -> "Told":
+    def by(cls, verdict: Verdict) -> "ClientAnswer":
         seqs = tuple(result.seq for result in verdict.results if result.seq is not None)
         flags = (verdict.admitted, verdict.scheduled)
         return cls(*flags, verdict.seq, seqs, tuple(sorted(verdict.codes)))
@@ -44,7 +44,7 @@ class Request:
         self.intents = list(intents)
         self.options = dict(options)
         self.posts: list[int] = []
-        self.kept: Told | None = None
+        self.kept: ClientAnswer | None = None
         self.kept_at = (0, 0)
         self.silent = 0
         self.is_own = not options.keys() & {"sim_time", "dry_run"}
@@ -95,7 +95,7 @@ class Memory:
     def note(self, request: Request, verdict: Verdict) -> None:
         """Take in an answer, and hold it to what is durable at this moment."""
         request.silent -= 1
-        told = Told.by(verdict)
+        told = ClientAnswer.by(verdict)
         for name in told.codes or ("admitted",):
             self.outcomes[name] = self.outcomes.get(name, 0) + 1
         self.trace.append(f"{request.keys} {told} {verdict.current_seq}")
@@ -132,13 +132,13 @@ class Memory:
 
     def check_asked(self, key: Key, verdict: Verdict) -> None:
         """Hold what `verdict_of` told of one request to what is durable at this moment."""
-        told, fate = Told.by(verdict), self.archive.fates.get(key, Fate())
+        told, fate = ClientAnswer.by(verdict), self.archive.fates.get(key, Fate())
         of_key = [seq for seq in told.seqs if seq in fate.seqs]
         is_there = told.seq in fate.scheduled if told.scheduled else bool(of_key)
         is_there = is_there or (not told.admitted and told.codes in fate.refusals)
         self.findings.expect(is_there, "G2", f"of {key} was told {told}, which is not in the log")
 
-    def _check_durable(self, request: Request, told: Told) -> None:
+    def _check_durable(self, request: Request, told: ClientAnswer) -> None:
         fates = [self.archive.fates.get(key, Fate()) for key in request.keys]
         expect, text = self.findings.expect, f"{told} of {request.keys} is not in the log"
         if told.scheduled:
@@ -149,7 +149,7 @@ class Memory:
         else:
             expect(all(told.codes in fate.refusals for fate in fates), "G2", text)
 
-    def _check_same(self, request: Request, told: Told) -> None:
+    def _check_same(self, request: Request, told: ClientAnswer) -> None:
         before = request.kept
         if before is None or before == told or (before.scheduled and not told.scheduled):
             return

@@ -95,8 +95,8 @@ class Client:
 
     def post(self, served: Served, request: Request) -> PendingVerdict:
         """Hand a batch in, and go on."""
-        door = self._door(served)
-        if door is None or served.life.is_dead:
+        door = self._handle_of(served)
+        if door is None or served.process.is_dead:
             raise Gone
         self.memory.post(request)
         try:
@@ -105,7 +105,7 @@ class Client:
             self.server.give_up(served)
             raise Gone from None
 
-    def _door(self, served: Served) -> AgentHandle | Orchestrator | None:
+    def _handle_of(self, served: Served) -> AgentHandle | Orchestrator | None:
         return served.handles.get(self.agent)
 
     async def answer(self, served: Served, request: Request, ticket: PendingVerdict) -> Verdict:

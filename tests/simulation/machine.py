@@ -72,8 +72,8 @@ class VirtualSteppedClock(SteppedClock):
         return loop_ns()
 
 
-class Life:
-    """One life of the server's process. What a dead one does reaches nobody.
+class ServerProcess:
+    """One process of the server. After its kill, nothing it does is visible or stored.
 
     Attributes:
         number: From 1.
@@ -87,16 +87,16 @@ class Life:
         self.is_dead = False
         self.epoch = 0
         self.calls: list[asyncio.Task[Any]] = []
-        self.on_death: Callable[[], None] = _nothing
+        self.on_kill: Callable[[], None] = _nothing
 
-    def die(self) -> None:
-        """Kill it at this very point: nothing that it does after is seen or kept."""
+    def kill(self) -> None:
+        """Kill the process: nothing it does afterwards is visible or stored."""
         if self.is_dead:
             return
         self.is_dead = True
         for call in self.calls:
             call.cancel()
-        self.on_death()
+        self.on_kill()
 
 
 def _nothing(*_: object) -> None: ...
@@ -110,7 +110,7 @@ class Disk:
         epoch: The latest that was given out.
         faults: Number of an append -> what happens to it.
         appends: How many were tried.
-        on_group: Told of each group once it is kept, of who wrote it, and of the latest epoch.
+        on_group: ClientAnswer of each group once it is kept, of who wrote it, and of the latest epoch.
     """
 
     def __init__(self, rng: Random, seconds_max: float, is_blocking: bool) -> None:
@@ -129,25 +129,25 @@ class Disk:
 
 
 class Handle:
-    """One life's handle on the disk: an `EventLog`.
+    """One process's handle on the disk: an `EventLog`.
 
     Faults: `fail before` and `fail after` the write, `die before` and `die after` it.
     """
 
     durability = "full"
 
-    def __init__(self, disk: Disk, life: Life) -> None:
+    def __init__(self, disk: Disk, process: ServerProcess) -> None:
         self.disk = disk
-        self.life = life
+        self.process = process
         self.is_blocking = disk.is_blocking
-        self.url = f"simulated://{life.number}"
+        self.url = f"simulated://{process.number}"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.disk.log, name)
 
     def open(self) -> int:
         self._check_alive()
-        self.life.epoch = self.disk.epoch = self.disk.log.open()
+        self.process.epoch = self.disk.epoch = self.disk.log.open()
         return self.disk.epoch
 
     def append(self, group: LogGroup, epoch: int) -> None:
@@ -156,13 +156,13 @@ class Handle:
         disk.appends += 1
         fault = disk.faults.pop(disk.appends, "")
         if fault == "die before":
-            self.life.die()
+            self.process.kill()
         if fault.endswith("before"):
             raise StoreError("the disk failed, and wrote nothing")
         disk.log.append(group, epoch)
         disk.on_group(group, epoch, disk.epoch)
         if fault == "die after":
-            self.life.die()
+            self.process.kill()
         if fault.endswith("after"):
             raise StoreError("the disk failed, after it had written")
 
@@ -170,7 +170,7 @@ class Handle:
         """The disk stays: it is another's, too."""
 
     def _check_alive(self) -> None:
-        if self.life.is_dead:
+        if self.process.is_dead:
             raise StoreError("the process is dead")
 
 
@@ -198,7 +198,7 @@ def _cached_adapter(registry: Registry, limits: Limits) -> Any:
 def running_on(disk: Disk, next_handle: Callable[[], EventLog]) -> Iterator[None]:
     """Put the machine beneath placet: its disk, its clocks, its threads.
 
-    Validators are compiled once and used by all lives: they are immutable, and slow to make.
+    Validators are compiled once and used by all processes: they are immutable, and slow to make.
     """
 
     async def run_sync(func: Callable[..., Any], *args: Any, **_: Any) -> Any:

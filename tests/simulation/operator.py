@@ -42,7 +42,7 @@ class Operator(Client):
             except Gone:
                 continue
 
-    def _door(self, served: Served) -> AgentHandle | Orchestrator | None:
+    def _handle_of(self, served: Served) -> AgentHandle | Orchestrator | None:
         return served.orchestrator
 
     async def probe(self) -> None:
@@ -125,7 +125,7 @@ class Operator(Client):
         await self._promptly(served, world.digest)
         # Drained, the world goes on with what is due, and with what its steps are given.
         goes_on = not is_pause and (self.crowd.swarm.is_stepped or self.crowd.swarm.later)
-        if served.life.epoch == self.server.disk.epoch and not goes_on:
+        if served.process.epoch == self.server.disk.epoch and not goes_on:
             how = "paused" if is_pause else "drained"
             text = f"{archive.batches - before} batches were decided while the world was {how}"
             self.crowd.findings.expect(archive.batches == before, "G24", text)

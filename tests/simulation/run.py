@@ -18,7 +18,7 @@ from placet.kernel import Kernel
 from placet.kernel.log.replay import Divergence
 from placet.kernel.log.verify import Verifier
 from tests.kernel.fairground import Fairground
-from tests.simulation.client_history import Memory, Told
+from tests.simulation.client_history import ClientAnswer, Memory
 from tests.simulation.clients import Client, Crowd
 from tests.simulation.durable_log import Archive, Findings
 from tests.simulation.machine import Disk, Stuck, VirtualLoop, running_on
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
     Attributes:
         findings: What is wrong; empty is well.
-        trace: Hash of all answers, records, effects and lives, in order.
+        trace: Hash of all answers, records, effects and processes, in order.
         outcomes: How often each code was answered.
     """
 
@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
     findings: list[str]
     trace: str
     outcomes: dict[str, int]
-    lives: int
+    processes: int
     records: int
 
     def report(self) -> str:
@@ -75,7 +75,7 @@ def simulate(seed: int) -> Outcome:
     memory.check_all()
     trace = [*memory.trace, *server.trace, *archive.trace]
     hashed = blake2b("\n".join(trace).encode(), digest_size=8).hexdigest()
-    return Outcome(seed, findings.found, hashed, memory.outcomes, server.lives, archive.count)
+    return Outcome(seed, findings.found, hashed, memory.outcomes, server.processes, archive.count)
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -172,7 +172,7 @@ async def _ask_again(server: Server, crowd: Crowd) -> None:
         expect(is_answered, "G1", f"{text}, the log says {fate}")
         if fate is None or verdict is None:
             continue
-        told = Told.by(verdict)
+        told = ClientAnswer.by(verdict)
         if fate.seqs:
             expect(fate.seqs[0] in told.seqs, "G5", f"{text}, admitted at {fate.seqs}")
         elif fate.refusals:

@@ -12,7 +12,7 @@ from placet.schemas.errors import ClosedError, StoreError
 from placet.schemas.event import Event
 from tests.kernel.fairground import POST, Fairground
 from tests.simulation.durable_log import Archive, Findings
-from tests.simulation.machine import Disk, Handle, Life, Stuck
+from tests.simulation.machine import Disk, Handle, ServerProcess, Stuck
 from tests.simulation.swarm import Swarm
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ class Gone(Exception):  # noqa: N818  # what a client sees, and not an error of 
 
 
 class Served:
-    """A world that one life of the process serves.
+    """A world that one process of the process serves.
 
     Attributes:
-        handles: Of the agents that this life registered, or found.
-        views: The latest view that each agent had from this life.
+        handles: Of the agents that this process registered, or found.
+        views: The latest view that each agent had from this process.
     """
 
-    def __init__(self, life: Life, orchestrator: Orchestrator) -> None:
-        self.life = life
+    def __init__(self, process: ServerProcess, orchestrator: Orchestrator) -> None:
+        self.process = process
         self.orchestrator = orchestrator
         self.handles: dict[str, AgentHandle] = {}
         self.views: dict[str, int] = {}
@@ -48,9 +48,9 @@ class Server:
     """Keeps a world served until it is told to stop.
 
     Attributes:
-        current: The life that serves now; None between two of them.
-        attempts: How often each effect was begun, by any life.
-        policy_supervisor: Agents that are registered, or will be by the next life.
+        current: The process that serves now; None between two of them.
+        attempts: How often each effect was begun, by any process.
+        policy_supervisor: Agents that are registered, or will be by the next process.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Server:
         self.current: Served | None = None
         self.attempts: dict[tuple[int, int], int] = {}
         self.policy_supervisor: list[str] = []
-        self.lives = 0
+        self.processes = 0
         self.executor = swarm.executor
         self.delivery: Delivery = Random(f"delivery {seed}").choice(["keyed", "at_most_once"])
         self.trace: list[str] = []
@@ -76,50 +76,50 @@ class Server:
         self._tasks: asyncio.TaskGroup | None = None
 
     def next_handle(self) -> Handle:
-        assert self._opening is not None, "a log is opened while a life begins"
+        assert self._opening is not None, "a log is opened while a process begins"
         return self._opening
 
     # what clients do
 
     async def served(self) -> Served:
-        """Give a life to talk to: the present one, or now and then one that was replaced."""
+        """Give a process to talk to: the present one, or now and then one that was replaced."""
         if self._stale and self.rng.random() < 0.3:
             return self.rng.choice(self._stale)
         return await self.present()
 
     async def present(self) -> Served:
-        """Give the life that serves now, or the next one."""
+        """Give the process that serves now, or the next one."""
         while self.current is None:
             await self._up.wait()
         return self.current
 
     async def ask(self, served: Served, call: Callable[[], Awaitable[T]]) -> T:
-        """Wait for an answer of a life.
+        """Wait for an answer of a process.
 
         Raises:
             Gone: It will not come.
         """
-        life = served.life
-        if life.is_dead:
+        process = served.process
+        if process.is_dead:
             raise Gone
         task = asyncio.ensure_future(_await(call))
-        life.calls.append(task)
+        process.calls.append(task)
         try:
             answer = await task
         except asyncio.CancelledError:
-            if life.is_dead:
+            if process.is_dead:
                 raise Gone from None
             raise
         except (StoreError, ClosedError):
             self.give_up(served)
             raise Gone from None
         finally:
-            life.calls.remove(task)
-        if life.is_dead:
+            process.calls.remove(task)
+        if process.is_dead:
             raise Gone
         return answer
 
-    # the lives
+    # the processes
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Open the world, and open it again whenever it is down."""
@@ -140,25 +140,25 @@ class Server:
             if what == "kill":
                 for _ in range(self.rng.randrange(12)):
                     await asyncio.sleep(0)
-                served.life.die()
+                served.process.kill()
             elif what == "restart":
                 self.give_up(served)
             else:
                 await self._begin()
 
     async def _begin(self) -> None:
-        """Start a life; if it fails on the way, the next one."""
+        """Start a process; if it fails on the way, the next one."""
         while True:
             self._down.clear()
-            self.lives += 1
-            if self.lives > LIVES_MAX:
+            self.processes += 1
+            if self.processes > LIVES_MAX:
                 raise Stuck("the world cannot be opened any more")
-            life = Life(self.lives)
-            self._opening = Handle(self.disk, life)
+            process = ServerProcess(self.processes)
+            self._opening = Handle(self.disk, process)
             orchestrator = Orchestrator(Fairground(), self.swarm.config)
-            served = Served(life, orchestrator)
+            served = Served(process, orchestrator)
             self._all.append(served)
-            life.on_death = partial(self._bury, served)
+            process.on_kill = partial(self._bury, served)
             try:
                 await self.ask(served, partial(self._open, served))
             except Gone:
@@ -169,7 +169,7 @@ class Server:
                 self._stale.append(self.current)
             self.current = served
             self._up.set()
-            self.trace.append(f"life {life.number} serves at seq {self.archive.seq}")
+            self.trace.append(f"process {process.number} serves at seq {self.archive.seq}")
             assert self._tasks is not None
             self._tasks.create_task(self._listen(served))
             return
@@ -185,12 +185,12 @@ class Server:
             served.handles[agent] = await orchestrator.register_agent(agent)
 
     def close(self) -> None:
-        """Close every life that is left; none follows."""
+        """Close every process that is left; none follows."""
         for served in self._all:
             self.give_up(served)
 
     def give_up(self, served: Served) -> None:
-        """Close a life, or what is left of it."""
+        """Close a process, or what is left of it."""
         if served.is_over:
             return
         served.is_over = True
@@ -199,7 +199,7 @@ class Server:
         self._tasks.create_task(served.orchestrator.close())
 
     def _bury(self, served: Served) -> None:
-        """Stop the tasks of a life that was killed; nobody hears of it."""
+        """Stop the tasks of a process that was killed; nobody hears of it."""
         self._withdraw(served)
         world = served.orchestrator._world
         if world is not None and world._root is not None:
@@ -217,16 +217,16 @@ class Server:
 
     def _handler(self, served: Served) -> Callable[[Effect], Awaitable[Any]]:
         async def handle(effect: Effect) -> Any:
-            if served.life.is_dead:
+            if served.process.is_dead:
                 raise Gone
             key = (effect.key.seq, effect.key.effect_index)
-            self.trace.append(f"effect {key} by life {served.life.number}")
+            self.trace.append(f"effect {key} by process {served.process.number}")
             self.attempts[key] = self.attempts.get(key, 0) + 1
             expect = self.findings.expect
             is_sound = self.delivery == "keyed" or self.attempts[key] == 1
             expect(is_sound, "G17", f"effect {key} is to be done at most once, and began again")
             expect(key in self.archive.effects, "G2", f"effect {key} began before it was durable")
-            if served.life.epoch == self.disk.epoch:  # else it cannot know what another settled
+            if served.process.epoch == self.disk.epoch:  # else it cannot know what another settled
                 is_open = not self.archive.settled[key]
                 expect(is_open, "G17", f"effect {key} ran after it was settled")
             return await self._misbehave()
@@ -251,7 +251,7 @@ class Server:
         return {"draw": round(draw, 3)}
 
     async def _listen(self, served: Served) -> None:
-        """Read the events of a life: each once, in order, and none before it is durable."""
+        """Read the events of a process: each once, in order, and none before it is durable."""
         since = self.rng.choice([0, self.archive.seq])
         events = served.orchestrator.events(since)
         latest = None

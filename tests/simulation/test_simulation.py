@@ -43,7 +43,7 @@ def test_the_simulated_worlds_cover_enough(quick):
     }  # fmt: skip
     assert usual <= outcomes.keys()
     assert outcomes["admitted"] > sum(outcomes.values()) / 5
-    assert sum(outcome.lives for outcome in quick) > 1.5 * len(quick)
+    assert sum(outcome.processes for outcome in quick) > 1.5 * len(quick)
     assert sum(outcome.records for outcome in quick) > 50 * len(quick)
 
 
@@ -66,13 +66,13 @@ def trace_of(seed: int, hash_seed: str) -> str:
 
 
 def test_a_seed_is_reproducible(quick):
-    """Each answer, record, effect and life, in the same order."""
+    """Each answer, record, effect and process, in the same order."""
     for outcome in quick[:10]:
         assert simulate(outcome.seed) == outcome
 
 
 def test_a_seed_is_independent_of_the_hash_seed(quick):
-    liveliest = sorted(quick, key=lambda outcome: -outcome.lives)[:2]
+    liveliest = sorted(quick, key=lambda outcome: -outcome.processes)[:2]
     for outcome in liveliest:
         seed = outcome.seed
         assert {trace_of(seed, "1"), trace_of(seed, "2")} == {outcome.trace}

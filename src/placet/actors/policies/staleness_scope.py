@@ -29,7 +29,7 @@ Read: TypeAlias = str | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalenessOptions:
-    """What a computation depends on. By default: everything that its agent may see.
+    """Select what a computation depends on; by default everything that its agent may see.
 
     Attributes:
         threshold: Stale once other agents advanced the world by more seqs than this.
