@@ -1,6 +1,6 @@
 """The exceptions, under the name by which users import them."""
 
-from placet.schemas.attempt import DoNotRetry, OutcomeUnknown, RetryAfter
+from placet.schemas.effect import DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.errors import (
     AgentError,
     BackpressureError,

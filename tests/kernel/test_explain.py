@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from placet.kernel import Domain
-from placet.kernel.log.explain import STAGES, explain_batch, explain_other
+from placet.kernel.log.explain_record import STAGES, explain_batch, explain_other
 from placet.kernel.log.verify import Verifier
 from placet.schemas.effect import Settlement
 from placet.schemas.explanation import Explanation, StageReport

@@ -35,9 +35,9 @@ from placet.schemas.log.record import (
     Tick,
     decode_record,
     encode_record,
+    record_body,
     record_hash,
 )
-from placet.schemas.log.record_body import record_body
 from tests.kernel.builders import add, intent, kernel_of, reused
 from tests.kernel.domains import COUNTS, MAIL, THINGS, Amount, Lab
 from tests.kernel.lives import LIVES, SETTINGS, live, long_life

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import seconds_until
 
 NOWS = st.integers(0, 2**62 - 1) | st.integers(0, 62).map(lambda bits: (1 << bits) - 1)
 WAITS_NS = st.integers(0, 60 * SECOND_NS) | st.integers(0, 2**62)

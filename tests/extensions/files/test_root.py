@@ -12,7 +12,7 @@ import pytest
 from placet.domains.files import FileRefused
 from placet.extensions.files import root as file_root
 from placet.extensions.files.root import FileRoot, RootUnusable
-from placet.schemas.attempt import OutcomeUnknown
+from placet.schemas.effect import OutcomeUnknown
 from tests.domains.files.test_paths import BAD_PATHS
 from tests.extensions.files.file_folders import SECRET, Folders, open_descriptors
 

@@ -24,14 +24,17 @@ import msgspec
 from placet.actors.metrics.counters import Counters
 from placet.actors.ports import AsyncEffectHandler, Clock
 from placet.kernel.prng import random_unit
-from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
 from placet.schemas.codec import Json
 from placet.schemas.effect import (
     DELIVERIES,
+    Backoff,
     Delivery,
+    DoNotRetry,
     Effect,
     EffectKey,
     EffectMark,
+    OutcomeUnknown,
+    RetryAfter,
     Settlement,
 )
 from placet.schemas.errors import ClosedError, StoreError

@@ -5,7 +5,7 @@ from typing import Annotated, Final, NotRequired
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from placet.schemas.attempt import DoNotRetry
+from placet.schemas.effect import DoNotRetry
 
 RECEIPTS: Final = "files.receipts"
 """`sha256` `bytes` `seq` of each file that was written; the entity is its path, the seq that of

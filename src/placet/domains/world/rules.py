@@ -13,7 +13,7 @@ from placet.kernel.domain import Rule, RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import seconds_until
 
 _SLACK: Final = 1 + 1e-9
 """A way computed in floats to be just as long as is allowed is not refused for its last bit."""

@@ -16,9 +16,8 @@ from placet.domains.files.text_statistics import text_figures
 from placet.domains.files.zip_listing import zip_listing
 from placet.extensions.files.root import FileRoot
 from placet.kernel.domain import EffectHandler
-from placet.schemas.attempt import RetryAfter
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect, Settlement
+from placet.schemas.effect import Effect, RetryAfter, Settlement
 
 SECONDS_MAX: Final = 30.0
 READ_ATTEMPTS_MAX: Final = 7

@@ -18,7 +18,7 @@ from typing import Final
 
 from placet.domains.files import FileRefused
 from placet.domains.files.paths import TEMPORARY_PREFIX, path_fault
-from placet.schemas.attempt import OutcomeUnknown
+from placet.schemas.effect import OutcomeUnknown
 from placet.schemas.errors import PlacetError
 
 _CHUNK_BYTES: Final = 1 << 16

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import SECOND_NS
-from placet.schemas.refusal import Refusal, RefusalCode
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 _RETRY_SECONDS = 1.0
 """A guess: when an executor will have settled something cannot be known."""

@@ -10,8 +10,7 @@ from placet.kernel.gate.context import GateContext, positions_of, refuse_intent
 from placet.kernel.ledger.ledger import Agent, Charge, Ledger
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota
-from placet.schemas.refusal import Refusal, RefusalCode
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 ALL_KINDS = "*"
 """The bucket that all kinds of one agent share."""

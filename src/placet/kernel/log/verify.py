@@ -10,6 +10,7 @@ of one group, in which such batches had their place.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from placet.kernel.decide import decide_batch
@@ -32,7 +33,6 @@ from placet.kernel.log.divergence import (
 )
 from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, seqs_of
-from placet.kernel.log.unverified import Unverified
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
 from placet.kernel.state.tree import State
@@ -65,6 +65,21 @@ Maker: TypeAlias = Callable[[Rules], Sequence[Domain]]
 """Makes the domains of given rules again, or raises a `PlacetError` that says why it cannot."""
 
 _CUT_OFF: Final = "the group that they were decided in began before what is left of the log"
+
+
+@dataclass(slots=True)
+class Unverified:
+    """Records that were folded and not decided again.
+
+    Attributes:
+        first_record: Ordinal number of the first.
+        last_record: Ordinal number of the last.
+        why: Rules or settings that are missing for a re-execution.
+    """
+
+    first_record: int
+    last_record: int
+    why: str
 
 
 class Verifier(Replayer):

@@ -13,10 +13,10 @@ from placet.runtime.executors.domain_executors import load_handlers
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler, handler_in
 from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt, awaitable
 from placet.runtime.world import WorldRuntime, in_thread_if
-from placet.schemas.attempt import Backoff
 from placet.schemas.codec import Json
 from placet.schemas.effect import (
     EFFECT_STATES,
+    Backoff,
     Delivery,
     EffectKey,
     EffectState,

@@ -8,8 +8,17 @@ names that a handler needs are exported here too.
 from placet.runtime.executors.dbos import DbosWorkflow
 from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
 from placet.runtime.executors.process import InProcess
-from placet.schemas.attempt import Backoff, DoNotRetry, OutcomeUnknown, RetryAfter
-from placet.schemas.effect import Delivery, Effect, EffectKey, EffectStatus, Settlement
+from placet.schemas.effect import (
+    Backoff,
+    Delivery,
+    DoNotRetry,
+    Effect,
+    EffectKey,
+    EffectStatus,
+    OutcomeUnknown,
+    RetryAfter,
+    Settlement,
+)
 
 __all__ = [
     "Backoff",

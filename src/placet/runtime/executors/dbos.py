@@ -14,9 +14,8 @@ import msgspec
 from placet.actors.effects.executor import describe_error
 from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.thread import ThreadHandler
-from placet.schemas.attempt import DoNotRetry
 from placet.schemas.codec import Json, to_json
-from placet.schemas.effect import Effect
+from placet.schemas.effect import DoNotRetry, Effect
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from placet.actors.ports import AsyncEffectHandler
 from placet.runtime.executors.handlers import AnyHandler, as_handler
-from placet.schemas.attempt import DoNotRetry
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect
+from placet.schemas.effect import DoNotRetry, Effect
 
 
 class SimulatedHandler(NamedTuple):

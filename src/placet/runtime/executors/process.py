@@ -10,9 +10,8 @@ from signal import SIG_IGN, SIGINT, signal
 from anyio import BrokenWorkerProcess, CapacityLimiter
 
 from placet.actors.ports import AsyncEffectHandler
-from placet.schemas.attempt import OutcomeUnknown
 from placet.schemas.codec import Json
-from placet.schemas.effect import Effect
+from placet.schemas.effect import Effect, OutcomeUnknown
 
 
 class InProcess:

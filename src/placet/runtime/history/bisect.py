@@ -45,10 +45,10 @@ from placet.schemas.log.record import (
     Settled,
     Tick,
     record_as_dict,
+    record_body,
     record_hash,
     record_type,
 )
-from placet.schemas.log.record_body import record_body
 
 _NAMES: Final = {
     (True, True): "both",

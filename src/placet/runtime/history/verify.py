@@ -7,8 +7,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.log.replay import Replayer
-from placet.kernel.log.unverified import Unverified
-from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.log.verify import Maker, Unverified, Verifier
 from placet.runtime.history.reader import Verification, verify
 from placet.runtime.plugins import remake
 from placet.schemas.codec import Json

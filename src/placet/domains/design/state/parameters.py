@@ -9,7 +9,7 @@ from placet.kernel.domain import RuleRefusal, refuse
 from placet.kernel.state.draft import Draft
 from placet.kernel.state.tree import State
 from placet.schemas.codec import Json
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import seconds_until
 
 
 def value_of(draft: Draft, path: str) -> Json:
