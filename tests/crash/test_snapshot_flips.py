@@ -14,6 +14,7 @@ from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.snapshots.recovery import recover
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.schemas.errors import StoreError
+from placet.schemas.log import envelope
 from placet.schemas.log import snapshot as schema
 from placet.schemas.log.record import LogGroup
 from tests.crash.lossy_disk import Remains
@@ -112,6 +113,6 @@ def test_a_compacted_log_without_a_sound_snapshot_says_so(town):
 def test_flips_find_a_snapshot_that_is_read_unchecked(town, monkeypatch):
     """The control: without the checksum, some flips make another world."""
     body = town.newest[1][len(schema.MAGIC) :]
-    monkeypatch.setattr(schema, "_checksum", lambda _: body[: schema.CHECKSUM_BYTES])
+    monkeypatch.setattr(envelope, "_checksum", lambda _: body[: envelope.CHECKSUM_BYTES])
     silent, _ = town.flipped(step=3)
     assert silent

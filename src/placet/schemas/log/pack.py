@@ -4,16 +4,16 @@ The bytes are a function of the log alone, not of how it lay in its store: the s
 same pack on every machine. A checksum is over all of them.
 """
 
-from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
 from placet.schemas.codec import Json
+from placet.schemas.log.envelope import Envelope
 
 PACK_VERSION: Final = 1
 PACK_MAGIC: Final = b"placet pack\n"
-_CHECKSUM_BYTES: Final = 16
+ENVELOPE: Final = Envelope("pack", PACK_MAGIC, PACK_VERSION)
 
 
 class Pack(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -42,34 +42,17 @@ _DECODE: Final = msgspec.msgpack.Decoder(Pack).decode
 
 
 def encode_pack(pack: Pack) -> bytes:
-    """Write a pack: a mark, a checksum over the rest, the rest."""
-    body = _ENCODE(pack)
-    return PACK_MAGIC + _checksum(body) + body
+    """Return the bytes of a pack."""
+    return ENVELOPE.wrap(_ENCODE(pack))
 
 
 def decode_pack(data: bytes) -> Pack:
     """Read a pack.
 
     Raises:
-        ValueError: The bytes are none, are damaged, or are of another version.
+        ValueError: The bytes are not a pack, are damaged, or have another version.
     """
-    start = len(PACK_MAGIC) + _CHECKSUM_BYTES
-    body = data[start:]
-    if data[: len(PACK_MAGIC)] != PACK_MAGIC:
-        raise ValueError("it does not begin as a pack does")
-    if data[len(PACK_MAGIC) : start] != _checksum(body):
-        raise ValueError("it fails its checksum: a byte of it was changed, or it was cut")
     try:
-        pack = _DECODE(body)
+        return _DECODE(ENVELOPE.unwrap(data))
     except RecursionError as error:
         raise ValueError("it is nested too deeply to be read") from error
-    if pack.version != PACK_VERSION:
-        raise ValueError(
-            f"pack version {pack.version!r} is unknown, expected {PACK_VERSION}; "
-            "another release may have written it"
-        )
-    return pack
-
-
-def _checksum(body: bytes) -> bytes:
-    return blake2b(body, digest_size=_CHECKSUM_BYTES).digest()

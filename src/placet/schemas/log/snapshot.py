@@ -10,9 +10,11 @@ from typing import Final
 
 import msgspec
 
+from placet.schemas.log.envelope import CHECKSUM_BYTES, Envelope
+
 SNAPSHOT_VERSION: Final = 1
 MAGIC: Final = b"placet snapshot\n"
-CHECKSUM_BYTES: Final = 16
+ENVELOPE: Final = Envelope("snapshot", MAGIC, SNAPSHOT_VERSION)
 
 
 class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
@@ -54,36 +56,18 @@ class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_VERSION: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_DECODE: Final = msgspec.msgpack.Decoder(Snapshot)
+_DECODE: Final = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot: a mark, a checksum over the rest, the rest."""
-    body = _ENCODE(snapshot)
-    return MAGIC + _checksum(body) + body
+    """Return the bytes of a snapshot."""
+    return ENVELOPE.wrap(_ENCODE(snapshot))
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
     """Read a snapshot.
 
     Raises:
-        ValueError: The bytes are none, are damaged, or are of another version.
+        ValueError: The bytes are not a snapshot, are damaged, or have another version.
     """
-    start = len(MAGIC) + CHECKSUM_BYTES
-    body = data[start:]
-    if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("it does not begin as a snapshot does")
-    if data[len(MAGIC) : start] != _checksum(body):
-        raise ValueError("it fails its checksum")
-    version = msgspec.msgpack.decode(_VERSION.decode(body)[0])
-    if version != SNAPSHOT_VERSION:
-        raise ValueError(
-            f"snapshot version {version!r} is unknown, expected {SNAPSHOT_VERSION}; "
-            "another release may have written it"
-        )
-    return _DECODE.decode(body)
-
-
-def _checksum(body: bytes) -> bytes:
-    return blake2b(body, digest_size=CHECKSUM_BYTES).digest()
+    return _DECODE(ENVELOPE.unwrap(data))
