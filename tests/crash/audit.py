@@ -73,7 +73,7 @@ def _kernel_of(config: KernelConfig, past: Replayer) -> Kernel:
     key = repr(config)
     if key not in _KERNELS:
         _KERNELS[key] = Kernel(Lab(), config)
-    _KERNELS[key]._take_over(past.state, past.ledger, past.journal)
+    _KERNELS[key]._adopt(past.state, past.ledger, past.journal)
     return _KERNELS[key]
 
 

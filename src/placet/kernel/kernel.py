@@ -1,11 +1,11 @@
-"""The kernel of one world: batch in, decision out, with no event loop around it.
+"""The kernel of one world: a batch in, a decision out, without an event loop.
 
     from placet.kernel import Kernel
     kernel = Kernel(domain, KernelConfig(seed=7))
     kernel.register_agent("alice")
     verdict = kernel.decide(batch, now=0.0)
 
-Times at this face are simulated seconds; inside they are integer nanoseconds.
+Times in public methods are simulated seconds; internally they are integer nanoseconds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +14,8 @@ from typing import Final
 from placet.kernel.commit.commit import Applier
 from placet.kernel.commit.journal import Journal, RecordSink
 from placet.kernel.control.control import Control, require_owner
-from placet.kernel.control.operator_patch import Amends
-from placet.kernel.control.outbox import KeepsOutbox, Outbox
+from placet.kernel.control.operator_patch import OperatorPatch
+from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.context import GateContext
@@ -34,35 +34,39 @@ from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.config import KernelConfig, QuotaSpec, permitted_kinds
+from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.errors import StoreError
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
+from placet.schemas.log.operator_records import Given
 from placet.schemas.log.record import Header
 from placet.schemas.verdict import NOT_KEPT, Verdict
 
 _SECONDS_MAX: Final = SIM_TIME_NS_MAX / SECOND_NS
 
 
-class Kernel(KeepsOutbox, Amends):
-    """The one writer of one world's state. Not thread-safe: it has one caller at a time.
+class Kernel:
+    """The only writer of one world's state. Not thread-safe: one caller at a time.
 
     Args:
-        domain: A domain, or several.
-        config: Seed, policy and limits.
-        effect_validator: The host's rule, called before each domain rule.
-        sink: Takes each record of the log, encoded, as it is made.
-        history: Records of an existing log in order, or the replayer that folded them, which the
-            kernel takes over; the world continues where they end.
-        durability: Durability level of the sink, named in verdicts.
-        origin: Description of how the world was started, for programs that start it again; goes
-            into the header of a new log.
+        domain: A domain, or several; hooks run in the order given.
+        config: Seed, gate settings and limits.
+        effect_validator: The host's own rule, called for each intent before the domain's rule.
+        sink: Called with each encoded record of the log as it is made.
+        history: Encoded records of an earlier run, in order, or a `Replayer` that has folded them.
+            The kernel takes ownership of a `Replayer`. The world continues where they end.
+        durability: How the sink keeps a record; copied into verdicts.
+        origin: What is needed to open the same world again; written to the header of a new log.
 
     Attributes:
-        ledger: The books, for reading.
+        config: The configuration it was opened with.
+        registry: Kinds and domains.
+        ledger: Agents, dedup windows, quotas, schedule and outbox; read only.
+        history_end: `(seq, record count)` of `history`; later records are new.
 
     Raises:
-        ValueError: A domain or the configuration is unsound.
-        StoreError: `history` is damaged or is another world's.
+        ValueError: A domain or the configuration is invalid.
+        StoreError: `history` is damaged or belongs to another world.
     """
 
     def __init__(
@@ -79,96 +83,102 @@ class Kernel(KeepsOutbox, Amends):
         self.config = config = config or KernelConfig()
         domains = list(domain) if isinstance(domain, Sequence) else [domain]
         self.registry = Registry(domains)
-        from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # and pydantic with it
+        from placet.kernel.gate.structure import Structure  # noqa: PLC0415  # it loads pydantic
 
         self._structure = Structure(self.registry, config.limits)
         self._rules = DomainRules(effect_validator)
         self._validator = effect_validator
         past = history if isinstance(history, Replayer) else folded(history)
         self.history_end = (past.ledger.seq, past.journal.count)
-        """Seq and record count of `history`; what was written since is new."""
-        self._take_over(past.state, past.ledger, past.journal)
+        self._adopt(past.state, past.ledger, past.journal)
         self._batches = past.batches_seen
         self._groups, self._group_seq = past.groups, past.group_seq
         self._journal.sink, self._journal.durability = sink, durability
-        policy, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
+        settings, rules = GateSettings.of(config), rules_of(self.registry, effect_validator)
         if past.header is None:
             self._control.begin(config.world, config.seed, origin or {}, rules)
-            self._control.configure(policy)
+            self._control.configure(settings)
             return
         if self._validate_header(past.header, past.ledger) != rules:
             self._control.change_rules(rules)
-        if past.ledger.policy != policy:
-            self._control.configure(policy)
+        if past.ledger.policy != settings:
+            self._control.configure(settings)
         self._sync_validator()
 
-    def _take_over(self, state: State, ledger: Ledger, journal: Journal) -> None:
-        self._state, self.ledger, self._journal = state, ledger, journal
-        self._draft = Transaction(state, self.config.seed, ledger.executors)
-        self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
-        self._applier = Applier(self._context, journal, self.config.world)
-        self._control = Control(self._context, journal, self._rules)
-        self._outbox = Outbox(self._context, journal, self._control)
-
-    def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
-        """Check that this world may continue a log; return the rules that decided it."""
-        config, then = self.config, rules_in(header)
-        ours = [domain.name for domain in self.registry.domains]
-        theirs = [name for name, _ in header.domains]
-        if ours != theirs:
-            raise StoreError(f"the log is of the domains {theirs}, the world is opened with {ours}")
-        if (header.world, header.seed) != (config.world, config.seed):
-            raise StoreError(
-                f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
-                f"{config.world!r} with seed {config.seed}; open it with its own"
-            )
-        require_compatible(then, ledger.scheduled.values(), self.registry)
-        return then
+    def __repr__(self) -> str:
+        domains = ", ".join(domain.name for domain in self.registry.domains)
+        return (
+            f"<Kernel {self.config.world!r} of {domains}: seq {self.seq}, {self.sim_time:g} s, "
+            f"{len(self.ledger.agents)} agents, {self.record_count} records>"
+        )
 
     # reading
 
     @property
     def state(self) -> WorldState:
-        """The state as a read-only mapping, live."""
+        """The state as a live, read-only mapping `collection -> entity -> field -> value`."""
         return WorldState(self._state)
 
     @property
     def tree(self) -> State:
-        """The state tree itself, for reading with `get`, `entity` and `ids`."""
+        """The state tree itself, for reading with `get`, `entity` and `ids`; do not write to it."""
         return self._state
 
     @property
     def rules(self) -> DomainRules:
-        """The domain stage; set `rules.on_fault` to receive the exceptions of rules."""
+        """The domain stage; set `rules.on_fault` to receive exceptions raised by plug-in code."""
         return self._rules
 
     @property
     def seq(self) -> int:
-        """Sequence number of the world."""
+        """Sequence number of the world: that of the latest intent or control record."""
         return self.ledger.seq
 
     @property
     def record_count(self) -> int:
-        """How many records the log has."""
+        """Number of records in the log, those of `history` included."""
         return self._journal.count
 
     @property
     def sim_time(self) -> float:
-        """Latest simulated time seen, seconds; never before the latest record's."""
+        """Latest simulated time seen, in seconds; at or after the time of the latest record."""
         return self._context.now_ns / SECOND_NS
 
     def digest(self) -> str:
-        """Return the state digest in hexadecimal. O(entities changed since the last)."""
+        """Return the state digest in hexadecimal. O(entities changed since the last call)."""
         return self._state.digest().hex()
 
     def world_digest(self) -> str:
-        """Return the digest of state and books in hexadecimal. O(world)."""
+        """Return the digest of state and ledger in hexadecimal. O(world)."""
         return snapshots.world_digest(self._state, self.ledger).hex()
+
+    def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
+        """Return the remembered verdict on a request; None if it is unknown or was evicted."""
+        agent = self.ledger.agents.get(agent_id)
+        entry = None if agent is None or agent.window is None else agent.window.find(req_id)
+        if entry is None:
+            return None
+        verdict = remembered_verdict(unpack(entry), self._context)
+        verdict.durability = self._journal.durability
+        return verdict
+
+    def open_effects(self) -> list[Effect]:
+        """Return the effects that are not settled, oldest first."""
+        return [
+            Effect(EffectKey(self.config.world, *key), *pending)
+            for key, pending in self.ledger.outbox.items()
+        ]
 
     # deciding
 
     def check(self, batch: object, submitter: str = OPERATOR) -> CheckedBatch | Verdict:
-        """Pass a batch through the structure stage: pure, and for the submitter's own turn."""
+        """Run the structure stage on a batch.
+
+        It reads no state, so it may run in the submitter's task, before the batch is queued.
+
+        Returns:
+            The checked batch, or the verdict that refuses it.
+        """
         self._batches += 1
         batch_id = f"b{self._batches}"
         checked = self._structure.check(batch, submitter, batch_id)
@@ -182,11 +192,14 @@ class Kernel(KeepsOutbox, Amends):
     def decide(
         self, batch: object, now: float | None = None, *, submitter: str = OPERATOR
     ) -> Verdict:
-        """Decide one batch at a simulated time; None is the latest time seen."""
+        """Decide one batch at a simulated time in seconds; None is the latest time seen.
+
+        Scheduled batches that are due by then are decided first.
+        """
         now_ns = self._ns(now)
         checked = batch if isinstance(batch, CheckedBatch) else self.check(batch, submitter)
         if isinstance(checked, Verdict):
-            self.decide_checked((), now_ns)  # what is due is due all the same
+            self.decide_checked((), now_ns)  # time advances, so scheduled batches may be due
             return checked
         answers = self.decide_checked((checked,), now_ns).answers
         return next(verdict for decided, verdict in answers if decided is checked)
@@ -198,34 +211,24 @@ class Kernel(KeepsOutbox, Amends):
 
         Args:
             batches: Batches as submitted, or checked ones.
-            now: Simulated seconds; time never goes back.
-            submitter: Submitter of the batches that are not checked yet.
+            now: Simulated seconds; time never goes back. None is the latest time seen.
+            submitter: Submitter of those that are not checked yet.
 
         Returns:
-            A verdict for each, in the order given.
+            One verdict per batch, in the order of `batches`.
         """
         return self._decide_all(batches, self._ns(now), submitter)
-
-    def _decide_all(
-        self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
-    ) -> list[Verdict]:
-        checked = [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
-        sound = [batch for batch in checked if isinstance(batch, CheckedBatch)]
-        answers: dict[CheckedBatch, list[Verdict]] = {}
-        for batch, verdict in self.decide_checked(sound, now_ns).answers:
-            answers.setdefault(batch, []).append(verdict)
-        # One batch may have been handed in twice: the first answer is the first one's.
-        return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
 
     def decide_checked(
         self, batches: Sequence[CheckedBatch], now_ns: int, *, release_intents: bool = False
     ) -> Decision:
-        """Decide a group of checked batches, and those of the schedule that are due by now.
+        """Decide a group of checked batches, and the scheduled batches that are due by now.
 
         Args:
             batches: The group.
             now_ns: Simulated nanoseconds; time never goes back.
-            release_intents: Nobody reads the batches' intents afterwards (`CheckedBatch.release`).
+            release_intents: Free each batch's intents once it is decided (`CheckedBatch.release`);
+                set it if the caller does not read them afterwards.
         """
         now_ns = self._context.now_ns = max(now_ns, self._context.now_ns)
         due = due_batches(self.ledger, now_ns)
@@ -233,115 +236,16 @@ class Kernel(KeepsOutbox, Amends):
             [*due, *batches] if due else batches, release_intents=release_intents
         )
 
-    def _decide_group(
-        self, batches: Sequence[CheckedBatch], *, release_intents: bool = False
-    ) -> Decision:
-        ledger, context, applier = self.ledger, self._context, self._applier
-        context.group_seq = ledger.seq
-        self._draft.open_group(context.now_ns)
-        applier.effects = []
-        written = self._journal.count
-        rules = self._rules
-        answers: list[Answer] = []
-        try:
-            for batch in execution_order(batches, ledger, self.config.seed, context.now_ns):
-                answers.append((batch, decide_batch(batch, context, rules, applier)))
-                if release_intents:
-                    batch.release()
-        finally:  # whoever interrupts a group leaves the batches before as they are in the log
-            is_written = self._journal.count != written
-            if is_written:  # else not even the time is remembered
-                ledger.now_ns = context.now_ns
-                if context.group_seq != self._group_seq:  # as a fold can tell: from the records
-                    self._group_seq = context.group_seq
-                    self._groups += 1
-        if is_written and self._groups >= self.config.limits.checkpoint_groups:
-            self._groups = 0
-            self._control.checkpoint()
-        return Decision(answers, applier.effects)
-
-    def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
-        """Return the remembered answer to a request; None if there is none (any more)."""
-        agent = self.ledger.agents.get(agent_id)
-        answered = None if agent is None or agent.window is None else agent.window.find(req_id)
-        if answered is None:
-            return None
-        verdict = remembered_verdict(unpack(answered), self._context)
-        verdict.durability = self._journal.durability
-        return verdict
-
-    # control
-
-    def register_agent(
-        self,
-        agent_id: str,
-        *,
-        permissions: Iterable[str] | None = None,
-        owner: str | None = None,
-        priority_max: int = 100,
-        quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
-        **attributes: Json,
-    ) -> Agent:
-        """Register an agent; the domains place it by the remaining keywords.
-
-        Registering a registered name changes its permissions where they are given, and nothing
-        else; an owner that is given must be the one it has.
-
-        Raises:
-            AgentError: The name is no identity, reserved or another owner's; too many agents.
-            ValidationError: The attributes are not plain, or a domain refused it.
-            ValueError: The permissions, the priority or a quota are unsound.
-        """
-        permitted = permitted_kinds(permissions)
-        agent = self.ledger.agents.get(agent_id)
-        require_owner(agent, owner)
-        if agent is None:
-            agent = self._control.register_agent(
-                agent_id, permitted, owner, priority_max, quotas or {}, attributes
-            )
-            self._tell_validator(agent_id, agent.permissions)
-        elif permitted is not None and permitted != agent.permissions:
-            self.set_agent_permissions(agent_id, permitted)
-        return agent
-
-    def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
-        """Return which kinds an agent may propose: None is all, the empty set nothing.
-
-        Raises:
-            AgentError: There is no such agent.
-        """
-        permitted = permitted_kinds(permissions)
-        self._control.change_agent(agent_id, "permissions", permitted)
-        self._tell_validator(agent_id, permitted)
-
-    def change_agent(self, agent_id: str, what: str) -> list[Answer]:
-        """Make an agent `suspended`, `resumed` or `removed`.
-
-        Scheduled batches of a removed agent are refused now: later, its name may belong to another
-        agent.
-
-        Returns:
-            The verdicts of the batches refused so.
-
-        Raises:
-            AgentError: There is no such agent.
-            ValueError: `what` is none of these.
-        """
-        if what not in {"suspended", "resumed", "removed"}:
-            raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
-        self._control.change_agent(agent_id, what)
-        left = batches_of(self.ledger, agent_id) if what == "removed" else []
-        return self._decide_group(left).answers if left else []
-
     def tick(self, now: float) -> None:
-        """Advance simulated time to `now`, and run the `on_tick` hooks."""
+        """Advance simulated time to `now` seconds and run the domains' `on_tick`."""
         self._context.now_ns = self._ns(now)
         self._control.tick()
 
     def step(self, dt: float, batches: Sequence[object] = ()) -> list[Verdict]:
-        """Advance simulated time by `dt` seconds.
+        """Advance simulated time by `dt` seconds: decide `batches` and those due, then tick.
 
-        Decide scheduled batches and the given ones, then tick.
+        Returns:
+            One verdict per batch, in the order of `batches`.
 
         Raises:
             ValueError: `dt` is negative or not finite.
@@ -357,18 +261,127 @@ class Kernel(KeepsOutbox, Amends):
         self._control.tick()
         return verdicts
 
-    def snapshot(self) -> bytes:
-        """Return the whole world as bytes: state, books, and place in the log. O(world)."""
-        world = snapshots.dump(self._state, self.ledger)
-        journal = self._journal
-        place = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]
-        return canonical([world, self._context.now_ns, *place])
+    # agents
 
-    def restore(self, data: bytes) -> None:
-        """Go on from a snapshot; the policy stays this kernel's own.
+    def register_agent(
+        self,
+        agent_id: str,
+        *,
+        permissions: Iterable[str] | None = None,
+        owner: str | None = None,
+        priority_max: int = 100,
+        quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
+        **attributes: Json,
+    ) -> Agent:
+        """Register an agent; the domains initialize it from the remaining keywords.
+
+        Registering a registered name again only changes its permissions, if they are given; an
+        owner that is given must be its present owner.
+
+        Args:
+            agent_id: Its name.
+            permissions: Kinds it may propose; None is the configured default.
+            owner: Submitter that may also submit for it; None is the agent alone.
+            priority_max: Cap on the priority of its batches, 0..100.
+            quotas: Quotas of this agent by kind (`*` is all kinds together).
+            **attributes: Passed to each domain's `on_register`, such as a position.
 
         Raises:
-            ValueError: The bytes are no snapshot of a known version.
+            AgentError: The name is not an identity, is reserved or has another owner; or there are
+                too many agents.
+            ValidationError: An attribute is not plain JSON, or a domain refused it.
+            ValueError: The permissions, the priority or a quota are invalid.
+        """
+        permitted = permitted_kinds(permissions)
+        agent = self.ledger.agents.get(agent_id)
+        require_owner(agent, owner)
+        if agent is None:
+            agent = self._control.register_agent(
+                agent_id, permitted, owner, priority_max, quotas or {}, attributes
+            )
+            self._notify_validator(agent_id, agent.permissions)
+        elif permitted is not None and permitted != agent.permissions:
+            self.set_agent_permissions(agent_id, permitted)
+        return agent
+
+    def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
+        """Set the kinds that an agent may propose: None is all, the empty set none.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        permitted = permitted_kinds(permissions)
+        self._control.change_agent(agent_id, "permissions", permitted)
+        self._notify_validator(agent_id, permitted)
+
+    def change_agent(self, agent_id: str, what: str) -> list[Answer]:
+        """Make an agent `suspended`, `resumed` or `removed`.
+
+        Scheduled batches of a removed agent are refused now: when they are due, its name may
+        belong to another agent.
+
+        Returns:
+            Those batches with their verdicts.
+
+        Raises:
+            AgentError: There is no such agent.
+            ValueError: `what` is none of the three.
+        """
+        if what not in {"suspended", "resumed", "removed"}:
+            raise ValueError(f"what must be suspended, resumed or removed, got {what!r}")
+        self._control.change_agent(agent_id, what)
+        orphans = batches_of(self.ledger, agent_id) if what == "removed" else []
+        return self._decide_group(orphans).answers if orphans else []
+
+    # effects
+
+    def change_executor(self, kind: str, depth_max: int | None) -> None:
+        """Register an executor of an effect kind and the bound of its outbox; None removes it.
+
+        Raises:
+            ValueError: The kind is not a name, or the bound is not a positive int.
+        """
+        self._outbox.change_executor(kind, depth_max)
+
+    def mark_effect(
+        self, key: EffectKey, mark: EffectMark, why: str = "", now: float | None = None
+    ) -> bool:
+        """Mark an at-most-once effect as `started` or `in_doubt`.
+
+        Returns:
+            False if the effect is settled, unknown, or was marked so before; do not run it then.
+        """
+        self._context.now_ns = self._ns(now)
+        return key.world == self.config.world and self._outbox.mark(key, mark, why)
+
+    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
+        """Record the outcome of an effect, once; return False if it is settled or unknown."""
+        self._context.now_ns = self._ns(now)
+        return settlement.key.world == self.config.world and self._outbox.settle(settlement)
+
+    # operator
+
+    def patch(self, given: Given, cause: str) -> None:
+        """Overwrite values as the operator, within all invariants; takes one seq.
+
+        Raises:
+            ValidationError: An entity does not exist, a value is not plain JSON, or a domain
+                refuses the patch; nothing was changed.
+        """
+        OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
+
+    def snapshot(self) -> bytes:
+        """Return the whole world as bytes: state, ledger, and position in the log. O(world)."""
+        world = snapshots.dump(self._state, self.ledger)
+        journal = self._journal
+        position = [journal.prev, journal.count, self._batches, self._groups, self._group_seq]
+        return canonical([world, self._context.now_ns, *position])
+
+    def restore(self, data: bytes) -> None:
+        """Continue from a snapshot of `snapshot`; this kernel's own gate settings stay in force.
+
+        Raises:
+            ValueError: The bytes are not a snapshot of a known version; nothing was changed.
         """
         ledger = Ledger(self.ledger.policy)
         journal = Journal(self._journal.sink, self._journal.durability)
@@ -379,9 +392,73 @@ class Kernel(KeepsOutbox, Amends):
             raise ValueError(f"this is no snapshot of a known version: {error!r}") from error
         journal.prev, journal.count = prev, count
         self._batches, self._groups, self._group_seq = batches, groups, group_seq
-        self._take_over(state, ledger, journal)
+        self._adopt(state, ledger, journal)
         self._context.now_ns = now_ns
         self._sync_validator()
+
+    # internals
+
+    def _adopt(self, state: State, ledger: Ledger, journal: Journal) -> None:
+        self._state, self.ledger, self._journal = state, ledger, journal
+        self._draft = Transaction(state, self.config.seed, ledger.executors)
+        self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
+        self._applier = Applier(self._context, journal, self.config.world)
+        self._control = Control(self._context, journal, self._rules)
+        self._outbox = Outbox(self._context, journal, self._control)
+
+    def _validate_header(self, header: Header, ledger: Ledger) -> Rules:
+        """Check that this kernel may continue a log; return the rules that decided it last."""
+        config, then = self.config, rules_in(header)
+        ours = [domain.name for domain in self.registry.domains]
+        theirs = [name for name, _ in header.domains]
+        if ours != theirs:
+            raise StoreError(f"the log is of the domains {theirs}, the world is opened with {ours}")
+        if (header.world, header.seed) != (config.world, config.seed):
+            raise StoreError(
+                f"the log is of world {header.world!r} with seed {header.seed}, it is opened as "
+                f"{config.world!r} with seed {config.seed}; open it with its own"
+            )
+        require_compatible(then, ledger.scheduled.values(), self.registry)
+        return then
+
+    def _decide_all(
+        self, batches: Sequence[object], now_ns: int, submitter: str = OPERATOR
+    ) -> list[Verdict]:
+        checked = [b if isinstance(b, CheckedBatch) else self.check(b, submitter) for b in batches]
+        sound = [batch for batch in checked if isinstance(batch, CheckedBatch)]
+        answers: dict[CheckedBatch, list[Verdict]] = {}
+        for batch, verdict in self.decide_checked(sound, now_ns).answers:
+            answers.setdefault(batch, []).append(verdict)
+        # The same object may have been submitted twice: its verdicts are given out in order.
+        return [b if isinstance(b, Verdict) else answers[b].pop(0) for b in checked]
+
+    def _decide_group(
+        self, batches: Sequence[CheckedBatch], *, release_intents: bool = False
+    ) -> Decision:
+        ledger, context, applier = self.ledger, self._context, self._applier
+        context.group_seq = ledger.seq
+        self._draft.open_group(context.now_ns)
+        applier.effects = []
+        count_before = self._journal.count
+        rules = self._rules
+        answers: list[Answer] = []
+        try:
+            for batch in execution_order(batches, ledger, self.config.seed, context.now_ns):
+                answers.append((batch, decide_batch(batch, context, rules, applier)))
+                if release_intents:
+                    batch.release()
+        finally:  # an interrupt ends the group; the batches before it are in the log and stay
+            is_written = self._journal.count != count_before
+            if is_written:  # a group without a record leaves no trace, not even its time
+                ledger.now_ns = context.now_ns
+                # Groups at the same seq count as one: a replay tells them apart by this seq alone.
+                if context.group_seq != self._group_seq:
+                    self._group_seq = context.group_seq
+                    self._groups += 1
+        if is_written and self._groups >= self.config.limits.checkpoint_groups:
+            self._groups = 0
+            self._control.checkpoint()
+        return Decision(answers, applier.effects)
 
     def _ns(self, now: float | None) -> int:
         latest = self._context.now_ns
@@ -393,9 +470,9 @@ class Kernel(KeepsOutbox, Amends):
 
     def _sync_validator(self) -> None:
         for agent_id, agent in self.ledger.agents.items():
-            self._tell_validator(agent_id, agent.permissions)
+            self._notify_validator(agent_id, agent.permissions)
 
-    def _tell_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:
-        tell = getattr(self._validator, "set_agent_permissions", None)
-        if tell is not None:
-            tell(agent_id, set(self.registry.kinds if permissions is None else permissions))
+    def _notify_validator(self, agent_id: str, permissions: frozenset[str] | None) -> None:
+        notify = getattr(self._validator, "set_agent_permissions", None)
+        if notify is not None:
+            notify(agent_id, set(self.registry.kinds if permissions is None else permissions))

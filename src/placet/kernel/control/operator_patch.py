@@ -126,23 +126,6 @@ class OperatorPatch:
         ]
 
 
-class Amends:
-    """Returns a kernel `patch`."""
-
-    _context: GateContext
-    _control: Control
-    _journal: Journal
-
-    def patch(self, given: Given, cause: str) -> None:
-        """Put values otherwise, as the operator, within all invariants; takes a seq.
-
-        Raises:
-            ValidationError: An entity is not there, a value is not plain, or a domain refuses it;
-                nothing was changed.
-        """
-        OperatorPatch(self._context, self._journal, self._control).patch(given, cause)
-
-
 def require_fork(world: str, parent: str, effects: str) -> None:
     """Check that a fork may be called so.
 

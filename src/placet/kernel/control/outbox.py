@@ -13,7 +13,6 @@ from placet.kernel.control.control import Control
 from placet.kernel.gate.context import GateContext
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.codec import Json, freeze, thaw
-from placet.schemas.config import KernelConfig
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement
 from placet.schemas.identity import is_identity
 from placet.schemas.json_value import InvalidJsonValue, TooLarge, to_json_value
@@ -122,51 +121,6 @@ class Outbox:
         booking.apply_settled(ledger, record)
         self._control.write(record, data)
         return True
-
-
-class KeepsOutbox:
-    """The part of a kernel's face that is about executors and effects."""
-
-    config: KernelConfig
-    _outbox: Outbox
-    _context: GateContext
-    ledger: Ledger
-
-    def _ns(self, now: float | None) -> int:
-        raise NotImplementedError  # pragma: no cover  # the kernel has it
-
-    def change_executor(self, kind: str, depth_max: int | None) -> None:
-        """Record that effects of a kind are executed, and the outbox limit.
-
-        None unregisters the kind.
-
-        Raises:
-            ValueError: The kind is no name, or the bound no positive int.
-        """
-        self._outbox.change_executor(kind, depth_max)
-
-    def mark_effect(
-        self, key: EffectKey, mark: EffectMark, why: str = "", now: float | None = None
-    ) -> bool:
-        """Note that an effect that is done at most once is `started`, or is `in_doubt`.
-
-        Returns:
-            False if it is settled, unknown, or was marked so before: then it must not be run.
-        """
-        self._context.now_ns = self._ns(now)
-        return key.world == self.config.world and self._outbox.mark(key, mark, why)
-
-    def settle(self, settlement: Settlement, now: float | None = None) -> bool:
-        """Take in the outcome of an effect, once; False if it is settled already or unknown."""
-        self._context.now_ns = self._ns(now)
-        return settlement.key.world == self.config.world and self._outbox.settle(settlement)
-
-    def open_effects(self) -> list[Effect]:
-        """List the effects that are not settled, oldest first."""
-        return [
-            Effect(EffectKey(self.config.world, *key), *pending)
-            for key, pending in self.ledger.outbox.items()
-        ]
 
 
 def plain_output(output: object, limits: Limits) -> Json:
