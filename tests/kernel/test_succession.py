@@ -8,8 +8,8 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
+from placet.kernel.context import PluginError
 from placet.kernel.domain import Upcaster
-from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.upcast import upcast
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take

@@ -3,8 +3,8 @@
 from typing import NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import Applier
+from placet.kernel.context import GateContext, PluginError
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
-from placet.kernel.gate.context import GateContext, PluginError
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect

@@ -13,12 +13,12 @@ from typing import Final
 
 from placet.kernel.commit.commit import Applier
 from placet.kernel.commit.journal import Journal, RecordSink
+from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control, require_owner
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
 from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.ledger.dedup_entry import unpack

@@ -11,8 +11,8 @@ from typing import TypeAlias, TypeVar
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
+from placet.kernel.context import GateContext
 from placet.kernel.domain import RuleRefusal
-from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.rules_version import Rules

@@ -11,9 +11,9 @@ from typing import Final
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
+from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.domain import Domain, RuleRefusal
-from placet.kernel.gate.context import GateContext
 from placet.kernel.state.draft import Draft
 from placet.schemas.codec import Json
 from placet.schemas.errors import AgentError, ValidationError

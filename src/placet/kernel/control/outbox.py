@@ -9,8 +9,8 @@ from typing import Final
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
+from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
-from placet.kernel.gate.context import GateContext
 from placet.kernel.ledger.ledger import Ledger
 from placet.schemas.codec import Json, freeze, thaw
 from placet.schemas.effect import Effect, EffectKey, EffectMark, Settlement

@@ -9,8 +9,8 @@ read. A batch is refused at the first stage where any of its intents fails.
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from placet.kernel.context import GateContext
 from placet.kernel.gate import agent, backpressure, dedup, quota, staleness
-from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.upcast import upcast
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal

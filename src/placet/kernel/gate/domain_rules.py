@@ -8,8 +8,8 @@ refusal `rule_error`.
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from placet.kernel.context import GateContext, refuse_intent
 from placet.kernel.domain import RuleRefusal
-from placet.kernel.gate.context import GateContext, refuse_intent
 from placet.kernel.state.draft import ToolUnregistered
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState

@@ -6,8 +6,8 @@ where it declares one. An agent's own changes do not make it stale by footprint.
 
 from collections.abc import Iterable
 
+from placet.kernel.context import GateContext, PluginError, refuse_intent
 from placet.kernel.domain import Kind
-from placet.kernel.gate.context import GateContext, PluginError, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
 from placet.schemas.errors import INTERRUPTS

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placet.kernel.gate.context import PluginError
+from placet.kernel.context import PluginError
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, thaw

@@ -6,10 +6,10 @@ for comparison.
 
 from placet.kernel.commit.commit import Applier
 from placet.kernel.commit.journal import Journal
+from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.control.operator_patch import OperatorPatch
 from placet.kernel.control.outbox import Outbox
-from placet.kernel.gate.context import GateContext
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.ledger.ledger import Ledger

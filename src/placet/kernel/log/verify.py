@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from placet.kernel.context import PluginError
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast

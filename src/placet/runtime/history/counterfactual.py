@@ -16,9 +16,9 @@ from typing import Final
 import msgspec
 
 from placet.kernel.commit import apply_record as booking
+from placet.kernel.context import PluginError
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
-from placet.kernel.gate.context import PluginError
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
 from placet.kernel.gate.upcast import upcast
