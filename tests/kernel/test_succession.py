@@ -8,12 +8,12 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
-from placet.kernel.context import PluginError
 from placet.kernel.domain import Upcaster
-from placet.kernel.gate.upcast import upcast
+from placet.kernel.gate.structure import upcast
 from placet.kernel.log.replay import Divergence, folded
 from placet.kernel.log.snapshot import resume, take
 from placet.kernel.log.verify import Maker, Verifier
+from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import rules_in
 from placet.kernel.state.draft import Draft

@@ -3,9 +3,10 @@
 from typing import NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import Applier
-from placet.kernel.context import GateContext, PluginError
+from placet.kernel.context import GateContext
 from placet.kernel.gate import ON_ARRIVAL, WHEN_DUE
 from placet.kernel.gate.domain_rules import DomainRules, rule_error
+from placet.kernel.plugin_boundary import PluginError
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal

@@ -10,7 +10,8 @@ from msgspec.structs import asdict
 
 from placet.kernel.commit import apply_record as booking
 from placet.kernel.commit.journal import Journal
-from placet.kernel.context import GateContext, PluginError
+from placet.kernel.context import GateContext
+from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.codec import ENCODE_ERRORS, canonical

@@ -11,7 +11,6 @@ from typing import Final, TypeAlias
 
 from placet.kernel.context import GateContext
 from placet.kernel.gate import agent, backpressure, dedup, quota, staleness
-from placet.kernel.gate.upcast import upcast
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
@@ -21,8 +20,8 @@ StageCheck: TypeAlias = Callable[[CheckedBatch, GateContext], list[Refusal] | Ve
 
 def _structure_again(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     assert batch.due_of is not None, "only a scheduled batch is read back"
-    upcast(batch, context.ledger.scheduled[batch.due_of].versions, context.registry)
-    return context.structure.check_again(batch)
+    versions = context.ledger.scheduled[batch.due_of].versions
+    return context.structure.check_recorded(batch, versions)
 
 
 ON_ARRIVAL: Final[tuple[StageCheck, ...]] = (

@@ -1,6 +1,7 @@
 """Stage 2: may this submitter propose this, as this agent?"""
 
-from placet.kernel.context import GateContext, positions_of, refuse_intent
+from placet.kernel.context import GateContext
+from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.kernel.ledger.ledger import Agent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR

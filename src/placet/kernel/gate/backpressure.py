@@ -7,7 +7,8 @@ the moment (queue, loop lag) are judged at admission (`actors/admission/overload
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from placet.kernel.context import GateContext, positions_of, refuse_intent
+from placet.kernel.context import GateContext
+from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.refusal import Refusal, RefusalCode, seconds_until

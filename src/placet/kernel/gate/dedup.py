@@ -6,7 +6,8 @@ gets that answer again; any other mix of known and new ids is a mistake, and nam
 
 from collections.abc import Mapping, Sequence
 
-from placet.kernel.context import GateContext, refuse_intent
+from placet.kernel.context import GateContext
+from placet.kernel.gate.intent_refusals import refuse_intent
 from placet.kernel.ledger.dedup_entry import DedupEntry, StoredRefusal, StoredVerdict, unpack
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import sequence_form

@@ -8,8 +8,10 @@ refusal `rule_error`.
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from placet.kernel.context import GateContext, refuse_intent
+from placet.kernel.context import GateContext
 from placet.kernel.domain import RuleRefusal
+from placet.kernel.gate.intent_refusals import refuse_intent
+from placet.kernel.plugin_boundary import plugin_boundary
 from placet.kernel.state.draft import ToolUnregistered
 from placet.kernel.state.transaction import Mark
 from placet.kernel.state.tree import WorldState
@@ -82,10 +84,10 @@ class DomainRules:
             draft.undo(mark)
             refusals = refusals or []
             refusals.append(found)
-        if refusals is None and registry.finishing:
-            refusals = self._finish(context)
         if refusals is not None:
             return refusals
+        if registry.finishing:
+            self._finish(context)
         if draft.effects:
             refusals = self._check_effects(batch, context)
         if refusals is None and registry.judging:
@@ -107,18 +109,15 @@ class DomainRules:
             "refused", f"the world's validator refused {intent['kind']} of {intent['agent_id']!r}"
         )
 
-    def _finish(self, context: GateContext) -> list[Refusal] | None:
-        """Let the domains write the values of the batch as a whole (`on_batch`)."""
+    def _finish(self, context: GateContext) -> None:
+        """Run `on_batch` of every domain that has one.
+
+        Raises:
+            PluginError: A domain raised; the caller undoes the batch.
+        """
         for domain in context.registry.finishing:
-            try:
+            with plugin_boundary(f"on_batch of {domain.name}"):
                 domain.on_batch(context.draft)
-            except INTERRUPTS:
-                raise
-            except BaseException as error:  # noqa: BLE001  # the rule boundary
-                where = f"on_batch of {domain.name}"
-                self.on_fault(where, error)
-                return [rule_error(None, None, where, error)]
-        return None
 
     def _check_effects(self, batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
         """Hold a batch's effects to their number, and to what each kind says that it emits.

@@ -6,7 +6,8 @@ time; n intents move it by n intervals and pass if it stays within `burst` inter
 Source: ITU-T I.371 (Generic Cell Rate Algorithm, virtual scheduling).
 """
 
-from placet.kernel.context import GateContext, positions_of, refuse_intent
+from placet.kernel.context import GateContext
+from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.kernel.ledger.ledger import Agent, Charge, Ledger
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.config import Quota

@@ -6,11 +6,12 @@ where it declares one. An agent's own changes do not make it stale by footprint.
 
 from collections.abc import Iterable
 
-from placet.kernel.context import GateContext, PluginError, refuse_intent
+from placet.kernel.context import GateContext
 from placet.kernel.domain import Kind
+from placet.kernel.gate.intent_refusals import refuse_intent
+from placet.kernel.plugin_boundary import plugin_boundary
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, thaw
-from placet.schemas.errors import INTERRUPTS
 from placet.schemas.identity import Ref
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS
@@ -123,32 +124,31 @@ def _is_fresh(batch: CheckedBatch, context: GateContext, oldest: int) -> bool:
 
 
 def _footprints(batch: CheckedBatch, context: GateContext) -> list[Refusal]:
+    """Compare each intent's footprint with its context, entity by entity."""
     refusals = []
     kinds, state = context.registry.kinds, context.state
     tracked_from = state.tracked_from
-    for index, intent in enumerate(batch.intents):
-        kind = kinds[intent["kind"]]
-        if kind.when_stale == "revalidate":
-            continue
-        context_seq, agent_id = batch.contexts[index], intent["agent_id"]
-        changed = forgotten = None
-        try:
+    with plugin_boundary() as boundary:  # `reads` and `may_see` are the domain's code
+        for index, intent in enumerate(batch.intents):
+            kind = kinds[intent["kind"]]
+            if kind.when_stale == "revalidate":
+                continue
+            boundary.where, boundary.index = f"footprint of {kind.name}", index
+            context_seq, agent_id = batch.contexts[index], intent["agent_id"]
+            changed: list[Ref] = []
+            forgotten = None
             for collection, entity in reads_of(kind, intent):
                 stamp = state.stamp(collection, entity)
                 if stamp is None:
+                    # A deleted entity whose tombstone was trimmed may have changed since.
                     if context_seq < tracked_from and entity is not None:
                         forgotten = Ref(collection, entity)
                 elif stamp.seq > context_seq and stamp.changed_for(agent_id) > context_seq:
-                    changed = changed or []
                     changed.append(Ref(collection, entity))
             if changed:
                 refusals.append(_stale(batch, index, changed, context))
             elif forgotten is not None:
                 refusals.append(_too_old(batch, index, forgotten, tracked_from))
-        except INTERRUPTS:
-            raise
-        except BaseException as error:
-            raise PluginError(f"footprint of {kind.name}", error, index) from error
     return refusals
 
 

@@ -18,9 +18,10 @@ from typing import Final, TypeAlias
 
 from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
+from placet.kernel.plugin_boundary import plugin_boundary
 from placet.kernel.registry import Registry
 from placet.schemas.batch import CheckedBatch, Part, part_of
-from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical
+from placet.schemas.codec import ENCODE_ERRORS, Json, array_header, canonical, freeze, thaw
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.json_value import format_value, pointer
@@ -60,12 +61,13 @@ _NO_OPTIONS: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 class Structure:
-    """The compiled first stage of one world."""
+    """The compiled structure stage of one world."""
 
-    __slots__ = ("_diagnosis", "_limits", "_small_bytes_max", "_validate")
+    __slots__ = ("_diagnosis", "_limits", "_registry", "_small_bytes_max", "_validate")
 
     def __init__(self, registry: Registry, limits: Limits) -> None:
         self._limits = limits
+        self._registry = registry
         self._small_bytes_max = min(limits.payload_bytes_max, limits.batch_bytes_max)
         intents = intents_adapter(registry, limits)
         self._validate = intents.validator.validate_python
@@ -80,8 +82,19 @@ class Structure:
         except BaseException as error:  # noqa: BLE001  # the door: an object's own methods may raise
             return [_hostile(error)]
 
-    def check_again(self, batch: CheckedBatch) -> list[Refusal] | None:
-        """Validate a batch read back from a record, so that rules see it as on arrival."""
+    def check_recorded(
+        self, batch: CheckedBatch, versions: Mapping[str, str]
+    ) -> list[Refusal] | None:
+        """Upcast and validate a batch read back from a record, so that rules see it as on arrival.
+
+        Args:
+            batch: The batch.
+            versions: Version of each kind when the record was made (see `upcast`).
+
+        Raises:
+            PluginError: An upcaster raised, or there is none for the version of a payload.
+        """
+        upcast(batch, versions, self._registry)
         try:
             batch.intents = self._validate(batch.intents, strict=True)
         except INTERRUPTS:
@@ -194,6 +207,35 @@ class Structure:
             batch.sim_time_ns = batch.valid_for_ns = None
             batch.dry_run = False
         return batch
+
+
+def upcast(batch: CheckedBatch, versions: Mapping[str, str], registry: Registry) -> None:
+    """Convert the payloads of a recorded batch to the present versions of their kinds.
+
+    Args:
+        batch: Read back from a record; only payloads of an older version are replaced.
+        versions: Version of each kind when the record was made; a missing kind is of today's.
+        registry: The present registry.
+
+    Raises:
+        PluginError: An upcaster raised, or there is none for the version of a payload.
+    """
+    now = registry.versions
+    if all(now.get(name, version) == version for name, version in versions.items()):
+        return
+    intents = list(batch.intents)
+    for index, intent in enumerate(intents):
+        kind = registry.kinds.get(intent["kind"])
+        version = versions.get(intent["kind"])
+        if kind is None or version is None or version == kind.version:
+            continue
+        with plugin_boundary(f"upcaster of {kind.name} from version {version}", index):
+            upcaster = kind.upcasters.get(version)
+            if upcaster is None:
+                raise LookupError(f"there is none to version {kind.version}")
+            payload = thaw(freeze(upcaster(thaw(intent["payload"]))))
+        intents[index] = {**intent, "payload": payload}
+    batch.intents = intents
 
 
 def _encode(intents: list[Intent]) -> _Encoded:

@@ -13,12 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from placet.kernel.context import PluginError
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.gate.upcast import upcast
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.log.divergence import (
     BatchRecord,
@@ -33,6 +31,8 @@ from placet.kernel.log.divergence import (
 )
 from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, seqs_of
+from placet.kernel.log.unverified import Unverified
+from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
 from placet.kernel.state.tree import State
@@ -394,10 +394,9 @@ class Verifier(Replayer):
         assert self.header is not None, "a log begins with its header"
         if record.due_of is None:  # one that was due passes the structure stage at the gate
             try:
-                upcast(batch, self.header.kinds, sandbox.registry)
+                unsound = context.structure.check_recorded(batch, self.header.kinds)
             except PluginError as fault:
                 raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
-            unsound = context.structure.check_again(batch)
             if unsound is not None:
                 return sandbox.applier.refuse(batch, unsound)
         return decide_batch(batch, context, sandbox.rules, sandbox.applier)

@@ -16,16 +16,15 @@ from typing import Final
 import msgspec
 
 from placet.kernel.commit import apply_record as booking
-from placet.kernel.context import PluginError
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.gate.structure import Structure
-from placet.kernel.gate.upcast import upcast
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, header_after
 from placet.kernel.log.verify import Maker
+from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
 from placet.runtime.history.counterfactual_report import Changed, WhatIf
@@ -180,7 +179,10 @@ class CounterfactualReplay:
     def _decide(self, batch: CheckedBatch) -> Verdict:
         sandbox = self._sandbox
         if batch.due_of is None:  # one that was due passes the structure stage at the gate
-            unsound = sandbox.context.structure.check_again(batch)
+            try:
+                unsound = sandbox.context.structure.check_recorded(batch, self._kinds)
+            except PluginError as fault:
+                raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
             if unsound is not None:
                 return sandbox.applier.refuse(batch, unsound)
         return decide_batch(batch, sandbox.context, sandbox.rules, sandbox.applier)
@@ -213,10 +215,6 @@ class CounterfactualReplay:
         for intent, seq in zip(batch.intents, batch.contexts, strict=True):
             intent["context_seq"] = seq
         batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
-        try:
-            upcast(batch, self._kinds, self._sandbox.registry)
-        except PluginError as fault:
-            raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
         return batch
 
     def _seq_here(self, seq: int) -> int:

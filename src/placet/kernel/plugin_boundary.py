@@ -1,0 +1,55 @@
+"""The boundary to plug-in code: an exception raised by a domain becomes a `PluginError`.
+
+`decide_batch` turns it into a `rule_error` refusal. Ctrl-C and the end of the process
+(`INTERRUPTS`) pass through unchanged: they are not the plug-in's fault.
+"""
+
+from types import TracebackType
+
+from placet.schemas.errors import INTERRUPTS
+
+
+class PluginError(Exception):
+    """A domain's code raised, or returned an invalid value, where the kernel called it.
+
+    Attributes:
+        where: The call, such as `footprint of Move`.
+        error: The exception.
+        index: Position of the intent in the batch; None if the call was not for one intent.
+    """
+
+    def __init__(self, where: str, error: BaseException, index: int | None = None) -> None:
+        super().__init__(where)
+        self.where = where
+        self.error = error
+        self.index = index
+
+
+class plugin_boundary:  # noqa: N801  # used like a function, as contextlib's managers are
+    """Raise what a plug-in raises inside a `with` block as a `PluginError`.
+
+    A class and not a generator: a generator would double its cost. A loop over intents enters it
+    once and sets `where` and `index` as it goes.
+
+    Attributes:
+        where: The call, such as `footprint of Move`.
+        index: Position of the intent in the batch, or None.
+    """
+
+    __slots__ = ("index", "where")
+
+    def __init__(self, where: str = "", index: int | None = None) -> None:
+        self.where = where
+        self.index = index
+
+    def __enter__(self) -> "plugin_boundary":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and not isinstance(error, INTERRUPTS):
+            raise PluginError(self.where, error, self.index) from error
