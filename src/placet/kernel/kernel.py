@@ -21,7 +21,7 @@ from placet.kernel.decide import Answer, Decision, decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.dedup import remembered_verdict
 from placet.kernel.gate.domain_rules import DomainRules, EffectValidator
-from placet.kernel.ledger.dedup_entry import unpack
+from placet.kernel.ledger.dedup_window import unpack
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger
 from placet.kernel.ledger.schedule import batches_of, due_batches
 from placet.kernel.log import snapshot as snapshots

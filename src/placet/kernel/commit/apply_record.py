@@ -7,8 +7,8 @@ replay are the books there were.
 from collections.abc import Sequence
 
 from placet.kernel.gate import quota
-from placet.kernel.ledger import dedup_entry as answered
-from placet.kernel.ledger.dedup_entry import StoredRefusal
+from placet.kernel.ledger import dedup_window
+from placet.kernel.ledger.dedup_window import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
@@ -94,7 +94,7 @@ def apply_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> Non
     else:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:
-        answer = answered.admitted(
+        answer = dedup_window.admitted(
             batch.fingerprint, record.now_ns, first_seq, batch.req_ids, batch.span
         )
         ledger.remember(ledger.agents[batch.agents[0]], answer)
@@ -120,7 +120,7 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
     ]
     for agent, positions in _by_agent(ledger, agent_ids):
         asked = [(req_ids[p], batch.contexts[p]) for p in positions]
-        answer = answered.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
+        answer = dedup_window.refused(batch.fingerprint, record.now_ns, ledger.seq, asked, refusals)
         ledger.remember(agent, answer)
 
 
@@ -131,7 +131,7 @@ def apply_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> N
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [batch.req_ids[position] for position in positions]
-        answer = answered.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
+        answer = dedup_window.scheduled(batch.fingerprint, record.now_ns, ledger.seq, ids)
         ledger.remember(agent, answer)
 
 
@@ -153,7 +153,7 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [req_ids[position] for position in positions]
         offsets = [offset_of[position] for position in positions]
-        answer = answered.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
+        answer = dedup_window.admitted_in_part(batch.fingerprint, now_ns, seqs, ids, offsets)
         ledger.remember(agent, answer)
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from placet.kernel.ledger.dedup_entry import DedupEntry
-from placet.kernel.ledger.dedup_window import Window
+from placet.kernel.ledger.dedup_window import DedupEntry, Window
 from placet.schemas.codec import Json
 from placet.schemas.config import KernelConfig, Quota, permitted_kinds
 from placet.schemas.effect import EffectMark
