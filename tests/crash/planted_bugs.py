@@ -5,14 +5,12 @@ A bug is planted in a process that ends with it, so nothing is ever undone.
 
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, Final
 
 from placet.actors.committer import Commit, Committer
 from placet.actors.effects import executor
 from placet.actors.effects.executor import AttemptResult
 from placet.kernel import kernel
-from placet.kernel.commit import apply_record as booking
 from placet.kernel.kernel import Kernel
 from placet.kernel.log import replay
 from placet.kernel.state.transaction import Transaction
@@ -20,7 +18,7 @@ from placet.runtime.snapshots import writer as snapshot_taking
 from placet.runtime.snapshots.files import SnapshotFiles
 from placet.runtime.stores.sqlite import log as event_log_sqlite
 from placet.runtime.stores.sqlite.log import SqliteEventLog
-from placet.schemas.log.record import Changes, LogGroup, decode_record
+from placet.schemas.log.record import Changes, LogGroup, Settled, decode_record
 from placet.schemas.log.snapshot import Snapshot
 
 _DISK_SECONDS: Final = 0.02
@@ -176,9 +174,15 @@ def forget_schedule() -> None:
 
 def forget_settlements() -> None:
     """A recovered world runs again what is settled."""
-    books = {name: getattr(booking, name) for name in dir(booking)}
-    books["apply_settled"] = lambda *_: None
-    _replace(replay, "booking", lambda _: SimpleNamespace(**books))
+
+    def forgetful(apply: Any) -> Any:
+        def apply_record(ledger: Any, record: Any, batch: Any = None) -> None:
+            if not isinstance(record, Settled):
+                apply(ledger, record, batch)
+
+        return apply_record
+
+    _replace(replay, "apply_record", forgetful)
 
 
 def settle_unrun() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from placet.kernel.gate import quota
+from placet.kernel.ledger.quota import charge, charges_on
 from placet.schemas.config import FULL_BURST_NS_MAX, Quota
 from placet.schemas.limits import SECOND_NS
 from tests.kernel.builders import add, checked, intent, kernel_of, reused
@@ -249,10 +249,10 @@ def test_a_quota_that_makes_no_sense_is_refused_at_the_start(spec: dict[str, Any
     assert kernel.snapshot() == before
 
 
-def test_a_batch_is_charged_what_it_asked_for_itself():
-    """A fold charges batches that it did not ask, after one that a decision asked."""
+def test_a_dry_run_is_not_charged_and_a_replay_computes_its_own_charges():
     kernel = kernel_of(quotas={"Add": {"rate": 1, "burst": 9}})
-    asked = kernel.decide({"intents": batch_of(3, "asked"), "dry_run": True})
-    quota.charge(checked(kernel, batch_of(2, "folded")), kernel.ledger, 0)
-    assert asked.admitted
-    assert kernel.ledger.agents["alice"].tats == {"Add": 2 * SECOND_NS}
+    preview = kernel.decide({"intents": batch_of(3, "preview"), "dry_run": True})
+    ledger = kernel.ledger
+    charge(ledger, charges_on(checked(kernel, batch_of(2, "replayed")), ledger, 0))
+    assert preview.admitted
+    assert ledger.agents["alice"].tats == {"Add": 2 * SECOND_NS}

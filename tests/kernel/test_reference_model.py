@@ -10,8 +10,9 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from placet.kernel.commit.commit import Applier
-from placet.kernel.gate import dedup, quota
+from placet.kernel.gate import dedup
 from placet.kernel.ledger.dedup_window import Window
+from placet.kernel.ledger.quota import charge, charges_on
 from placet.kernel.log import snapshot
 from placet.kernel.state.transaction import START, Transaction
 from placet.kernel.state.tree import Stamp
@@ -57,7 +58,8 @@ def a_quota_that_a_refusal_pays_for() -> AbstractContextManager[object]:
 
     def planted(self: Applier, batch: Any, refusals: Any) -> Any:
         if refusals[0].stage is Stage.DOMAIN and batch.due_of is None:
-            quota.charge(batch, self._context.ledger, self._context.now_ns)
+            ledger = self._context.ledger
+            charge(ledger, charges_on(batch, ledger, self._context.now_ns))
         return refuse(self, batch, refusals)
 
     return patch.object(Applier, "refuse", planted)

@@ -1,6 +1,6 @@
-"""The decision on one batch: ask the stages in order, then make the answer final."""
+"""The decision on one batch: run the stages in order, then commit the answer."""
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from placet.kernel.commit.commit import Applier
 from placet.kernel.context import GateContext
@@ -12,17 +12,20 @@ from placet.schemas.effect import Effect
 from placet.schemas.refusal import Refusal
 from placet.schemas.verdict import Verdict
 
+if TYPE_CHECKING:
+    from placet.kernel.ledger.quota import Charges
+
 _agent, _dedup, _staleness, _quota, _backpressure = ON_ARRIVAL
 
 Answer: TypeAlias = tuple[CheckedBatch, Verdict]
-"""A batch and what became of it."""
+"""A batch and its verdict."""
 
 
 class Decision(NamedTuple):
     """The outcome of one group.
 
     Attributes:
-        answers: In order of execution; batches that came due out of the schedule are among them.
+        answers: In order of execution; includes the scheduled batches that were due.
         effects: To be dispatched once the group is durable.
     """
 
@@ -35,36 +38,37 @@ def decide_batch(
 ) -> Verdict:
     """Decide one batch at the present state. Never raises for anything in the batch.
 
-    Interrupts (`INTERRUPTS`, such as Ctrl-C) propagate; the draft is rolled back first.
+    An interrupt, such as Ctrl-C (`INTERRUPTS`), is raised, and the batch is undone.
     """
+    charges: Charges = ()
     try:
-        if batch.due_of is None:
-            answer = (  # the first that has one; a loop over them would cost as much as two of them
-                _agent(batch, context)
-                or _dedup(batch, context)
-                or _staleness(batch, context)
-                or _quota(batch, context)
-                or _backpressure(batch, context)
-            )
-        else:
+        if batch.due_of is not None:
             answer = _when_due(batch, context)
+        else:  # the first stage with an answer ends it; a loop would cost as much as two stages
+            answer = _agent(batch, context) or _dedup(batch, context) or _staleness(batch, context)
+            if answer is None:
+                quota = _quota(batch, context)
+                if isinstance(quota, tuple):
+                    charges, answer = quota, _backpressure(batch, context)
+                else:
+                    answer = quota
         if answer is not None:
             if isinstance(answer, Verdict):
                 return applier.repeat(batch, answer)
             return applier.refuse(batch, answer)
         sim_time_ns = batch.sim_time_ns
         if sim_time_ns is not None and sim_time_ns > context.now_ns and batch.due_of is None:
-            return applier.schedule(batch)
+            return applier.schedule(batch, charges)
         context.draft.open_batch()
         try:
             refusals = rules.check(batch, context)
-        except BaseException:  # no fault of a rule's, such as Ctrl-C: it goes on to the caller
+        except BaseException:  # an interrupt or a PluginError: the state must be as before
             context.draft.undo()
             raise
         if refusals is not None:
             context.draft.undo()
             return applier.refuse(batch, refusals)
-        return applier.admit(batch)
+        return applier.admit(batch, charges)
     except PluginError as fault:
         rules.on_fault(fault.where, fault.error)
         return applier.refuse(batch, [rule_error(batch, fault.index, fault.where, fault.error)])

@@ -11,8 +11,7 @@ Times in public methods are simulated seconds; internally they are integer nanos
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from placet.kernel.commit.commit import Applier
-from placet.kernel.commit.journal import Journal, RecordSink
+from placet.kernel.commit.commit import Applier, Journal, RecordSink
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control, require_owner
 from placet.kernel.control.operator_patch import OperatorPatch

@@ -1,15 +1,15 @@
-"""How each record changes the ledger: the one place, for live decisions and for replay alike.
+"""How each record changes the ledger: the one place, shared by live decisions and replay.
 
-Live, a record is made and then booked; in a replay it is read and then booked. So the books after a
-replay are the books there were.
+A live decision makes a record and applies it; a replay reads a record and applies it. So a replay
+ends with the same ledger. Live code calls the function of its record; a replay `apply_record`.
 """
 
 from collections.abc import Sequence
 
-from placet.kernel.gate import quota
 from placet.kernel.ledger import dedup_window
 from placet.kernel.ledger.dedup_window import StoredRefusal
 from placet.kernel.ledger.ledger import Agent, GateSettings, Ledger, Mark, Pending
+from placet.kernel.ledger.quota import Charges, charge, charges_on
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import FrozenDict, freeze, from_canonical
 from placet.schemas.config import Quota
@@ -21,6 +21,7 @@ from placet.schemas.log.record import (
     EffectChanged,
     ExecutorChanged,
     ForkAdopted,
+    Record,
     Refused,
     Registered,
     Scheduled,
@@ -28,8 +29,50 @@ from placet.schemas.log.record import (
 )
 
 
+def apply_record(ledger: Ledger, record: Record, batch: CheckedBatch | None = None) -> None:
+    """Apply a record of any type to the ledger; its `seq` and `now_ns` are the caller's to set.
+
+    Args:
+        ledger: The ledger as it was before the record.
+        record: The record; types that change only the state are passed over.
+        batch: The batch of an `Admitted`, `Refused` or `Scheduled` record, rebuilt from it.
+    """
+    match record:
+        case Admitted() | Refused() | Scheduled():
+            assert batch is not None, "the record of a batch is applied with its batch"
+            _apply_batch(ledger, record, batch)
+        case Configured():
+            apply_configured(ledger, record)
+        case Registered():
+            apply_registered(ledger, record)
+        case AgentChanged():
+            apply_agent_changed(ledger, record)
+        case ExecutorChanged():
+            apply_executor(ledger, record)
+        case EffectChanged():
+            apply_effect_changed(ledger, record)
+        case Settled():
+            apply_settled(ledger, record)
+        case ForkAdopted():
+            apply_fork_adopted(ledger, record)
+        case _:
+            pass  # Header, RulesChanged, Tick, Patched and Checkpoint leave the ledger as it is
+
+
+def _apply_batch(
+    ledger: Ledger, record: Admitted | Refused | Scheduled, batch: CheckedBatch
+) -> None:
+    match record:
+        case Admitted():
+            apply_admitted(ledger, record, batch)
+        case Refused():
+            apply_refused(ledger, record, batch)
+        case Scheduled():
+            apply_scheduled(ledger, record, batch)
+
+
 def apply_configured(ledger: Ledger, record: Configured) -> None:
-    """Take over a policy."""
+    """Set the gate settings; limits that this release does not know are dropped."""
     known = {name: value for name, value in record.limits.items() if name in Limits.__slots__}
     permissions = record.default_permissions
     ledger.policy = GateSettings(
@@ -42,7 +85,7 @@ def apply_configured(ledger: Ledger, record: Configured) -> None:
 
 
 def apply_registered(ledger: Ledger, record: Registered) -> None:
-    """Enter an agent."""
+    """Add an agent."""
     agent = ledger.add_agent(record.agent_id)
     agent.owner = record.owner
     agent.permissions = None if record.permissions is None else frozenset(record.permissions)
@@ -52,7 +95,7 @@ def apply_registered(ledger: Ledger, record: Registered) -> None:
 
 
 def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
-    """Change an agent's standing."""
+    """Remove, suspend or resume an agent, or set its permissions."""
     agent = ledger.agents[record.agent_id]
     if record.what == "removed":
         ledger.remove_agent(record.agent_id)
@@ -63,7 +106,7 @@ def apply_agent_changed(ledger: Ledger, record: AgentChanged) -> None:
 
 
 def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
-    """Note that an executor came or went."""
+    """Add or remove the executor of an effect kind."""
     if record.depth_max is None:
         ledger.executors.pop(record.kind, None)
     else:
@@ -71,11 +114,7 @@ def apply_executor(ledger: Ledger, record: ExecutorChanged) -> None:
 
 
 def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
-    """Apply the adoption of a fork.
-
-    Remove the dropped agents with their scheduled batches, and, where effects are refused, the
-    executors.
-    """
+    """Remove dropped agents and their scheduled batches; all executors if effects are refused."""
     for agent_id in record.dropped:
         for number, waiting in list(ledger.scheduled.items()):
             if any(item[0] == agent_id for item in from_canonical(waiting.encoded)):
@@ -85,12 +124,22 @@ def apply_fork_adopted(ledger: Ledger, record: ForkAdopted) -> None:
         ledger.executors.clear()
 
 
-def apply_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> None:
-    """Charge, remember and post the effects of an admitted batch."""
+def apply_admitted(
+    ledger: Ledger, record: Admitted, batch: CheckedBatch, charges: Charges | None = None
+) -> None:
+    """Charge an admitted batch, remember its verdict and add its effects to the outbox.
+
+    Args:
+        ledger: The ledger.
+        record: The record of the batch.
+        batch: The batch.
+        charges: As the quota stage returned them; None computes them, as a replay does. A batch
+            that was scheduled was charged then.
+    """
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
     if record.due_of is None:
-        quota.charge(batch, ledger, record.now_ns)
+        charge(ledger, charges_on(batch, ledger, record.now_ns) if charges is None else charges)
     else:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:
@@ -108,7 +157,7 @@ def apply_admitted(ledger: Ledger, record: Admitted, batch: CheckedBatch) -> Non
 
 
 def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
-    """Remember a final refusal."""
+    """Remember a final refusal in the dedup window of each agent of the batch."""
     if record.due_of is not None:
         ledger.pop_scheduled(record.due_of)
     agent_ids, req_ids = batch.agent_ids(), batch.req_ids
@@ -124,10 +173,12 @@ def apply_refused(ledger: Ledger, record: Refused, batch: CheckedBatch) -> None:
         ledger.remember(agent, answer)
 
 
-def apply_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> None:
-    """Charge and keep a batch for later."""
+def apply_scheduled(
+    ledger: Ledger, record: Scheduled, batch: CheckedBatch, charges: Charges | None = None
+) -> None:
+    """Charge a batch and add it to the schedule; charges as for `apply_admitted`."""
     ledger.seq = record.seq
-    quota.charge(batch, ledger, record.now_ns)
+    charge(ledger, charges_on(batch, ledger, record.now_ns) if charges is None else charges)
     ledger.add_scheduled(record)
     for agent, positions in _by_agent(ledger, batch.agent_ids()):
         ids = [batch.req_ids[position] for position in positions]
@@ -136,17 +187,17 @@ def apply_scheduled(ledger: Ledger, record: Scheduled, batch: CheckedBatch) -> N
 
 
 def apply_settled(ledger: Ledger, record: Settled) -> None:
-    """Take an effect out of the outbox."""
+    """Remove a settled effect from the outbox."""
     ledger.settle_effect(record.effect_seq, record.effect_index)
 
 
 def apply_effect_changed(ledger: Ledger, record: EffectChanged) -> None:
-    """Apply the mark of an effect that runs at most once."""
+    """Mark an at-most-once effect as started or in doubt."""
     ledger.mark_effect(record.effect_seq, record.effect_index, Mark(record.what, record.why))
 
 
 def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_seq: int) -> None:
-    """Remember an admitted batch of several agents, or whose order is not the submitter's."""
+    """Remember an admitted batch of several agents, or one that ran in another order."""
     req_ids, order = batch.req_ids, batch.order
     offset_of = {position: offset for offset, position in enumerate(order or range(len(req_ids)))}
     seqs = range(first_seq, first_seq + len(req_ids))
@@ -158,7 +209,7 @@ def _remember_scattered(ledger: Ledger, batch: CheckedBatch, now_ns: int, first_
 
 
 def _by_agent(ledger: Ledger, agent_ids: Sequence[str]) -> list[tuple[Agent, list[int]]]:
-    """Group the positions of a batch by agent; a due batch may name one that has left."""
+    """Group the positions of a batch by agent; skips agents that were removed meanwhile."""
     positions: dict[str, list[int]] = {}
     for position, agent_id in enumerate(agent_ids):
         positions.setdefault(agent_id, []).append(position)

@@ -1,16 +1,17 @@
-"""Commit an admitted batch: build the record, apply it to the ledger, append it to the journal.
+"""The commit of one batch: make its record, apply it to the ledger, append it to the chain.
 
-The draft has changed the state already; here it becomes final. Refusals that are final for their
-req_ids are recorded too; every other refusal leaves no trace.
+The draft has changed the state already; here the change becomes final. A refusal that is final for
+its req_ids is recorded too; every other refusal leaves no trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from msgspec.structs import asdict
 
-from placet.kernel.commit import apply_record as booking
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.apply_record import apply_admitted, apply_refused, apply_scheduled
 from placet.kernel.context import GateContext
+from placet.kernel.ledger.quota import Charges
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.state.transaction import Transaction
 from placet.schemas.batch import CheckedBatch, part_of
@@ -18,14 +19,45 @@ from placet.schemas.codec import ENCODE_ERRORS, canonical
 from placet.schemas.effect import Effect, EffectKey
 from placet.schemas.limits import SECOND_NS
 from placet.schemas.log.record import (
+    GENESIS,
     Admitted,
     AdmittedWithOutput,
     Refused,
     Scheduled,
     encode_record,
+    record_hash,
 )
 from placet.schemas.refusal import FINAL_STAGES, Notice, Refusal
 from placet.schemas.verdict import NOT_KEPT, Verdict
+
+RecordSink: TypeAlias = Callable[[bytes], None]
+
+
+class Journal:
+    """The growing end of a log.
+
+    Attributes:
+        prev: Hash of the latest record.
+        count: How many records there are.
+        sink: Takes each encoded record; None drops it, and keeps the chain.
+        durability: How what it takes is kept, once it is; verdicts say so.
+    """
+
+    __slots__ = ("count", "durability", "prev", "sink")
+
+    def __init__(self, sink: RecordSink | None = None, durability: str = NOT_KEPT) -> None:
+        self.durability = durability
+        self.prev = GENESIS
+        self.count = 0
+        self.sink = sink
+
+    def append(self, data: bytes) -> None:
+        """Take an encoded record, which must name `prev` as it is now."""
+        self.prev = record_hash(data)
+        self.count += 1
+        sink = self.sink
+        if sink is not None:
+            sink(data)
 
 
 class Applier:
@@ -43,11 +75,15 @@ class Applier:
         self._world = world
         self.effects: list[Effect] = []
 
-    def admit(self, batch: CheckedBatch) -> Verdict:
-        """Make an admitted batch final; its changes stand in the draft.
+    def admit(self, batch: CheckedBatch, charges: Charges) -> Verdict:
+        """Make an admitted batch final; its changes are in the draft.
+
+        Args:
+            batch: The batch.
+            charges: As the quota stage returned them; empty for a batch of the schedule.
 
         Raises:
-            PluginError: A rule made a value that no record can hold; the draft is undone.
+            PluginError: A rule made a value that no record can hold; the draft was undone.
         """
         context, journal = self._context, self._journal
         ledger, draft = context.ledger, context.draft
@@ -86,7 +122,7 @@ class Applier:
             return verdict
         if changes.collections:
             draft.trim(changes)
-        booking.apply_admitted(ledger, record, batch)
+        apply_admitted(ledger, record, batch, charges)
         journal.append(data)
         if draft.effects:
             for k, (seq, kind, payload, agent_id) in enumerate(draft.effects):
@@ -114,7 +150,7 @@ class Applier:
                 group_seq=self._context.group_seq,
                 refusals=[(r.index, r.stage.value, r.code, r.message) for r in refusals],
             )
-            booking.apply_refused(ledger, record, batch)
+            apply_refused(ledger, record, batch)
             self._journal.append(encode_record(record))
         sim_time = self._context.now_ns / SECOND_NS
         verdict = Verdict(batch.batch_id, False, None, ledger.seq, sim_time, tuple(refusals))
@@ -124,8 +160,8 @@ class Applier:
         verdict.attach(batch.req_ids, b"", None)
         return verdict
 
-    def schedule(self, batch: CheckedBatch) -> Verdict:
-        """Keep a batch for later; it is answered now and decided when it is due."""
+    def schedule(self, batch: CheckedBatch, charges: Charges) -> Verdict:
+        """Add a batch to the schedule; it is charged now, and decided when it is due."""
         context, ledger, registry = self._context, self._context.ledger, self._context.registry
         assert batch.sim_time_ns is not None, "only a batch with a time is scheduled"
         seq = ledger.seq + 1
@@ -146,7 +182,7 @@ class Applier:
                 due_ns=batch.sim_time_ns,
                 versions={kind: registry.versions[kind] for _, kind, _ in batch.counts},
             )
-            booking.apply_scheduled(ledger, record, batch)
+            apply_scheduled(ledger, record, batch, charges)
             self._journal.append(encode_record(record))
         verdict = Verdict(batch.batch_id, True, seq, seq, context.now_ns / SECOND_NS)
         verdict.scheduled = True

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from placet.kernel.commit import apply_record as booking
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.apply_record import (
+    apply_agent_changed,
+    apply_configured,
+    apply_registered,
+)
+from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.domain import RuleRefusal
 from placet.kernel.gate.domain_rules import DomainRules
@@ -100,7 +104,7 @@ class Control:
             limits=policy.limits.recorded(),
         )
         data = encode_record(record)
-        booking.apply_configured(ledger, record)
+        apply_configured(ledger, record)
         self._context.state.tombstones_max = ledger.policy.limits.tombstones_max
         self.write(record, data)
 
@@ -151,7 +155,7 @@ class Control:
             for domain in self._context.registry.concerned(agent_id)
         ]
         record, data = self.act("on_register", hooks, registered, agent_id)
-        booking.apply_registered(ledger, record)
+        apply_registered(ledger, record)
         self.write(record, data)
         return ledger.agents[agent_id]
 
@@ -184,7 +188,7 @@ class Control:
             domains = self._context.registry.concerned(agent_id)
             hooks = [partial(domain.on_remove, draft, agent_id) for domain in domains]
         record, data = self.act("on_remove", hooks, changed, agent_id, is_contained=True)
-        booking.apply_agent_changed(ledger, record)
+        apply_agent_changed(ledger, record)
         self.write(record, data)
 
     def tick(self) -> None:

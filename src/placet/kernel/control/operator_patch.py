@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from placet.kernel.commit import apply_record as booking
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.apply_record import apply_fork_adopted
+from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.domain import Domain, RuleRefusal
@@ -97,7 +97,7 @@ class OperatorPatch:
         ]
         hooks += [partial(_put_all, draft, plain), self._judge]
         record, data = self._control.act("fork", hooks, fork_adopted, OPERATOR, seq=ledger.seq)
-        booking.apply_fork_adopted(ledger, record)
+        apply_fork_adopted(ledger, record)
         self._control.write(record, data)
 
     def _judge(self) -> RuleRefusal | None:

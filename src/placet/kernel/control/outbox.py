@@ -7,8 +7,8 @@ its effect open (dedup), and the domains take it in (domain).
 from functools import partial
 from typing import Final
 
-from placet.kernel.commit import apply_record as booking
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.apply_record import apply_effect_changed, apply_executor, apply_settled
+from placet.kernel.commit.commit import Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.ledger.ledger import Ledger
@@ -65,7 +65,7 @@ class Outbox:
             depth_max=depth_max,
         )
         data = encode_record(record)
-        booking.apply_executor(ledger, record)
+        apply_executor(ledger, record)
         self._control.write(record, data)
 
     def mark(self, key: EffectKey, mark: EffectMark, why: str) -> bool:
@@ -86,7 +86,7 @@ class Outbox:
             why=why[:_WHY_CHARS_MAX].encode("utf-8", "replace").decode(),
         )
         data = encode_record(record)
-        booking.apply_effect_changed(ledger, record)
+        apply_effect_changed(ledger, record)
         self._control.write(record, data)
         return True
 
@@ -118,7 +118,7 @@ class Outbox:
             for domain in self._context.registry.domains
         ]
         record, data = self._control.act("on_settle", hooks, settled, is_contained=True)
-        booking.apply_settled(ledger, record)
+        apply_settled(ledger, record)
         self._control.write(record, data)
         return True
 

@@ -1,14 +1,13 @@
-"""The ledger: what the kernel keeps besides the domains' state.
+"""The ledger: agents, dedup windows, quotas, schedule and outbox, beside the domains' state.
 
-It is written only when a batch has passed, so it needs no undo (`kernel/commit/commit.py`, and the
-fold in `kernel/log/replay.py`, are its only writers; `asked` and `charges`, which are no books, are
-the quota stage's).
+It changes only by a record that is final, so it needs no undo. `kernel/commit/apply_record.py` is
+its only writer, for live decisions and for replay.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from placet.kernel.ledger.dedup_window import DedupEntry, Window
 from placet.schemas.codec import Json
@@ -16,9 +15,6 @@ from placet.schemas.config import KernelConfig, Quota, permitted_kinds
 from placet.schemas.effect import EffectMark
 from placet.schemas.limits import Limits
 from placet.schemas.log.record import Scheduled
-
-if TYPE_CHECKING:
-    from placet.schemas.batch import CheckedBatch
 
 _GONE_MAX: Final = 64
 """So many entries of the heap may be of batches that have left, besides one for each that waits."""
@@ -105,14 +101,6 @@ class GateSettings:
         )
 
 
-Charge: TypeAlias = tuple[Agent | None, str, str | None, Quota, int, int]
-"""`(agent, bucket, kind, quota, intents, tat_ns)`: so many intents against one bucket, which is at
-`tat_ns` once they are charged.
-
-Agent None is the world's bucket, kind None one that kinds share.
-"""
-
-
 class Ledger:
     """The books of one world.
 
@@ -128,10 +116,7 @@ class Ledger:
         executors: Effect kind -> bound of its outbox.
         outbox: Effects that are not settled, by (seq, effect_index), oldest first.
         outbox_depth: How many of them by kind.
-        marks: Marks of at-most-once effects that were started.
-        asked: The batch that the quota stage saw last. It belongs to the decision in progress, and
-            is in no digest and no snapshot; nor is `charges`.
-        charges: The charges computed for that batch.
+        marks: Of those that are done at most once and were begun.
         schedule: Heap of `(due_ns, number)`; beneath its top may be some that are gone.
         scheduled: The batches of the schedule, by number.
     """
@@ -139,8 +124,6 @@ class Ledger:
     __slots__ = (
         "agents",
         "agents_seen",
-        "asked",
-        "charges",
         "executors",
         "generation_floor",
         "gone",
@@ -176,8 +159,6 @@ class Ledger:
         self.scheduled: dict[int, Scheduled] = {}
         self.scheduled_seen = 0
         self.world_tat = 0
-        self.asked: CheckedBatch | None = None
-        self.charges: list[Charge] = []
 
     # agents
 

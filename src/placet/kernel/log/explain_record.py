@@ -7,9 +7,9 @@ available, the batch is decided again as a dry run, for details that a record le
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from placet.kernel.gate import quota
 from placet.kernel.gate.staleness import reads_of
 from placet.kernel.ledger.dedup_window import PLAIN, DedupEntry, unpack
+from placet.kernel.ledger.quota import charges_on
 from placet.kernel.log.divergence import STRUCTURE_NOTICES, BatchRecord
 from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Verifier
@@ -269,7 +269,7 @@ def _reads(
 
 def _quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
     ledger = past.ledger
-    for charge in quota.charges_on(batch, ledger, record.now_ns):
+    for charge in charges_on(batch, ledger, record.now_ns):
         agent, _, kind, (interval_ns, burst), intents, tat_ns = charge
         after_ns = tat_ns - record.now_ns
         after = burst - after_ns / interval_ns

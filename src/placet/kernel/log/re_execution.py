@@ -4,8 +4,7 @@ It writes only to its own state and ledger; its journal keeps the one record mad
 for comparison.
 """
 
-from placet.kernel.commit.commit import Applier
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.commit import Applier, Journal
 from placet.kernel.context import GateContext
 from placet.kernel.control.control import Control
 from placet.kernel.control.operator_patch import OperatorPatch

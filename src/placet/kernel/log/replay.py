@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.commit import apply_record as booking
-from placet.kernel.commit.journal import Journal
+from placet.kernel.commit.apply_record import apply_record
+from placet.kernel.commit.commit import Journal
 from placet.kernel.ledger.ledger import GateSettings, Ledger
 from placet.kernel.state.tree import Entity, Stamp, State
 from placet.schemas.batch import CheckedBatch, recorded_batch
@@ -20,24 +20,17 @@ from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (
     FORMAT_VERSION,
     Admitted,
-    AgentChanged,
     Changes,
     Checkpoint,
     Configured,
-    EffectChanged,
     EntityChange,
-    ExecutorChanged,
     ForkAdopted,
     Forked,
     Header,
-    Patched,
     Record,
     Refused,
-    Registered,
     RulesChanged,
     Scheduled,
-    Settled,
-    Tick,
     decode_record,
     encode_record,
     record_hash,
@@ -145,41 +138,11 @@ class Replayer:
         return Divergence(self.journal.count, self.ledger.seq, why)
 
     def _fold(self, record: Record, data: bytes) -> None:
-        ledger = self.ledger
-        match record:
-            case Admitted():
-                fold_changes(self.state, record.changes)
-                booking.apply_admitted(ledger, record, self._batch(record))
-            case Refused():
-                booking.apply_refused(ledger, record, self._batch(record))
-            case Scheduled():
-                booking.apply_scheduled(ledger, record, self._batch(record))
-            case Tick() | Patched():
-                fold_changes(self.state, record.changes)
-            case ForkAdopted():
-                booking.apply_fork_adopted(ledger, record)
-                fold_changes(self.state, record.changes)
-            case Settled():
-                booking.apply_settled(ledger, record)
-                fold_changes(self.state, record.changes)
-            case Checkpoint():
-                self._check_digest(record)
-                self.groups = 0
-            case _:
-                self._fold_control(record, data)
-
-    def _fold_control(
-        self,
-        record: Header
-        | RulesChanged
-        | Configured
-        | Registered
-        | AgentChanged
-        | ExecutorChanged
-        | EffectChanged,
-        data: bytes,
-    ) -> None:
-        ledger = self.ledger
+        """Apply a record to the ledger, its changes to the state, and note headers and groups."""
+        if isinstance(record, Admitted | Refused | Scheduled):
+            apply_record(self.ledger, record, self._batch(record))
+        else:
+            apply_record(self.ledger, record)
         match record:
             case Header():
                 if record.format_version > FORMAT_VERSION:
@@ -188,24 +151,20 @@ class Replayer:
                         "the newest this release reads"
                     )
                 self.header, self.header_data = record, data
-                fold_changes(self.state, record.changes)
             case RulesChanged():
                 self.header = header_after(self.header, record)
                 self.header_data = encode_record(self.header)
             case Configured():
-                booking.apply_configured(ledger, record)
                 self.configured_data = data
-                self.state.tombstones_max = ledger.policy.limits.tombstones_max
-            case Registered():
-                booking.apply_registered(ledger, record)
-                fold_changes(self.state, record.changes)
-            case AgentChanged():
-                booking.apply_agent_changed(ledger, record)
-                fold_changes(self.state, record.changes)
-            case EffectChanged():
-                booking.apply_effect_changed(ledger, record)
+                self.state.tombstones_max = self.ledger.policy.limits.tombstones_max
+            case Checkpoint():
+                self._check_digest(record)
+                self.groups = 0
             case _:
-                booking.apply_executor(ledger, record)
+                pass
+        changes: Changes | None = getattr(record, "changes", None)
+        if changes is not None:
+            fold_changes(self.state, changes)
 
     def _batch(self, record: Admitted | Refused | Scheduled) -> CheckedBatch:
         number = record.batch_id[1:]

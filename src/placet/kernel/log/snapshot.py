@@ -6,7 +6,7 @@ A snapshot is taken of a fold, not of a running world: any process that can read
 
 from hashlib import blake2b
 
-from placet.kernel.commit import apply_record as booking
+from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.ledger.dedup_window import Window
 from placet.kernel.ledger.ledger import Ledger, Mark, Pending
 from placet.kernel.log.replay import MISFITS, Replayer
@@ -63,7 +63,7 @@ def _resume(past: Replayer, snapshot: Snapshot) -> None:
         configured = decode_record(snapshot.configured)
         assert isinstance(configured, Configured), "it names another record as its policy"
         past.configured_data = snapshot.configured
-        booking.apply_configured(past.ledger, configured)
+        apply_configured(past.ledger, configured)
     past.state = load(snapshot.world, past.ledger, past.ledger.policy.limits.tombstones_max)
     past.journal.prev, past.journal.count = snapshot.chain, snapshot.records
     past.batches_seen = snapshot.batches_seen

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from placet.kernel.commit import apply_record as booking
+from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -289,7 +289,7 @@ class CounterfactualReplay:
 
     def _configure(self, record: Configured) -> None:
         scratch = Ledger(GateSettings.of(KernelConfig()))
-        booking.apply_configured(scratch, record)
+        apply_configured(scratch, record)
         self._start(record.now_ns)
         self._sandbox.control.configure(scratch.policy)
         self._write(record.now_ns)
