@@ -3,15 +3,18 @@
 One per kernel. It holds the ledger, the state and the simulated time; nothing outside the world.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from placet.kernel.ledger.ledger import Ledger
 from placet.kernel.registry import Registry
 from placet.kernel.state.transaction import Transaction
 from placet.kernel.state.tree import State
+from placet.schemas.batch import CheckedBatch
+from placet.schemas.refusal import Refusal
 
-if TYPE_CHECKING:
-    from placet.kernel.gate.structure import Structure
+RecordedCheck: TypeAlias = Callable[[CheckedBatch, Mapping[str, str]], list[Refusal] | None]
+"""`Structure.check_recorded`: a recorded batch, and the versions of its kinds at that time."""
 
 
 class GateContext:
@@ -19,7 +22,8 @@ class GateContext:
 
     Attributes:
         registry: Kinds and domains.
-        structure: The first stage; a scheduled batch passes it again when it is due.
+        check_recorded: The structure stage for a batch read back from a record: a scheduled batch
+            passes it again when it is due.
         ledger: Agents, dedup windows, quotas, outbox, schedule.
         state: The domain state.
         draft: The transaction through which the rules of the last stage write.
@@ -27,18 +31,18 @@ class GateContext:
         group_seq: Sequence number of the world when the current group was opened.
     """
 
-    __slots__ = ("draft", "group_seq", "ledger", "now_ns", "registry", "state", "structure")
+    __slots__ = ("check_recorded", "draft", "group_seq", "ledger", "now_ns", "registry", "state")
 
     def __init__(
         self,
         registry: Registry,
-        structure: "Structure",
+        check_recorded: RecordedCheck,
         ledger: Ledger,
         state: State,
         draft: Transaction,
     ) -> None:
         self.registry = registry
-        self.structure = structure
+        self.check_recorded = check_recorded
         self.ledger = ledger
         self.state = state
         self.draft = draft

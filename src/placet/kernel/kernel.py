@@ -400,7 +400,8 @@ class Kernel:
     def _adopt(self, state: State, ledger: Ledger, journal: Journal) -> None:
         self._state, self.ledger, self._journal = state, ledger, journal
         self._draft = Transaction(state, self.config.seed, ledger.executors)
-        self._context = GateContext(self.registry, self._structure, ledger, state, self._draft)
+        check = self._structure.check_recorded
+        self._context = GateContext(self.registry, check, ledger, state, self._draft)
         self._applier = Applier(self._context, journal, self.config.world)
         self._control = Control(self._context, journal, self._rules)
         self._outbox = Outbox(self._context, journal, self._control)

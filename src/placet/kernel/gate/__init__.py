@@ -21,7 +21,7 @@ StageCheck: TypeAlias = Callable[[CheckedBatch, GateContext], list[Refusal] | Ve
 def _check_recorded(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
     assert batch.due_of is not None, "only a scheduled batch is read back"
     versions = context.ledger.scheduled[batch.due_of].versions
-    return context.structure.check_recorded(batch, versions)
+    return context.check_recorded(batch, versions)
 
 
 ON_ARRIVAL: Final = (agent.check, dedup.check, staleness.check, quota.check, backpressure.check)

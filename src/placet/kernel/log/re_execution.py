@@ -85,7 +85,7 @@ class Sandbox:
         self._journal = Journal(self._records.append)
         self.registry, self.world = registry, header.world
         self.draft = RecordingDraft(state, header.seed, ledger)
-        self.context = GateContext(registry, structure, ledger, state, self.draft)
+        self.context = GateContext(registry, structure.check_recorded, ledger, state, self.draft)
         self.rules = DomainRules(validator)
         self.applier = Applier(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)

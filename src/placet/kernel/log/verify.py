@@ -394,7 +394,7 @@ class Verifier(Replayer):
         assert self.header is not None, "a log begins with its header"
         if record.due_of is None:  # one that was due passes the structure stage at the gate
             try:
-                unsound = context.structure.check_recorded(batch, self.header.kinds)
+                unsound = context.check_recorded(batch, self.header.kinds)
             except PluginError as fault:
                 raise self._divergence(f"{fault.where} raised {fault.error!r}") from fault
             if unsound is not None:

@@ -180,7 +180,7 @@ class CounterfactualReplay:
         sandbox = self._sandbox
         if batch.due_of is None:  # one that was due passes the structure stage at the gate
             try:
-                unsound = sandbox.context.structure.check_recorded(batch, self._kinds)
+                unsound = sandbox.context.check_recorded(batch, self._kinds)
             except PluginError as fault:
                 raise StoreError(f"{fault.where} raised {fault.error!r}") from fault
             if unsound is not None:
