@@ -31,7 +31,6 @@ from placet.kernel.log.divergence import (
 )
 from placet.kernel.log.re_execution import Sandbox
 from placet.kernel.log.replay import Replayer, seqs_of
-from placet.kernel.log.unverified import Unverified
 from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
