@@ -9,8 +9,7 @@ from placet.kernel.context import GateContext
 from placet.kernel.gate.intent_refusals import positions_of, refuse_intent
 from placet.kernel.ledger.quota import Charge, Charges, charges_on
 from placet.schemas.batch import CheckedBatch
-from placet.schemas.refusal import Refusal, RefusalCode
-from placet.schemas.retry_after import seconds_until
+from placet.schemas.refusal import Refusal, RefusalCode, seconds_until
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Charges:

@@ -12,7 +12,7 @@ from placet.actors.ports import EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.ledger.dedup_window import DedupEntry, unpack
-from placet.kernel.log.explain import explain_batch, explain_other
+from placet.kernel.log.explain_record import explain_batch, explain_other
 from placet.kernel.log.replay import MISFITS, Divergence
 from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
