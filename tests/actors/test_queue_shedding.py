@@ -347,7 +347,6 @@ OPERATIONS = st.lists(st.one_of(POSTS, POSTS, POSTS, POSTS, TAKES), min_size=6, 
 
 
 COUNT_MAX, BYTES_MAX = 6, 12
-OPEN_TO_ALL = 4
 
 
 class Searched:
@@ -355,40 +354,25 @@ class Searched:
 
     def __init__(self) -> None:
         self.waiting: list[QueuedBatch] = []
-        self.standings: dict[QueuedBatch, int] = {}
+        self.ranks: dict[QueuedBatch, int] = {}
         self.lost_at: dict[str, int] = {}
         self.groups = 0
-        self.floor = 0
-        self.shed = 0
 
-    def move_floor(self, waited: int, taken: int) -> None:
-        if waited < OPEN_TO_ALL or not self.waiting:
-            self.floor = 0
-        elif taken and self.shed:
-            self.floor = min(100, self.floor + max(1, 10 * self.shed // taken))
-        elif taken:
-            self.floor = max(0, self.floor - max(1, 10 * (COUNT_MAX - waited) // COUNT_MAX))
-        if taken or not self.floor:
-            self.shed = 0
-
-    def is_below_floor(self, new: QueuedBatch) -> bool:
-        return self.standing(new) < self.floor - self.groups
-
-    def standing(self, waiting: QueuedBatch) -> int:
+    def rank(self, waiting: QueuedBatch) -> int:
         return waiting.batch.priority - self.lost_at.get(waiting.batch.submitter, self.groups)
 
     def sort(self) -> None:
-        """Give those a standing that have none, as it is now."""
+        """Give those a rank that have none, as it is now."""
         for waiting in self.waiting:
-            self.standings.setdefault(waiting, self.standing(waiting))
+            self.ranks.setdefault(waiting, self.rank(waiting))
 
     def fits(self, new: QueuedBatch, left: Sequence[QueuedBatch]) -> bool:
         size = sum(len(w.batch.encoded) for w in [*left, new])
         return not left or (len(left) < COUNT_MAX and size <= BYTES_MAX)
 
     def lowest(self) -> list[QueuedBatch]:
-        least = min(self.standings[w] for w in self.waiting)
-        return [w for w in self.waiting if self.standings[w] == least]
+        least = min(self.ranks[w] for w in self.waiting)
+        return [w for w in self.waiting if self.ranks[w] == least]
 
     def is_rightly_shed(self, victim: QueuedBatch) -> bool:
         rank = self.lowest()
@@ -397,13 +381,13 @@ class Searched:
         return victim is own[-1] and len(own) == most
 
     def may_be_refused(self, new: QueuedBatch) -> bool:
-        """Below the floor; nothing is lower, or not enough; or whoever would lose has fewer."""
-        kept = [w for w in self.waiting if self.standings[w] >= self.standing(new)]
+        """Nothing is lower, or not enough; or the owner that would lose has fewer."""
+        kept = [w for w in self.waiting if self.ranks[w] >= self.rank(new)]
         count = Counter(w.batch.submitter for w in self.waiting)
         most = Counter(w.batch.submitter for w in self.lowest())
         ages = [owner for owner, has in most.items() if has == max(most.values())]
         has_fewer = [owner for owner in ages if count[owner] < count[new.batch.submitter]]
-        if self.is_below_floor(new) or bool(has_fewer):
+        if has_fewer:
             return True
         return len(kept) == len(self.waiting) or not self.fits(new, kept)
 
@@ -440,9 +424,8 @@ def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
 
 
 def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
-    if any(waiting in model.standings for waiting in model.waiting):
+    if any(waiting in model.ranks for waiting in model.waiting):
         model.sort()  # once some wait in turns, the others do from the next turn on
-    waited = len(model.waiting)
     taken = queue.take(count)
     assert len(taken) == min(count, len(model.waiting))
     for waiting in taken:
@@ -455,7 +438,6 @@ def taken_by_both(queue: SheddingQueue, model: Searched, count: int) -> None:
             model.lost_at.pop(waiting.batch.submitter, None)
         if not model.waiting:
             model.lost_at.clear()
-    model.move_floor(waited, len(taken))
 
 
 def offered(
@@ -468,17 +450,15 @@ def offered(
         assert not model.fits(new, model.waiting)
         model.sort()
         load = Overload(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
-        if queue.place(new, load) is not None:
+        if queue.enqueue_under_load(new, load) is not None:
             assert not shed
             assert model.may_be_refused(new)
             model.lost_at.setdefault(new.batch.submitter, model.groups)
             return
-        standing = model.standing(new)
-        assert not model.is_below_floor(new)
-        model.shed += len(shed)
+        rank = model.rank(new)
         for victim in shed:
             assert not model.fits(new, model.waiting)
-            assert model.standings[victim] < standing
+            assert model.ranks[victim] < rank
             assert model.is_rightly_shed(victim)
             model.lost_at.setdefault(victim.batch.submitter, model.groups)
             model.leave(victim)

@@ -488,7 +488,9 @@ async def test_room_that_was_found_for_one_batch_is_found_anew_for_the_next():
         answers = fill(world, 3)
         queue: Any = world.actor._mailbox
         (first,) = queue._line
-        reason = queue.place(first, queue._full)  # as if it had come once more, and was not asked
+        reason = queue.enqueue_under_load(
+            first, queue._full
+        )  # as if it had come once more, and was not asked
         assert reason is not None
         assert reason.signal == "line_batches_of_submitter"
         assert line_of(world)[0] == 1

@@ -47,7 +47,7 @@ class Pair:
         priorities = [chance.choice((0, 10, 40, 70, 100)) for _ in range(chance.choice((1, 1, 3)))]
         form, is_dry = chance.randrange(8), chance.random() < 0.05
         short = self.worlds[0].actor._ingress
-        told = short.mailbox.told
+        told = short.mailbox.cached_refusal
         left = None if told is None else told.left
         both = []
         for world in self.worlds:
@@ -64,7 +64,7 @@ class Pair:
             elif form == 3:
                 del batch[-1]["priority"]
             both.append(world.actor.post(batch, submitter, dry_run=is_dry))
-        if told is not None and told is short.mailbox.told and told.left != left:
+        if told is not None and told is short.mailbox.cached_refusal and told.left != left:
             self.shortcuts += 1
         self.answers.append((both[0], both[1]))
 
@@ -182,7 +182,7 @@ async def test_a_world_that_is_closed_says_so_to_who_would_be_told_that_it_is_fu
         await world.actor.pause()
         world.actor.post([add("r0")], "alice")
         assert world.actor.post([add("r1")], "alice").result().codes == ("queue_full",)
-        assert world.actor._ingress.mailbox.told is not None
+        assert world.actor._ingress.mailbox.cached_refusal is not None
         world.actor._ingress.close()
         with pytest.raises(ClosedError):
             world.actor.post([add("r2")], "alice")

@@ -37,7 +37,7 @@ class QueuedBatch(msgspec.Struct, eq=False):
         number: Position among the batches that are served round-robin; set when it is enqueued
             there.
         owner: Whose it is; set with `number`.
-        standing: How high it stands; set where the lowest is shed.
+        rank: Priority less age; set by `shed_lowest` while there is load.
         simulated_ns: When it was posted, in simulated time; set where deadlines are.
     """
 
@@ -48,7 +48,7 @@ class QueuedBatch(msgspec.Struct, eq=False):
     queued_ns: int
     number: int = 0
     owner: str = ""
-    standing: int = 0
+    rank: int = 0
     simulated_ns: int = 0
 
 

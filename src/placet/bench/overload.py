@@ -55,7 +55,7 @@ _COUNTED_SECONDS: Final = 0.12
 """Of a trial: so short that a slow moment of the machine hits a whole round."""
 
 _WARM_SHARE: Final = 0.4
-"""Of a trial, before it is counted: `shed_lowest` takes 80 ms to find its floor."""
+"""Of a trial, before it is counted: the queue fills up, and the estimates of the pace settle."""
 
 _PROBE_PAUSE_NS: Final = 5_000_000
 _PRIORITIES: Final = (10, 30, 50, 70)

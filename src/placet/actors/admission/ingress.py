@@ -68,7 +68,7 @@ class Ingress:
         self._door = AdmissionControl(self._limits)
         self.mailbox = self._make_queue(backpressure)
         self.held = self._make_queue(backpressure)
-        self._is_beneath = self.mailbox.is_beneath
+        self._is_outranked = self.mailbox.is_outranked
         self._is_stepped = isinstance(clock, HostClock)
         # Else there are two queues, or somebody is to hear of each batch.
         self._may_tell_all = not (self._is_stepped or group_metrics.is_reported)
@@ -105,14 +105,14 @@ class Ingress:
         if self.is_closed or self._committer.failure is not None:
             self.check_open()  # which says why
         now_ns = self._monotonic_ns()
-        told = self.mailbox.told
+        told = self.mailbox.cached_refusal
         if (
             told is not None
             and told.left
             and now_ns < told.until_ns
             and told.seq == self._committer.durable_seq
             and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
-            and (self._is_beneath is None or self._is_beneath(raw, submitter))
+            and (self._is_outranked is None or self._is_outranked(raw, submitter))
         ):  # before all else, for under overload this is most of what happens
             told.left -= 1
             self._counts[told.code] += 1
@@ -158,7 +158,7 @@ class Ingress:
         """Reject new batches until `resume`, and release a pause."""
         self.resume()
         self.is_draining = True
-        self.mailbox.told = None  # from here on all are told so
+        self.mailbox.cached_refusal = None  # from here on all are told so
         self.mailbox.let_in()
         self.mailbox.wake()
 
@@ -238,7 +238,7 @@ class Ingress:
         """Return why a batch is refused before it is looked at; None if it may be checked."""
         if load is None or self.is_draining:
             return Overload(RefusalCode.OVERLOADED, DRAINING, len(self), 0)
-        return queue.turn_away(load, raw, submitter)
+        return queue.screen(load, raw, submitter)
 
     def _rejected_at_ingress(
         self, queue: BatchQueue, load: Overload, now_ns: int, is_dry_run: bool = False
@@ -270,7 +270,7 @@ class Ingress:
             self._group_metrics.count_turned_away(told.verdict)
         self._told_last = told
         if load.is_for_all and self._may_tell_all:
-            queue.told = told
+            queue.cached_refusal = told
         return told.reply
 
     def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
@@ -298,7 +298,7 @@ class Ingress:
                 if not ahead and queue is self.mailbox:
                     self.woken_ns = now_ns
                 return
-        reason = queue.place(waiting, load)
+        reason = queue.enqueue_under_load(waiting, load)
         if reason is not None:
             refusal = self._refusal(queue, reason, now_ns)
             waiting.reply.set_result(self.refuse(refusal, waiting.batch.dry_run))

@@ -61,12 +61,21 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         limits: Bounds of the queue; the size of a group.
 
     Attributes:
-        cached: The refusal for every submitter until a batch leaves the queue, once the load
-            applies to all.
-        is_beneath: Where that holds for some only, judges a batch and its submitter; else None.
+        cached_refusal: The answer to every submitter until a batch leaves the queue; None while
+            the queue has room, or its load does not apply to all.
+        is_outranked: Return whether `cached_refusal` applies to a batch and its submitter; None
+            where it applies to all.
     """
 
-    __slots__ = ("_few", "_group", "_one_each", "_turns", "_turns_from", "is_beneath", "told")
+    __slots__ = (
+        "_few",
+        "_group",
+        "_one_each",
+        "_turns",
+        "_turns_from",
+        "cached_refusal",
+        "is_outranked",
+    )
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits.mailbox_batches_max, limits.mailbox_bytes_max)
@@ -76,8 +85,8 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
         self._turns = FairQueue()
         self._one_each = OneEach()
-        self.told: CachedRefusal | None = None
-        self.is_beneath: Callable[[object, str], bool] | None = None
+        self.cached_refusal: CachedRefusal | None = None
+        self.is_outranked: Callable[[object, str], bool] | None = None
 
     def beyond_share(self, submitter: str) -> Overload | None:
         """Judge whether a submitter of a crowd has its share waiting: as much as it leaves free.
@@ -106,7 +115,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
             return Overload(RefusalCode.QUEUE_FULL, "mailbox_bytes_of_agent", own.size, free)
         return None
 
-    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
+    def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Judge a batch that comes under load by a first look at it.
 
         Args:
@@ -119,7 +128,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         """
         return load
 
-    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
+    def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Find a place for a sound batch under load.
 
         Returns:
@@ -140,7 +149,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
 
         Taking all at once gives them in order of coming.
         """
-        self.told = None
+        self.cached_refusal = None
         if not self._aside and (
             len(self._lane) <= self._turns_from or self._one_each.are_all(self._lane)
         ):

@@ -1,22 +1,15 @@
-"""`shed_lowest`: a batch that comes under load may take the place of one of lower priority.
+"""The queue of `backpressure="shed_lowest"`: a higher priority displaces a lower one under load.
 
-The batch to shed is of the lowest queued priority; within it, of the agent with the most such
-batches; of that agent, the youngest. So a flood costs the flooder first, an agent's own order is
-kept, and batches close to their decision stay. A newcomer never displaces a batch of its own
-priority, nor one of an agent that has fewer queued than the newcomer's agent: priority decides
-among equals, and does not take every place.
+Which batch is shed: of the lowest rank that waits, of the agent with most such batches waiting, the
+youngest. So a flood costs the flooding agent first, each agent's own order is kept, and the batch
+nearest to being decided stays. A batch never displaces one of its own rank, nor one of an agent
+with fewer batches waiting than its own agent has: priority ranks equals, it does not buy the queue.
 
-Priority ages: an agent whose batch was shed gains one point for each group decided without it. So
-no agent starves, and a batch that has waited a hundred groups is not shed for a newer one.
+Priority ages: an agent whose batch was refused or shed gains one point for each group decided
+without it. So a batch cannot be starved, and one that has waited a hundred groups is not shed.
 
-Under lasting overload the last places, a few more than one group frees, are reserved for batches at
-or above a floor. The floor rises with each batch that is shed for a reserved place and falls with
-each place that stays free (decision 0023). Without it, the places that a group frees go to any
-newcomer only to be taken back, and a shed batch was checked for nothing: 1.4 checks for each
-decided batch at five times the capacity.
-
-A post costs O(1) here, however many wait, but for the logarithm of how many standings there are.
-Nothing is sorted by standing before there is load. Decisions 0010, 0016 and 0023 say why.
+A post costs O(1) for any queue length, plus O(log ranks). Batches are not sorted by rank before
+there is load. Decisions 0010 and 0016 give the reasons.
 """
 
 from collections import OrderedDict, deque
@@ -31,58 +24,9 @@ from placet.actors.committer import QueuedBatch
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
-from placet.schemas.refusal import RefusalCode
 
 PRIORITY_MAX: Final = 100
 _GONE_MAX: Final = 64
-
-_KEPT_PART: Final = 3
-"""No more than one in so many places is kept for a group; else as many as it has."""
-
-_SPARE_PART: Final = 4
-"""One for so many of them is kept besides, to be free when a group is taken: so few are shed."""
-
-_FLOOR_STEP: Final = 10
-"""By how much the floor moves at a group: up if all of it was missing, down if all was free."""
-
-
-class _Floor:
-    """The priority, aged, that a batch must have to come into one of the last places.
-
-    Args:
-        spare: How many places should be free when a group is taken.
-
-    Attributes:
-        rank: That priority; 0 where all may come in.
-        shed: How many were shed since the last group.
-    """
-
-    __slots__ = ("_spare", "rank", "shed")
-
-    def __init__(self, spare: int) -> None:
-        self._spare = spare
-        self.rank = 0
-        self.shed = 0
-
-    def move(self, taken: int, free: int, places: int) -> None:
-        """Follow the load, once for each group.
-
-        Args:
-            taken: Batches of the group.
-            free: Places that were free when it was taken.
-            places: Places of the queue.
-        """
-        missing = self.shed + self._spare - free
-        if self.shed or (self.rank and missing > 0):
-            # Ages have no end: with many agents the highest are above 100, and so is the floor.
-            self.rank += max(1, _FLOOR_STEP * missing // taken)
-        elif self.rank:
-            self.rank = max(0, self.rank - max(1, _FLOOR_STEP * -missing // places))
-        self.shed = 0
-
-    def reset(self) -> None:
-        """Lower the floor, so that every batch is accepted again."""
-        self.rank = self.shed = 0
 
 
 class SheddingQueue(BatchQueue):
@@ -90,23 +34,19 @@ class SheddingQueue(BatchQueue):
 
     Args:
         limits: Bounds of the queue.
-        priority_of: Gives the priority of a batch, capped for its agents and its submitter.
-        cap_of: Gives the highest priority that a submitter may have.
-        on_shed: Answers a batch that was shed; gets it, its priority, and the load.
+        priority_of: Returns the priority of a batch, capped for its agents and its submitter.
+        cap_of: Returns the highest priority that a submitter may have.
+        on_shed: Answers a batch that was shed; called with it, its priority, and the overload.
     """
 
     __slots__ = (
         "_ages",
-        "_beneath",
         "_cap_of",
-        "_cleared",
-        "_floor",
         "_groups",
         "_intents_max",
-        "_kept",
-        "_looked_at",
         "_lowest_first",
         "_on_shed",
+        "_outranked",
         "_priority_of",
         "_ranks",
     )
@@ -125,120 +65,78 @@ class SheddingQueue(BatchQueue):
         self._on_shed = on_shed
         self._ages = AgeTracker(limits.ingress_submitters_max)
         self._groups = 0
-        # A standing is a priority less the group since which it counts: a later one stands lower.
+        # A rank is a priority minus the number of the group since which it ages. It stays fixed
+        # while a batch waits, so no index has to be rebuilt as batches grow older.
         self._ranks: dict[int, PriorityBucket] = {}
         self._lowest_first: list[int] = []
-        kept = min(self._group, self._count_max // _KEPT_PART)
-        spare = kept // _SPARE_PART
-        self._floor = _Floor(spare)
-        self._beneath = -1  # what stands no higher than that is refused at a first look
-        self._cleared: str | None = None  # who was found under its share since the queue last grew
-        self._looked_at: object = None  # by `is_beneath`, just before, and is at the floor
-        open_to_all = self._count_max - kept - spare
-        self._kept = Overload(
-            RefusalCode.QUEUE_FULL,
-            "mailbox_batches_open_to_all",
-            open_to_all,
-            open_to_all,
-            is_for_all=True,
-        )
-        self.is_beneath = self._is_beneath
+        self._outranked = -1  # of a full queue the lowest rank: a claim no higher is refused unread
+        self.is_outranked = self._is_outranked
 
-    def beyond_share(self, submitter: str) -> Overload | None:
-        """Judge whether the places left are kept; else, as ever, a submitter's share."""
-        if self._floor.rank and len(self._lane) + self._aside >= self._kept.limit:
-            return self._kept
-        return super().beyond_share(submitter)
-
-    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
-        """Refuse at once what does not even claim to stand high enough for a place."""
+    def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
+        """Refuse a batch before its check unless it claims a priority that can displace another."""
         if self._lane:
             self._put_aside()
         owner = submitter if submitter != OPERATOR else _owner_named(raw)
-        since = self._since(owner)
-        # What the floor asks for is known at once, and refuses most where there is one.
-        floor = self._beneath + since
-        is_above = self._looked_at is raw
-        self._looked_at = None
-        if is_above or not self._is_beneath(raw, owner):
-            is_kept = load is self._kept
-            needed = floor if is_kept else self._needed(floor, since, owner)
+        lowest = self._lowest()
+        if lowest is not None:
+            if self._aside >= self._count_max:  # until a batch leaves, no lower one can enter
+                self._outranked = max(self._outranked, lowest)
+            needed = lowest + self._since(owner)
             if (
-                needed is not None
-                and needed < PRIORITY_MAX
+                needed < PRIORITY_MAX
                 and needed < self._cap_of(submitter)
-                and (needed == floor or not self._is_beneath(raw, owner, needed - since))
+                and self._may_displace(lowest, owner)
+                and not self._is_outranked(raw, owner, lowest)
             ):
-                share = super().beyond_share(submitter) if is_kept else None
-                if share is not None:
-                    return self.turn_away(share, raw, submitter)
-                self._cleared = submitter
                 return None
         self._ages.note(owner, self._groups)
         return load
 
-    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
-        """Return a reserved place, or shed as many lower batches as this one needs.
-
-        None if impossible.
-        """
+    def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
+        """Shed as many lower batches as this one needs room for; shed none if they do not suffice."""
         if self._lane:
             self._put_aside()
         batch = waiting.batch
         owner, size = owner_of(waiting), len(batch.encoded)
-        standing = self._priority_of(batch) - self._since(owner)
-        if load is self._kept and self._cleared != batch.submitter:
-            load = super().beyond_share(batch.submitter) or load
-        self._cleared = None
-        is_kept = load is self._kept and self._bytes + size <= self._bytes_max
-        if standing <= self._beneath or not (is_kept or self._can_make_room(standing, size, owner)):
+        rank = self._priority_of(batch) - self._since(owner)
+        if not self._can_make_room(rank, size, owner):
             self._ages.note(owner, self._groups)
             return load
-        while not is_kept and (lowest := self._lowest()) is not None:
+        while (lowest := self._lowest()) is not None:
             self._shed(lowest, load)
             if self._bytes + size <= self._bytes_max:
                 break
-        self._stand(waiting, standing)
-        if self._post_aside(size) >= self._count_max:
-            self.told = None  # it may be of the kept places, and those are taken
-        elif not is_kept:  # more was shed than has come: there is room again
-            self.told, self._beneath = None, self._floor.rank - self._groups - 1
+        self._insert(waiting, rank)
+        if self._post_aside(size) < self._count_max:  # more was shed than came: there is room again
+            self.cached_refusal, self._outranked = None, -self._groups - 1
         return None
 
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
     ) -> list[QueuedBatch]:
-        """Take batches in queue order, round-robin in a crowd; a decided owner's age is reset."""
+        """Take batches in order of arrival or in turns; a decided batch resets its owner's age."""
         waiting = len(self._lane) + self._aside
-        self._looked_at = self._cleared = None
         taken = super().take(count_max, enough)
-        left, ages = waiting - len(taken), self._ages
+        ages = self._ages
         if ages:
             self._groups += bool(taken)
-            for one in taken:
-                ages.forget(one.owner or owner_of(one))
-            if not left:
+            for batch in taken:
+                ages.forget(batch.owner or owner_of(batch))
+            if len(taken) == waiting:
                 ages.clear()
-        floor = self._floor
-        if floor.rank or floor.shed:
-            if waiting < self._kept.limit or not left:
-                floor.reset()
-            elif taken:
-                floor.move(len(taken), self._count_max - waiting, self._count_max)
-        self._beneath = floor.rank - self._groups - 1
+        self._outranked = -self._groups - 1
         return taken
 
-    def _is_beneath(self, raw: object, submitter: str, standing: int | None = None) -> bool:
-        """Return whether an unchecked batch surely claims no higher rank; False if in doubt.
+    def _is_outranked(self, raw: object, submitter: str, rank: int | None = None) -> bool:
+        """Return whether an unchecked batch claims no higher rank than one; False if in doubt.
 
-        Under overload this is most of the cost of a refusal. A batch counts by its highest intent,
-        so every intent is read. A malformed batch may be refused for load as well as for its form.
+        Under overload this is most of what a refusal costs. A batch counts by its highest intent,
+        so all are looked at. A malformed batch may be refused for its load as well as for its form.
 
         Args:
-            raw: The batch as submitted, not yet checked.
-            submitter: Whose it is; the operator speaks for others, and is in doubt.
-            standing: The rank that it must exceed; if it does not, the batch is below the floor or
-                below every queued batch of a full queue.
+            raw: The batch as it was submitted.
+            submitter: Its submitter; the operator speaks for other agents, and is in doubt.
+            rank: The rank to exceed; None for the lowest of a full queue.
         """
         if submitter == OPERATOR:
             return False
@@ -246,108 +144,86 @@ class SheddingQueue(BatchQueue):
         since = ages.recent.get(submitter)
         if since is None and (not ages.earlier or (since := ages.since(submitter)) is None):
             since = groups
-        highest = since + (self._beneath if standing is None else standing)
+        highest = since + (self._outranked if rank is None else rank)
         batch: Any = raw
         try:
             intents = batch if type(batch) is list else batch.get("intents", [batch])
             claim = intents[0]["priority"]
-            is_beneath = (
-                type(claim) is int and claim <= highest and len(intents) <= self._intents_max
-            )
-            if is_beneath:
-                for intent in intents:
-                    if intent["priority"] is not claim:  # as a rule all claim the same
-                        is_beneath = max([one["priority"] for one in intents]) <= highest
-                        break
-        except Exception:  # noqa: BLE001  # a batch may be anything; the check tells so
-            return False
-        if not is_beneath:
-            self._looked_at = raw
+            if type(claim) is not int or claim > highest or len(intents) > self._intents_max:
+                return False
+            for intent in intents:
+                if intent["priority"] is not claim:  # as a rule all claim the same
+                    if max([intent["priority"] for intent in intents]) > highest:
+                        return False
+                    break
+        except Exception:  # noqa: BLE001  # a batch may be any object; the check reports it
             return False
         if since == groups:
             ages.note(submitter, groups)
         return True
 
-    def _needed(self, floor: int, since: int, submitter: str) -> int | None:
-        """Return the priority above which a submitter's batch takes a place; None if it takes none.
-
-        Args:
-            floor: The priority above which it is at the floor.
-            since: The group since which the submitter's priorities age.
-            submitter: Who.
-        """
-        lowest = self._lowest()
-        if lowest is None:
-            return None
-        if self._aside >= self._count_max:  # and until something leaves, nobody lower comes in
-            self._beneath = max(self._beneath, lowest)
-        return max(lowest + since, floor) if self._may_lose(lowest, submitter) else None
-
     def _add(self, waiting: QueuedBatch) -> None:
         since = self._since(owner_of(waiting))
-        self._stand(waiting, self._priority_of(waiting.batch) - since)
+        self._insert(waiting, self._priority_of(waiting.batch) - since)
 
-    def _stand(self, waiting: QueuedBatch, standing: int) -> None:
+    def _insert(self, waiting: QueuedBatch, rank: int) -> None:
         self._turns.add(waiting)
-        waiting.standing = standing
-        rank = self._ranks.get(standing)
-        if rank is None:
-            rank = self._ranks[standing] = PriorityBucket()
-            heappush(self._lowest_first, standing)
-        rank.add(waiting)
+        waiting.rank = rank
+        bucket = self._ranks.get(rank)
+        if bucket is None:
+            bucket = self._ranks[rank] = PriorityBucket()
+            heappush(self._lowest_first, rank)
+        bucket.add(waiting)
 
     def _left(self, taken: Sequence[QueuedBatch]) -> None:
         super()._left(taken)
         ranks = self._ranks
         for waiting in taken:
-            standing = waiting.standing
-            if ranks[standing].remove_oldest(waiting):
-                self._forget(standing)
+            rank = waiting.rank
+            if ranks[rank].remove_oldest(waiting):
+                self._forget(rank)
 
-    def _shed(self, standing: int, load: Overload) -> None:
-        rank = self._ranks[standing]
-        waiting = rank.pop_lowest()
-        if not rank:
-            self._forget(standing)
+    def _shed(self, rank: int, load: Overload) -> None:
+        bucket = self._ranks[rank]
+        waiting = bucket.pop_lowest()
+        if not bucket:
+            self._forget(rank)
         self._turns.discard(waiting)
         super()._left([waiting])
         self._ages.note(waiting.owner, self._groups)
-        self._floor.shed += 1
         self._on_shed(waiting, self._priority_of(waiting.batch), load)
 
-    def _can_make_room(self, standing: int, size: int, owner: str) -> bool:
-        """Return whether something is lower, of one who has no fewer, and all of that is enough."""
+    def _can_make_room(self, rank: int, size: int, owner: str) -> bool:
+        """Return whether shedding lower batches frees enough places and bytes for one batch."""
         ranks, lowest = self._ranks, self._lowest()
-        if lowest is None or lowest >= standing:
-            return False
-        if not self._may_lose(lowest, owner):
+        if lowest is None or lowest >= rank or not self._may_displace(lowest, owner):
             return False
         if self._bytes + size <= self._bytes_max:
             return True
-        lower = [rank for place, rank in ranks.items() if place < standing]
-        kept = self._bytes - sum(rank.size for rank in lower)
-        return kept + size <= self._bytes_max or len(lower) == len(ranks)
+        lower = [bucket for other, bucket in ranks.items() if other < rank]
+        remaining = self._bytes - sum(bucket.size for bucket in lower)
+        return remaining + size <= self._bytes_max or len(lower) == len(ranks)
 
-    def _may_lose(self, lowest: int, owner: str) -> bool:
-        """Return whether the loser is the owner, or has at least as many batches queued."""
+    def _may_displace(self, lowest: int, owner: str) -> bool:
+        """Return whether the owner that would lose a batch has at least as many waiting."""
         loser, count_of = self._ranks[lowest].owner_of_most, self._turns.count_of
         return loser == owner or count_of(loser) >= count_of(owner)
 
     def _lowest(self) -> int | None:
-        """Return the lowest standing that waits."""
-        standings, ranks = self._lowest_first, self._ranks
-        while standings and standings[0] not in ranks:
-            heappop(standings)
-        return standings[0] if standings else None
+        """Return the lowest rank that waits; None in an empty queue."""
+        lowest_first, ranks = self._lowest_first, self._ranks
+        while lowest_first and lowest_first[0] not in ranks:
+            heappop(lowest_first)
+        return lowest_first[0] if lowest_first else None
 
-    def _forget(self, standing: int) -> None:
-        del self._ranks[standing]
+    def _forget(self, rank: int) -> None:
+        del self._ranks[rank]
         if len(self._lowest_first) > 2 * len(self._ranks) + _GONE_MAX:
             self._lowest_first = list(self._ranks)
             heapify(self._lowest_first)
 
     def _since(self, owner: str) -> int:
-        """Return the group since which an owner's priority ages."""
+        """Return the number of the group since which an owner's priority ages."""
         ages = self._ages
         since = ages.recent.get(owner)
         if since is None and ages.earlier:
@@ -356,7 +232,7 @@ class SheddingQueue(BatchQueue):
 
 
 def _owner_named(raw: object) -> str:
-    """Return the owner of an unchecked batch of the operator (compare `owner_of`)."""
+    """Return the owner of an unchecked batch of the operator, as `owner_of` does after the check."""
     intents = raw.get("intents", [raw]) if type(raw) is dict else raw
     first = intents[0] if type(intents) is list and intents else None
     name = first.get("agent_id") if type(first) is dict else None

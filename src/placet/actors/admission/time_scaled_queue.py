@@ -134,10 +134,10 @@ class DilatingQueue(WaitingQueue):
             self._tell(message.since_ns)
         return ahead
 
-    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
+    def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Put a batch into the line, behind those of its owner."""
         waiting.simulated_ns = self._dilating.now_ns()
-        return super().place(waiting, load)
+        return super().enqueue_under_load(waiting, load)
 
     def take(
         self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None

@@ -104,7 +104,7 @@ class WaitingQueue(BatchQueue):
         """
         return None
 
-    def turn_away(self, load: Overload, raw: object, submitter: str) -> Overload | None:
+    def screen(self, load: Overload, raw: object, submitter: str) -> Overload | None:
         """Refuse at once only where the line is full, or the submitter's share of it."""
         limits, length = self._limits, len(self._line)
         if length >= limits.wait_queue_batches_max:
@@ -116,10 +116,10 @@ class WaitingQueue(BatchQueue):
         self._cleared = submitter
         return None
 
-    def place(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
+    def enqueue_under_load(self, waiting: QueuedBatch, load: Overload) -> Overload | None:
         """Put a batch into the line, behind those of its owner."""
         submitter, size = waiting.batch.submitter, len(waiting.batch.encoded)
-        if self._cleared != submitter and (full := self.turn_away(load, None, submitter)):
+        if self._cleared != submitter and (full := self.screen(load, None, submitter)):
             return full
         if self._places and self._line_bytes + size > self._limits.wait_queue_bytes_max:
             value = self._line_bytes + size
@@ -292,7 +292,7 @@ class WaitingQueue(BatchQueue):
     def _forget(self, waiting: QueuedBatch) -> None:
         """Remove the remains of an entry that has left the wait queue."""
         reply = waiting.reply
-        self.told = None
+        self.cached_refusal = None
         del self._places[reply]
         reply.remove_done_callback(self._on_done)
         self._line_bytes -= len(waiting.batch.encoded)
