@@ -51,10 +51,10 @@ async def talk(world: Orchestrator, adapter: Adapter, tell: Callable[[str], None
             for attempt in turn.attempts:
                 for issue in attempt.issues if attempt.status == "invalid" else ():
                     tell(f"  {attempt.model} is told: {issue.message}")
-            if turn.hold_id:
+            if turn.approval_id:
                 for change in turn.diff:
                     tell(f"  held; it would change {change.path}: {change.old} -> {change.new}")
-                turn = await session.resolve(turn.hold_id, "approve", by="ann")
+                turn = await session.resolve(turn.approval_id, "approve", by="ann")
                 tell("  ann approves")
             tell(f"  {turn.outcome}: {turn.message}")
 

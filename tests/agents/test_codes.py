@@ -57,7 +57,7 @@ def one(**action: Any) -> dict[str, Any]:
 async def denied() -> set[str]:
     async with talk([EMPTY]) as session:
         turn = await session.send("go")
-        return {(await session.resolve(turn.hold_id, "deny", "ann")).stop}
+        return {(await session.resolve(turn.approval_id, "deny", "ann")).stop}
 
 
 async def paid(handler: Callable[[Effect], Awaitable[Any]]) -> set[str]:
@@ -223,7 +223,7 @@ def test_a_turn_has_the_status_of_the_verdict_that_ended_it(code: str, status: i
         (RefusalCode.QUOTA_EXCEEDED, "gate", False, 429),
         (RefusalCode.QUEUE_FULL, "gate", False, 503),
         ("till.negative", "domain", True, 422),
-        ("session.holds_full", "gate", False, 409),
+        ("session.approvals_full", "gate", False, 409),
         ("never_heard_of", "turn", False, 500),
     ],
 )

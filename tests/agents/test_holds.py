@@ -47,12 +47,12 @@ async def test_a_hold_is_resolved_in_its_own_session_only() -> None:
         two = await Session.open(world=world, session="b", agent="other")
         turn = await one.send("empty it")
         assert turn.outcome == "held"
-        other = await two.resolve(turn.hold_id, "approve", "ann")
+        other = await two.resolve(turn.approval_id, "approve", "ann")
         assert (other.outcome, other.stop) == ("refused", "denied")
         assert "there is no hold" in other.message
         with pytest.raises(SessionError, match="is of the agent 'agent'"):
             await Session.open(world=world, session="a", agent="other")
-        assert (await one.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert (await one.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
 @pytest.mark.parametrize(("waiting", "times"), [(0, 1), (1, 1), (0, 9), (1, 9)])
@@ -65,9 +65,9 @@ async def test_an_approval_never_does_what_was_not_shown(waiting: int, times: in
         assert [(one.old, one.new) for one in turn.diff] == [(5, 0)]
         # 0: after the question who may resolve; 1: after the trial of what would be done
         world.waiting, world.meddling = waiting, times
-        done = await session.resolve(turn.hold_id, "approve", "ann")
+        done = await session.resolve(turn.approval_id, "approve", "ann")
         assert done.outcome == "held"
-        assert done.hold_id != turn.hold_id
+        assert done.approval_id != turn.approval_id
         assert await total(session) > 5, "nothing was emptied that ann had not seen"
 
 
@@ -140,29 +140,29 @@ async def test_a_world_that_never_stands_still_is_said_to_be_so() -> None:
 
 
 async def test_open_holds_are_never_pushed_out() -> None:
-    sessions = Sessions(holds_kept=2)
+    sessions = Sessions(approvals_kept=2)
     async with talk(*[[put(100 + n)] for n in range(4)], domain=[Till(), sessions]) as session:
         first = await session.send("1")
         await session.send("2")
         full = await session.send("3")
         assert full.outcome == "refused"
-        assert full.stop == "session.holds_full"
+        assert full.stop == "session.approvals_full"
         assert full.attempts[0].issues[0].at == "/actions", "it is no one action's fault"
-        assert (await session.resolve(first.hold_id, "deny", "ann")).stop == "denied"
+        assert (await session.resolve(first.approval_id, "deny", "ann")).stop == "denied"
         assert (await session.send("4")).outcome == "held", "what is resolved makes room"
-        assert [hold.state for hold in await session.holds()] == ["open", "open"]
+        assert [hold.state for hold in await session.approvals()] == ["open", "open"]
 
 
 async def test_an_edit_that_is_no_plan_leaves_the_hold() -> None:
     async with talk([put(500)]) as session:
         turn = await session.send("put 500")
-        wrong = await session.edit(turn.hold_id, [("till.putt", {})], "ann")
+        wrong = await session.edit(turn.approval_id, [("till.putt", {})], "ann")
         assert wrong.stop == "kind_unknown"
-        assert [hold.state for hold in await session.holds()] == ["open"]
-        own = await session.edit(turn.hold_id, [put(5)], "agent")
+        assert [hold.state for hold in await session.approvals()] == ["open"]
+        own = await session.edit(turn.approval_id, [put(5)], "agent")
         assert "who proposed it" in own.message
-        assert (await session.edit(turn.hold_id, [put(5)], "ann")).outcome == "applied"
-        assert (await session.edit(turn.hold_id, [put(5)], "ann")).stop == "denied"
+        assert (await session.edit(turn.approval_id, [put(5)], "ann")).outcome == "applied"
+        assert (await session.edit(turn.approval_id, [put(5)], "ann")).stop == "denied"
         assert await total(session) == 5
 
 
@@ -172,8 +172,8 @@ async def test_an_edit_needs_the_role_too() -> None:
 
     async with talk([put(1)], policy=policy) as session:
         turn = await session.send("put")
-        assert "needs the role" in (await session.edit(turn.hold_id, [put(2)], "ann")).message
-        edited = await session.edit(turn.hold_id, [put(2)], "ann", role="cashier")
+        assert "needs the role" in (await session.edit(turn.approval_id, [put(2)], "ann")).message
+        edited = await session.edit(turn.approval_id, [put(2)], "ann", role="cashier")
         assert edited.outcome == "held", "a policy stands above a person's hand too"
 
 
@@ -192,7 +192,7 @@ async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
             "session": "main", "turn": 1, "outcome": "applied", "stop": "completed", "text": "",
             "results": [],
         },
-        "session.hold": {
+        "session.request_approval": {
             "hold": "h", "session": "main", "proposer": "mallory", "goal": "", "base_seq": 0,
             "actions": [{"kind": "till.empty"}], "needs": "confirm", "foreseen": "", "role": "",
             "digest": "0" * 16, "seconds": 9.0,
@@ -213,7 +213,7 @@ async def test_who_may_use_every_kind_still_keeps_no_books(kind: str) -> None:
         assert isinstance(world, Orchestrator)
         mallory = await world.register_agent("mallory")  # all kinds, as an operator might
         verdict = await world.submit([mallory.intent(kind, **payloads[kind])])
-        assert list(verdict.codes) == ["session.clerk_only"]
+        assert list(verdict.codes) == ["session.recorder_only"]
 
 
 class Pay(BaseModel):
@@ -244,8 +244,8 @@ async def test_the_risk_is_of_what_would_be_done_however_it_is_said(payload: Any
     async with talk([give], [small], domain=Paying(), mode="autonomous", policy=policy) as session:
         turn = await session.send("give")
         assert turn.outcome == "held"
-        assert [one.actions[0]["payload"] for one in await session.holds()] == [payload]
-        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert [one.actions[0]["payload"] for one in await session.approvals()] == [payload]
+        assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
         assert (await session.send("give a little")).outcome == "applied"
     assert seen == [{"amount": 500}, {"amount": 5}]
 
@@ -356,7 +356,7 @@ async def test_a_plan_of_any_domain_is_approved_as_it_was_shown(domain, steps):
     ) as session:
         turn = await session.send("do it")
         assert turn.outcome == "held"
-        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
 class Nothing(TypedDict):
@@ -399,5 +399,5 @@ async def test_an_effect_that_would_now_be_another_is_not_what_was_approved():
         mallory = await world.register_agent("mallory")
         turn = await session.send("pay")
         assert (await mallory.submit([mallory.intent("bank.redirect")])).admitted
-        moved = await session.resolve(turn.hold_id, "approve", "ann")
+        moved = await session.resolve(turn.approval_id, "approve", "ann")
         assert (moved.outcome, wired) == ("held", [])

@@ -24,7 +24,7 @@ from placet.agents.loop.model_calls import json_of, raw_of
 from placet.agents.proposal.adapter import PlannerUnavailable, Usage
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.contract import ISSUES_MAX, Call, parse, parse_calls
-from placet.domains.session import CLERK, Sessions
+from placet.domains.session import RECORDER, Sessions
 from placet.domains.world import World
 from placet.kernel import Domain, Draft, Kind
 from placet.kernel.state.tree import State
@@ -443,7 +443,7 @@ async def test_an_agent_sees_its_own_books_and_nobody_elses_by_any_door() -> Non
         await one.send("put 500")
         other = await world.register_agent("other")
         for handle, names in (
-            (await world.register_agent("agent"), ["session.holds", "session.sessions"]),
+            (await world.register_agent("agent"), ["session.approvals", "session.sessions"]),
             (other, []),
         ):
             state = (await handle.refresh_view()).state
@@ -466,10 +466,10 @@ async def test_a_policy_that_gives_no_ruling_allows_nothing(ruling: Any) -> None
 async def test_the_clerk_proposes_nothing_and_stands_nowhere() -> None:
     async with Orchestrator([World(), Sessions()]) as world:
         with pytest.raises(ValueError, match="own voice"):
-            await Session.open(world=world, agent=CLERK)
+            await Session.open(world=world, agent=RECORDER)
         await Session.open(world=world)
         assert await world.state("world.agents") != {}
-        assert CLERK not in await world.state("world.agents")
+        assert RECORDER not in await world.state("world.agents")
 
 
 # who stops
@@ -669,13 +669,13 @@ async def test_with_holds_a_session_is_the_same_again_but_for_when_they_end() ->
 
     async def lived(adapter: Any) -> tuple[Any, ReplayAdapter]:
         async with talk(adapter=adapter) as session:
-            hold = (await session.send("a lot")).hold_id
+            hold = (await session.send("a lot")).approval_id
             assert (await session.resolve(hold, "approve", "ann")).outcome == "applied"
             assert isinstance(session.world, Orchestrator)
             world = session.world
             replay = await ReplayAdapter.of(world.events(since=0), world.seq, "main")
             state = await world.state()
-            assert state["session.holds"][hold].pop("expires") > 0
+            assert state["session.approvals"][hold].pop("expires") > 0
             return state, replay
 
     state, replay = await lived(ScriptedAdapter([[put(500)]]))

@@ -90,8 +90,8 @@ async def test_of_two_who_open_a_new_session_the_first_who_speaks_has_it() -> No
         with pytest.raises(SessionError, match="is of the agent 'agent'") as caught:
             await two.send("what was said?")
         assert caught.value.code == "session.agent_other"
-        assert (told, await two.turns(), await two.holds()) == ([], [], [])
-        assert [len(await one.turns()), len(await one.holds())] == [1, 1]
+        assert (told, await two.turns(), await two.approvals()) == ([], [], [])
+        assert [len(await one.turns()), len(await one.approvals())] == [1, 1]
         await two.close_stale_turns()
         assert [row["outcome"] for row in await one.turns()] == ["held"]
 
@@ -121,7 +121,7 @@ async def test_the_longest_name_can_hold_and_grant() -> None:
     async with talk([EMPTY], [EMPTY], session=name) as session:
         turn = await session.send("empty it")
         assert turn.outcome == "held"
-        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
         await session.grant("till.empty", by="ann")
         assert (await session.send("empty it")).outcome == "applied"
 
@@ -132,7 +132,7 @@ async def test_the_longest_name_can_hold_and_grant() -> None:
 async def test_nothing_is_said_in_a_session_that_was_closed() -> None:
     async with opened() as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([[EMPTY]]))
-        hold = (await session.send("empty it")).hold_id
+        hold = (await session.send("empty it")).approval_id
         await session.close()
         await session.close()
         assert session.is_closed
@@ -228,7 +228,9 @@ class Usurped(Orchestrator):
         return await super().submit(batch, dry_run=dry_run, **options)
 
 
-@pytest.mark.parametrize(("kind", "plan"), [("till.put", [put(1)]), ("session.hold", [EMPTY])])
+@pytest.mark.parametrize(
+    ("kind", "plan"), [("till.put", [put(1)]), ("session.request_approval", [EMPTY])]
+)
 async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind, plan) -> None:
     async with Usurped([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=ScriptedAdapter([plan]))
@@ -236,7 +238,7 @@ async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind
         turn = await session.send("go")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
         assert await total(session) == 0
-        assert await world.entities("session.holds") == {}
+        assert await world.entities("session.approvals") == {}
 
 
 async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:

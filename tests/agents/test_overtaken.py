@@ -53,11 +53,11 @@ async def test_what_cannot_be_done_any_more_is_not_approved_and_goes_on_waiting(
         turn = await session.send("empty it")
         bob = await world.register_agent("bob")
         await world.submit([bob.intent("till.empty")])
-        refused = await session.resolve(turn.hold_id, "approve", "ann")
+        refused = await session.resolve(turn.approval_id, "approve", "ann")
         assert (refused.outcome, refused.stop) == ("refused", "till.nothing")
-        assert [hold.state for hold in await session.holds()] == ["open"]
+        assert [hold.state for hold in await session.approvals()] == ["open"]
         await session.send("/till.put amount=5")
-        assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+        assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
 async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it() -> None:

@@ -178,12 +178,12 @@ async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
         turn = await held(session)
         assert [(one.old, one.new) for one in turn.diff] == [(9, 0)]
         assert await total(session) == 9
-        done = await session.resolve(turn.hold_id, "approve", "ann")
+        done = await session.resolve(turn.approval_id, "approve", "ann")
         assert (done.outcome, done.route) == ("applied", "person")
         assert await total(session) == 0
-        again = await session.resolve(turn.hold_id, "approve", "ann")
+        again = await session.resolve(turn.approval_id, "approve", "ann")
         assert (again.outcome, again.stop) == ("refused", "denied")
-        [hold] = await session.holds()
+        [hold] = await session.approvals()
         assert (hold.state, hold.by) == ("approved", "ann")
 
 
@@ -198,7 +198,7 @@ async def test_a_hold_applies_exactly_what_was_shown_once() -> None:
 async def test_who_may_resolve_a_hold(by: str, decision: Any, says: str) -> None:
     async with talk([EMPTY]) as session:
         turn = await held(session)
-        ended = await session.resolve(turn.hold_id, decision, by)
+        ended = await session.resolve(turn.approval_id, decision, by)
         assert (ended.outcome, ended.stop) == ("refused", "denied")
         assert says in ended.message
         assert (await session.resolve("nothing", "approve", "ann")).stop == "denied"
@@ -208,8 +208,8 @@ async def test_a_hold_expires() -> None:
     async with talk([EMPTY], limits=AgentLimits(confirm_seconds_max=0.05)) as session:
         turn = await held(session)
         await anyio.sleep(0.06)
-        assert [hold.state for hold in await session.holds()] == ["expired"]
-        ended = await session.resolve(turn.hold_id, "approve", "ann")
+        assert [hold.state for hold in await session.approvals()] == ["expired"]
+        ended = await session.resolve(turn.approval_id, "approve", "ann")
         assert "expired" in ended.message
 
 
@@ -218,21 +218,21 @@ async def test_a_hold_whose_plan_would_now_do_something_else_is_held_anew() -> N
         await session.send("/till.put amount=5")
         turn = await held(session)
         await session.send("/till.put amount=6")
-        moved = await session.resolve(turn.hold_id, "approve", "ann")
+        moved = await session.resolve(turn.approval_id, "approve", "ann")
         assert moved.outcome == "held"
-        assert moved.hold_id != turn.hold_id
+        assert moved.approval_id != turn.approval_id
         assert [(one.old, one.new) for one in moved.diff] == [(11, 0)]
-        assert [hold.state for hold in await session.holds()] == ["stale", "open"]
-        assert (await session.resolve(moved.hold_id, "approve", "ann")).outcome == "applied"
+        assert [hold.state for hold in await session.approvals()] == ["stale", "open"]
+        assert (await session.resolve(moved.approval_id, "approve", "ann")).outcome == "applied"
 
 
 async def test_a_person_may_do_something_else_instead() -> None:
     async with talk([put(500)]) as session:
         turn = await session.send("put 500")
-        edited = await session.edit(turn.hold_id, [put(50)], "ann")
+        edited = await session.edit(turn.approval_id, [put(50)], "ann")
         assert (edited.outcome, edited.route) == ("applied", "person")
         assert await total(session) == 50
-        assert [hold.state for hold in await session.holds()] == ["edited"]
+        assert [hold.state for hold in await session.approvals()] == ["edited"]
 
 
 async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
@@ -249,9 +249,9 @@ async def test_a_policy_asks_for_a_role_denies_or_fails_closed() -> None:
     async with talk([put(1)], [put(2)], [put(3)], [put(4)], policy=policy) as session:
         turn = await session.send("one")
         assert (turn.outcome, turn.stop) == ("held", "approval_required")
-        without = await session.resolve(turn.hold_id, "approve", "ann")
+        without = await session.resolve(turn.approval_id, "approve", "ann")
         assert "needs the role 'cashier'" in without.message
-        done = await session.resolve(turn.hold_id, "approve", "ann", role="cashier")
+        done = await session.resolve(turn.approval_id, "approve", "ann", role="cashier")
         assert done.outcome == "applied"
         assert [(await session.send("x")).stop for _ in range(2)] == [
             "policy_denied",
@@ -313,7 +313,7 @@ async def test_a_session_goes_on_by_its_name(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'till.db'}"
     async with talk([put(5)], [EMPTY], store=store, session="desk") as session:
         await session.send("put five")
-        hold = (await session.send("empty")).hold_id
+        hold = (await session.send("empty")).approval_id
     seen: list[PlannerInput] = []
 
     def look(context: PlannerInput) -> Any:
@@ -407,7 +407,7 @@ async def test_a_world_that_is_strict_about_old_views_keeps_its_sessions() -> No
         for _ in range(3):
             assert (await session.send("put one in")).outcome == "applied"
             turn = await session.send("empty it")
-            assert (await session.resolve(turn.hold_id, "approve", "ann")).outcome == "applied"
+            assert (await session.resolve(turn.approval_id, "approve", "ann")).outcome == "applied"
 
 
 async def test_a_person_may_be_the_proposer() -> None:

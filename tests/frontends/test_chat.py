@@ -104,11 +104,11 @@ def test_a_domain_without_sentences_says_so(placet):
 
 
 def test_what_is_held_waits_and_is_approved_as_it_was_shown(placet):
-    outcome = placet.told("set beam to 9 m", "/holds", "/approve", to=INTERACTIVE)
+    outcome = placet.told("set beam to 9 m", "/approvals", "/approve", to=INTERACTIVE)
     held, holds, applied = turns(outcome)
     assert held["outcome"] == "held"
-    (hold,) = holds["holds"]
-    assert hold["id"] == held["hold_id"]
+    (hold,) = holds["approvals"]
+    assert hold["id"] == held["approval_id"]
     assert (applied["outcome"], applied["route"]) == ("applied", "person")
     assert applied["diff"] == held["diff"]
     assert outcome.code == 0
@@ -206,9 +206,9 @@ def test_a_tab_parts_its_own_words_as_a_space_does(placet):
     words = ("/mode\tinteractive", "set beam to 9 m", "/deny\t")
     mode, held, denied = turns(placet.told(*words, to=(*DESIGN, "--as", "ann")))
     assert mode == {"mode": "interactive"}
-    told = placet.told("/mode", f"/approve\t{held['hold_id']}", to=DESIGN)
+    told = placet.told("/mode", f"/approve\t{held['approval_id']}", to=DESIGN)
     assert denied["message"] == "deny by ann"
-    assert turns(told)[1]["message"].startswith(f"there is no hold '{held['hold_id']}'")
+    assert turns(told)[1]["message"].startswith(f"there is no hold '{held['approval_id']}'")
 
 
 def test_kinds_of_the_session_are_not_offered(placet):
@@ -217,16 +217,24 @@ def test_kinds_of_the_session_are_not_offered(placet):
 
 
 def test_what_was_held_is_told_from_what_waits(placet):
-    lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/holds")
+    lines = ("set beam to 9 m", "/approve", "set beam to 8 m", "/approvals")
     shown = placet.told(*lines, to=("chat", "--domain", "design", "--mode", "interactive")).out
-    was, waits = [line for line in shown.partition("> /holds")[2].splitlines() if "agent" in line]
+    was, waits = [
+        line for line in shown.partition("> /approvals")[2].splitlines() if "agent" in line
+    ]
     assert "(approved by " in was
     assert was.endswith("; agent proposed:")
     assert waits.endswith("(open) needs a person's word; agent proposes:")
 
 
 def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):
-    lines = ("set beam to 9 m", "/design.set path=hull.bea value=9", "/holds", "/turns", "/state")
+    lines = (
+        "set beam to 9 m",
+        "/design.set path=hull.bea value=9",
+        "/approvals",
+        "/turns",
+        "/state",
+    )
     outcome = placet.told(*lines, "set the bea to 1 m", to=("chat", "--domain", "design"))
     shown = outcome.out.splitlines()
     assert "> set beam to 9 m" in shown
@@ -239,7 +247,7 @@ def test_for_a_person_lines_are_shown_with_what_came_of_them(placet):
 
 def test_a_hold_is_shown_as_the_command_that_it_is(placet):
     words = ("chat", "--domain", "world", "--mode", "interactive")
-    outcome = placet.told('/Speak text="hi all"', "/holds", to=words)
+    outcome = placet.told('/Speak text="hi all"', "/approvals", to=words)
     assert "    /Speak text='hi all' channel=public" in outcome.out or (
         "    /Speak text='hi all'" in outcome.out
     )

@@ -116,7 +116,7 @@ def test_a_hold_is_refused_on_a_no_and_left_on_a_later(chat):
     chat.say("set beam to 10 m")
     chat.say("what?", HELD)
     chat.say("l", HELD)
-    chat.say("/holds")
+    chat.say("/approvals")
     shown = chat.until(PROMPT)
     assert "(denied by ann)" in shown
     assert "(open)" in shown

@@ -168,7 +168,7 @@ async def test_what_is_held_is_asked_and_applied_on_a_yes(protocol):
         assert await sum_in(session) == 500
         assert "/till.put amount=500" in asked[0]
         assert "0 -> 500" in asked[0]
-        (hold,) = await session.holds()
+        (hold,) = await session.approvals()
         assert (hold.state, hold.by) == ("approved", "ann")
 
 
@@ -180,7 +180,7 @@ async def test_what_is_held_stays_undone_on_anything_else(protocol, answer, stat
     async with connected(answer, protocol=protocol) as (client, session, _):
         await client.call_tool("till__put", {"amount": 500})
         assert await sum_in(session) == 0
-        assert [hold.state for hold in await session.holds()] == [state]
+        assert [hold.state for hold in await session.approvals()] == [state]
 
 
 @pytest.mark.parametrize("protocol", MODES)
@@ -189,7 +189,7 @@ async def test_nobody_is_asked_where_nobody_may_confirm(protocol):
         result = await client.call_tool("till__put", {"amount": 500})
         assert not result.is_error
         assert result.structured_content["outcome"] == "held"
-        assert result.structured_content["hold_id"] in result.content[0].text
+        assert result.structured_content["approval_id"] in result.content[0].text
         assert (asked, await sum_in(session)) == ([], 0)
 
 
@@ -229,7 +229,7 @@ async def test_an_answer_counts_for_what_was_asked_and_nothing_else():
         for state, amount in ((asked.request_state, 900), ("mcp-made-up-1", 500)):
             swapped = await raw_call(client, amount, state, {"confirm": YES})
             assert swapped.is_error
-            assert swapped.structured_content["stop"] == "session.hold_changed"
+            assert swapped.structured_content["stop"] == "session.approval_changed"
         unanswered = await raw_call(client, 500, asked.request_state, {})
         assert unanswered.structured_content["stop"] == "confirmation_required"
         assert await sum_in(session) == 0
@@ -382,7 +382,7 @@ def test_over_http_a_head_is_bounded_before_a_token_is_shown(tmp_path):
         (("--http", "0.0.0.0:1"), 1, "can be reached from other machines"),
         (("--mode", "wild"), 2, "there is no mode"),
         (("--person", "mcp"), 2, "who proposes does not confirm"),
-        (("--agent", "session.clerk"), 2, "'session.clerk' records what is said"),
+        (("--agent", "session.recorder"), 2, "'session.recorder' records what is said"),
     ],
 )
 def test_what_cannot_be_served_is_said(placet, options, code, why):

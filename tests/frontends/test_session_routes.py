@@ -45,10 +45,10 @@ class Talking:
         """Have something held, and name the hold."""
         answer = await self.say("/till.put amount=500", token)
         assert answer.status_code == 202, answer.text
-        return answer.json()["hold_id"]  # type: ignore[no-any-return]
+        return answer.json()["approval_id"]  # type: ignore[no-any-return]
 
     async def decide(self, hold: str, body: object, token: str = "bob"):
-        return await self.served.post(f"{MAIN}/holds/{hold}", body, token=token)
+        return await self.served.post(f"{MAIN}/approvals/{hold}", body, token=token)
 
     async def total(self) -> object:
         return await self.served.world.state("till.box/box/sum")
@@ -116,12 +116,12 @@ async def test_without_a_proposer_only_commands_are_taken():
 async def test_what_is_held_is_approved_by_the_token_that_asks():
     async with talking() as talk:
         hold = await talk.held()
-        listed = (await talk.served.get(f"{MAIN}/holds", token="bob")).json()["holds"]
+        listed = (await talk.served.get(f"{MAIN}/approvals", token="bob")).json()["approvals"]
         assert [(one["id"], one["state"]) for one in listed] == [(hold, "open")]
         answer = await talk.decide(hold, {"decision": "approve"})
         assert answer.json()["outcome"] == "applied"
         assert await talk.total() == 500
-        listed = (await talk.served.get(f"{MAIN}/holds", token="bob")).json()["holds"]
+        listed = (await talk.served.get(f"{MAIN}/approvals", token="bob")).json()["approvals"]
         assert [(one["state"], one["by"]) for one in listed] == [("approved", "bob")]
         again = await talk.decide(hold, {"decision": "approve"})
         assert (again.status_code, again.json()["outcome"]) == (403, "refused")
@@ -150,7 +150,7 @@ async def test_the_owner_of_the_proposer_does_not_decide():
         await served.post("sessions", {"agent": "dave", "people": {"carol": ""}})
         talk = Talking(served)
         held = await talk.say("/till.put amount=500", "carol")
-        hold = held.json()["hold_id"]
+        hold = held.json()["approval_id"]
         assert (await talk.decide(hold, {"decision": "approve"}, "carol")).status_code == 403
         assert (await talk.decide(hold, {"decision": "approve"}, "operator")).status_code == 200
 
@@ -194,7 +194,7 @@ async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions(
     async with talking() as talk:
         await talk.decide(await talk.held(), {"decision": "deny"})
         await talk.held()
-        told = ("state", "state?path=session.turns", "state?path=session.holds", "events")
+        told = ("state", "state?path=session.turns", "state?path=session.approvals", "events")
         before = [(await talk.served.get(path, token="alice")).text for path in told]
         assert all("sum" in text or "main" in text for text in before)
         await talk.served.world.remove_agent("alice")
@@ -204,7 +204,7 @@ async def test_the_next_of_a_removed_agent_s_name_reads_nothing_of_its_sessions(
         await talk.served.ask("DELETE", MAIN)
         opened = await talk.served.post("sessions", {"agent": "alice", "people": {"bob": ""}})
         assert (opened.json()["turns"], opened.status_code) == ([], 201)
-        assert (await talk.served.get(f"{MAIN}/holds")).json() == {"holds": []}
+        assert (await talk.served.get(f"{MAIN}/approvals")).json() == {"approvals": []}
         assert (await talk.say("/till.put amount=1")).json()["outcome"] == "applied"
         shown = (await talk.served.get("state?path=session.turns", token="alice")).json()["value"]
         assert [one["message"] for one in shown.values()] == ["/till.put amount=1"]
@@ -240,7 +240,7 @@ async def test_a_decision_that_is_none_is_a_problem(body):
 
 async def test_only_who_is_of_a_session_is_let_in():
     async with talking() as talk:
-        for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/holds", 403)):
+        for path, status in ((MAIN, 403), ("sessions/other", 403), (f"{MAIN}/approvals", 403)):
             assert (await talk.served.get(path, token="carol")).status_code == status
         assert (await talk.say("hi", "carol")).status_code == 403
         assert (await talk.served.get(MAIN, token=None)).status_code == 401
@@ -309,13 +309,15 @@ async def test_answers_are_what_the_document_says():
         hold = await talk.held()
         check("Turn", (await talk.say("/till.put amount=5")).json())
         check("Turn", (await talk.say("/till.put amount=-5")).json())
-        check("Holds", (await talk.served.get(f"{MAIN}/holds")).json())
+        check("Approvals", (await talk.served.get(f"{MAIN}/approvals")).json())
         check("Session", (await talk.served.get(MAIN)).json())
         check("Turn", (await talk.decide(hold, {"decision": "deny"})).json())
         paths = document["paths"]
         prefix = "/api/v1/worlds/{world}/sessions"
         denied = await talk.decide(hold, {"decision": "deny"})  # it is denied already
-        declared = paths[f"{prefix}/{{session}}/holds/{{hold}}"]["post"]["responses"]["403"]
+        declared = paths[f"{prefix}/{{session}}/approvals/{{approval_id}}"]["post"]["responses"][
+            "403"
+        ]
         assert (denied.status_code, "application/json" in declared["content"]) == (403, True)
         check("Turn", denied.json())
         for path, name in (
@@ -394,7 +396,7 @@ def test_what_is_held_outlives_the_server_and_who_decides_is_named_again(tmp_pat
     with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:
         assert server.post("sessions", opening).status_code == 201
         say = server.post("sessions/main/messages", {"message": "set beam to 9 m"}, headers=bob)
-        hold = f"sessions/main/holds/{say.json()['hold_id']}"
+        hold = f"sessions/main/approvals/{say.json()['approval_id']}"
         server.process.send_signal(9)
         server.process.wait()
     with running(tmp_path, *options, "--store", "sqlite:///ferry.db", token="op") as server:

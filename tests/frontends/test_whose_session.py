@@ -108,7 +108,7 @@ async def test_over_http_a_session_is_one_agents():
         ({"session": LONG}, "at most 64 characters, got 65"),
         ({"session": ""}, "1 to 64 characters"),
         ({"session": 5}, "must be a string, got 5"),
-        ({"agent": "session.clerk"}, "own voice"),
+        ({"agent": "session.recorder"}, "own voice"),
         ({"proposer": "robot"}, "'robot'"),
         ({"people": {"bob": LONG}}, "a role has at most 64 characters"),
     ],

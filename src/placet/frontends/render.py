@@ -32,7 +32,7 @@ class Renderer(Protocol):
     def held(self, hold: ApprovalRequest) -> None:
         """Show an approval request before a person is prompted."""
 
-    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
+    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
@@ -53,9 +53,9 @@ class JsonRenderer:
     def held(self, hold: ApprovalRequest) -> None:
         """Show nothing: the turn has said it."""
 
-    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
+    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
-        self.value("holds", [hold.model_dump(mode="json") for hold in holds])
+        self.value("approvals", [hold.model_dump(mode="json") for hold in holds])
 
     def turns(self, turns: Sequence[Mapping[str, Json]]) -> None:
         """Show the turns that the state keeps."""
@@ -105,7 +105,7 @@ class TextRenderer:
         self._line(f"  {hold.id} ({hold.state}) needs {who}; {hold.proposer} proposes:", "yellow")
         self._commands(hold)
 
-    def holds(self, holds: Sequence[ApprovalRequest]) -> None:
+    def approvals(self, holds: Sequence[ApprovalRequest]) -> None:
         """Show the holds of the conversation."""
         for hold in holds:
             if hold.state == "open":

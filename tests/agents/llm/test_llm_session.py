@@ -42,8 +42,8 @@ async def converse(world: Orchestrator, adapter: Adapter, messages: list[str]) -
     async with Session.open(world=world, adapter=adapter, mode="interactive") as session:
         for message in messages:
             turns.append(await session.send(message))
-            if turns[-1].hold_id:
-                turns.append(await session.resolve(turns[-1].hold_id, "approve", "ann"))
+            if turns[-1].approval_id:
+                turns.append(await session.resolve(turns[-1].approval_id, "approve", "ann"))
     return turns
 
 

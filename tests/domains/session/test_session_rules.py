@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from placet.actors.observation.viewer import Viewer
-from placet.domains.session import CLERK, KINDS, Sessions
+from placet.domains.session import KINDS, RECORDER, Sessions
 from placet.kernel import Kernel, KernelConfig
 from placet.kernel.log.replay import folded
 from placet.kernel.log.snapshot import world_digest
@@ -19,7 +19,7 @@ class Room:
     def __init__(self, **settings: Any) -> None:
         self.records: list[bytes] = []
         self.kernel = Kernel(Sessions(**settings), KernelConfig(), sink=self.records.append)
-        self.kernel.register_agent(CLERK, permissions=KINDS)
+        self.kernel.register_agent(RECORDER, permissions=KINDS)
         self._numbers = count(1)
 
     def says(self, kind: str, *, now: float = 0.0, **payload: Any) -> str:
@@ -27,7 +27,7 @@ class Room:
         intent = {
             "kind": f"session.{kind}",
             "payload": payload,
-            "agent_id": CLERK,
+            "agent_id": RECORDER,
             "req_id": f"r:{next(self._numbers)}",
             "context_seq": self.kernel.seq,
             "priority": 10,
@@ -44,7 +44,7 @@ class Room:
 
     def hold(self, name: str, *, now: float = 0.0, role: str = "", seconds: float = 10.0) -> str:
         return self.says(
-            "hold", now=now, hold=name, session="s", proposer="ann", goal="", base_seq=0,
+            "request_approval", now=now, hold=name, session="s", proposer="ann", goal="", base_seq=0,
             actions=[{"kind": "x"}], needs="confirm", foreseen="", role=role, digest="d" * 16,
             seconds=seconds,
         )  # fmt: skip
@@ -110,14 +110,14 @@ def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
     ("changed", "code"),
     [
         ({}, ""),
-        ({"by": "ann"}, "hold_own"),
+        ({"by": "ann"}, "approval_own"),
         ({"now": 10.0}, ""),
-        ({"now": 10.001}, "hold_expired"),
+        ({"now": 10.001}, "approval_expired"),
         ({"now": 99.0, "decision": "deny"}, ""),
         ({"role": "boss"}, ""),
-        ({"digest": "e" * 16}, "hold_changed"),
+        ({"digest": "e" * 16}, "approval_changed"),
         ({"decision": "stale"}, ""),
-        ({"decision": "edit", "now": 11.0}, "hold_expired"),
+        ({"decision": "edit", "now": 11.0}, "approval_expired"),
         ({"decision": "perhaps"}, "payload_invalid"),
         ({"actions": []}, "payload_invalid"),
     ],
@@ -125,10 +125,10 @@ def test_a_turn_that_is_not_running_neither_asks_nor_ends(room: Room) -> None:
 def test_what_a_resolution_must_be(room: Room, changed: dict[str, Any], code: str) -> None:
     assert room.hold("h") == ""
     assert room.resolve("h", **changed) == code
-    state = room.rows("holds")["h"]["state"]
+    state = room.rows("approvals")["h"]["state"]
     assert (state == "open") == bool(code)
     if not code:
-        assert room.resolve("h") == "hold_resolved", "once"
+        assert room.resolve("h") == "approval_resolved", "once"
 
 
 def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> None:
@@ -137,21 +137,21 @@ def test_a_role_is_needed_to_apply_and_to_edit_but_not_to_deny(room: Room) -> No
     assert room.resolve("a", "edit", role="clerk") == "role_missing"
     assert room.resolve("a", role="boss") == ""
     assert room.resolve("b", "deny") == ""
-    assert room.resolve("zzz") == "hold_unknown"
+    assert room.resolve("zzz") == "approval_unknown"
 
 
 def test_a_hold_is_of_a_session_and_has_a_name_of_its_own(room: Room) -> None:
-    assert [room.hold("h"), room.hold("h")] == ["", "hold_exists"]
+    assert [room.hold("h"), room.hold("h")] == ["", "approval_exists"]
     assert Room().hold("h") == "session_unknown"
 
 
 def test_holds_that_wait_are_never_forgotten_for_others() -> None:
-    room = Room(holds_kept=2)
+    room = Room(approvals_kept=2)
     room.turn(1)
-    assert [room.hold(name) for name in "abc"] == ["", "", "holds_full"]
+    assert [room.hold(name) for name in "abc"] == ["", "", "approvals_full"]
     assert room.hold("d", now=11.0) == "", "what is past its time makes room"
-    assert sorted(room.rows("holds")) == ["b", "d"]
-    assert room.rows("sessions")["s"]["holds"] == ("b", "d")
+    assert sorted(room.rows("approvals")) == ["b", "d"]
+    assert room.rows("sessions")["s"]["approvals"] == ("b", "d")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_waits_or_is_permitted_for_an_agent_ends_with_it(room: Room) -> Non
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
     assert [room.resolve("open"), room.use("hers"), room.use("all")] == [
-        "hold_unknown", "grant_unknown", "",
+        "approval_unknown", "grant_unknown", "",
     ]  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def test_the_next_agent_of_a_name_sees_nothing_of_the_former(room: Room) -> None
     room.kernel.register_agent("ann")
     assert [room.hold("open"), room.hold("done"), room.resolve("done", "deny")] == [""] * 3
     assert [room.end(1), room.turn(2)] == [""] * 2
-    assert list(room.seen_by("ann")) == ["session.holds", "session.sessions", "session.turns"]
+    assert list(room.seen_by("ann")) == ["session.approvals", "session.sessions", "session.turns"]
     room.kernel.change_agent("ann", "removed")
     room.kernel.register_agent("ann")
     assert room.seen_by("ann") == {}
@@ -246,5 +246,5 @@ def test_a_guard_lets_pass_at_one_seq_only(room: Room) -> None:
 
 
 def test_settings_make_it_again() -> None:
-    made = Sessions(turns_kept=1, holds_kept=2, grants_kept=3)
+    made = Sessions(turns_kept=1, approvals_kept=2, grants_kept=3)
     assert Sessions(**made.settings()).settings() == made.settings()

@@ -37,7 +37,7 @@ class Decided(NamedTuple):
         issues: Why not.
         results: For each action.
         diff: State changes made, or previewed.
-        hold_id: Of the hold; empty if none was made.
+        approval_id: Of the hold; empty if none was made.
         has_acted: An action that is more than a read took effect, or some of its work outside was
             done, so that another plan would not start clean.
     """
@@ -46,7 +46,7 @@ class Decided(NamedTuple):
     issues: tuple[Issue, ...] = ()
     results: tuple[Decision, ...] = ()
     diff: tuple[Change, ...] = ()
-    hold_id: str = ""
+    approval_id: str = ""
     has_acted: bool = False
 
 
@@ -107,7 +107,7 @@ class PlanExecutor:
     # holding
 
     async def resolve(
-        self, hold: Mapping[str, Json], hold_id: str, by: str, role: str, *, seconds_left: float
+        self, hold: Mapping[str, Json], approval_id: str, by: str, role: str, *, seconds_left: float
     ) -> Decided:
         """Apply a held plan exactly as it was shown.
 
@@ -115,7 +115,7 @@ class PlanExecutor:
 
         Args:
             hold: As the state has it.
-            hold_id: Its name.
+            approval_id: Its name.
             by: Who approves.
             role: Their role.
             seconds_left: How long to wait for effects.
@@ -131,10 +131,10 @@ class PlanExecutor:
                 return _refused(plan, [Issue.of_refusal(one) for one in foreseen.refusals])
             if foreseen_digest != hold["foreseen"]:
                 ruling = PolicyDecision("hold", hold["role"])
-                stale = self._resolution(hold_id, "stale", by, role, hold["digest"])
+                stale = self._resolution(approval_id, "stale", by, role, hold["digest"])
                 return await self._hold(plan, ruling, foreseen, foreseen_digest, first=[stale])
             risks = await self._risks(with_normalized_payloads(plan, foreseen))
-            resolution = self._resolution(hold_id, "approve", by, role, hold["digest"])
+            resolution = self._resolution(approval_id, "approve", by, role, hold["digest"])
             ahead = [*self._guard(plan, foreseen, "footprint"), resolution]
             verdict = await self._world.submit([*ahead, *intents])
             if not {SEQ_CHANGED, RefusalCode.STALE_CONTEXT} & set(verdict.codes):
@@ -142,18 +142,18 @@ class PlanExecutor:
         return self._retries_exhausted(plan)
 
     async def may_resolve(
-        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+        self, hold: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
         """Ask the gate whether a person may decide about an approval request."""
-        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        resolution = self._resolution(approval_id, decision, by, role, hold["digest"])
         verdict = await self._world.submit([resolution], dry_run=True)
         return [Issue.of_refusal(one) for one in verdict.refusals]
 
     async def close_hold(
-        self, hold: Mapping[str, Json], hold_id: str, decision: str, by: str, role: str
+        self, hold: Mapping[str, Json], approval_id: str, decision: str, by: str, role: str
     ) -> list[Issue]:
         """Record that a person denied a hold, or will propose something else instead."""
-        resolution = self._resolution(hold_id, decision, by, role, hold["digest"])
+        resolution = self._resolution(approval_id, decision, by, role, hold["digest"])
         verdict = await self._world.submit([resolution])
         return [Issue.of_refusal(one) for one in verdict.refusals]
 
@@ -170,10 +170,10 @@ class PlanExecutor:
         needs = "approve" if ruling.role else "confirm"
         seconds = limits.approve_seconds_max if ruling.role else limits.confirm_seconds_max
         digest = digest_of([actions, plan.base_seq, self._agent.agent_id, self._session])
-        hold_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
+        approval_id = f"{self._session}-{digest[:12]}-{self._world.seq}"
         intent = self._recorder.intent(
-            "session.hold",
-            hold=hold_id,
+            "session.request_approval",
+            hold=approval_id,
             session=self._session,
             proposer=self._agent.agent_id,
             goal=plan.goal,
@@ -200,11 +200,13 @@ class PlanExecutor:
             Decision(id=_name(one, index), kind=one.kind, outcome="held", issues=(issue,))
             for index, one in enumerate(plan.actions)
         )
-        return Decided("held", (issue,), results, _changes(foreseen), hold_id)
+        return Decided("held", (issue,), results, _changes(foreseen), approval_id)
 
-    def _resolution(self, hold_id: str, decision: str, by: str, role: str, digest: str) -> Intent:
+    def _resolution(
+        self, approval_id: str, decision: str, by: str, role: str, digest: str
+    ) -> Intent:
         return self._recorder.intent(
-            "session.resolve", hold=hold_id, decision=decision, by=by, role=role, digest=digest
+            "session.resolve", hold=approval_id, decision=decision, by=by, role=role, digest=digest
         )
 
     # what needs whom

@@ -95,18 +95,18 @@ class SessionRecorder:
             if asked.replayed and asked.admitted:
                 await self.end(intent["payload"]["turn"], GONE, (), "")
 
-    async def end(self, turn: int, end: End, results: Sequence[Decision], hold_id: str) -> None:
+    async def end(self, turn: int, end: End, results: Sequence[Decision], approval_id: str) -> None:
         """Record how a turn ended.
 
         Raises:
             SessionError: It cannot be recorded.
         """
         kept = _kept(results)
-        verdict = await self._submit_end(turn, end, kept, hold_id)
+        verdict = await self._submit_end(turn, end, kept, approval_id)
         if any(STAGE_OF.get(code) is Stage.STRUCTURE for code in verdict.codes):
             # What was done matters more than what it told, which may be nested as deep as may be.
             bare = [_without_output(one) for one in kept]
-            verdict = await self._submit_end(turn, end, bare, hold_id)
+            verdict = await self._submit_end(turn, end, bare, approval_id)
         if not verdict.admitted and "session.turn_unknown" not in verdict.codes:
             message = (
                 f"the end of the turn is not recorded: {verdict.refusals[0].message}; look what "
@@ -115,7 +115,7 @@ class SessionRecorder:
             raise SessionError(message, verdict=verdict, has_begun=True)
 
     async def _submit_end(
-        self, turn: int, end: End, results: list[dict[str, Json]], hold_id: str
+        self, turn: int, end: End, results: list[dict[str, Json]], approval_id: str
     ) -> Verdict:
         intent = self._system_intents.intent(
             "session.end",
@@ -125,7 +125,7 @@ class SessionRecorder:
             stop=str(end.stop),
             text=cut(end.message, _TEXT_BYTES_MAX),
             results=results,
-            hold=hold_id,
+            hold=approval_id,
         )
         return await self._world.submit([intent])
 
@@ -166,18 +166,18 @@ class SessionRecorder:
 
     async def hold(self, name: str) -> dict[str, Json] | None:
         """Find a hold of this session and its proposer; another's is not there."""
-        held = (await self._world.entities("session.holds", [name])).get(name)
+        held = (await self._world.entities("session.approvals", [name])).get(name)
         own = (self._session, self._agent.agent_id)
         return held if held and (held["session"], held["proposer"]) == own else None
 
-    async def holds(self) -> list[ApprovalRequest]:
+    async def approvals(self) -> list[ApprovalRequest]:
         """List the approval requests of this session, oldest first.
 
         An expired one has the state `expired`.
         """
         found = []
-        names = (await self._row())["holds"]
-        for name, held in (await self._world.entities("session.holds", names)).items():
+        names = (await self._row())["approvals"]
+        for name, held in (await self._world.entities("session.approvals", names)).items():
             fields = {key: held[key] for key in ApprovalRequest.model_fields if key in held}
             if held["state"] == "open" and self._world.sim_time > held["expires"]:
                 fields["state"] = "expired"
@@ -224,7 +224,7 @@ class SessionRecorder:
         """Return the row of the session; an empty one if it belongs to another agent now."""
         row = await row_of(self._world, self._session)
         is_own = row is not None and row["agent"] == self._agent.agent_id
-        return row if row is not None and is_own else {"turns": 0, "holds": []}
+        return row if row is not None and is_own else {"turns": 0, "approvals": []}
 
 
 async def row_of(world: World, session: str) -> dict[str, Json] | None:

@@ -113,7 +113,7 @@ class Turn(_Value):
         attempts: Every answer of the proposer.
         results: Outcomes of the actions of the last decided plan.
         diff: What that plan changed, or would change where it is held.
-        hold_id: Of the plan that waits for a person; empty if none does.
+        approval_id: Of the plan that waits for a person; empty if none does.
         usage: What proposing cost.
     """
 
@@ -129,7 +129,7 @@ class Turn(_Value):
     attempts: tuple[Attempt, ...] = ()
     results: tuple[Decision, ...] = ()
     diff: tuple[Change, ...] = ()
-    hold_id: str = ""
+    approval_id: str = ""
     usage: Spent = Spent()
 
 

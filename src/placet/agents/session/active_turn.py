@@ -49,7 +49,7 @@ class ActiveTurn:
         session = self._session
         decided = end.decided or Decided("rejected")
         try:
-            await self._recorder.end(self.number, end, decided.results, decided.hold_id)
+            await self._recorder.end(self.number, end, decided.results, decided.approval_id)
         except SessionError as error:
             error.route = self._route
             raise
@@ -66,6 +66,6 @@ class ActiveTurn:
             attempts=tuple(attempts),
             results=decided.results,
             diff=decided.diff,
-            hold_id=decided.hold_id,
+            approval_id=decided.approval_id,
             usage=spent or Spent(),
         )

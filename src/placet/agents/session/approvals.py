@@ -54,12 +54,12 @@ class Approvals:
         raise NotImplementedError
 
     async def resolve(
-        self, hold_id: str, decision: DecisionName, by: str, *, role: str = ""
+        self, approval_id: str, decision: DecisionName, by: str, *, role: str = ""
     ) -> Turn:
         """Decide about an approval request. New content cannot be passed here.
 
         Args:
-            hold_id: Id of the approval request.
+            approval_id: Id of the approval request.
             decision: Apply it; refuse it; or refuse it because something else will be proposed.
             by: Who decides; never the proposer.
             role: Their role, as the host knows it.
@@ -76,23 +76,23 @@ class Approvals:
             raise ValueError(f"a decision is approve, deny or edit, got {decision!r}")
         async with (
             self._one_at_a_time,
-            self._turn(f"{decision} {hold_id}, by {by}", "person") as turn,
+            self._turn(f"{decision} {approval_id}, by {by}", "person") as turn,
         ):
-            held, issues = await self._may_resolve(hold_id, decision, by, role)
+            held, issues = await self._may_resolve(approval_id, decision, by, role)
             if held is None or issues:
                 return await turn.end(_denied(issues[0]))
             if decision != "approve":
-                issues = await self._plan_executor.close_hold(held, hold_id, decision, by, role)
+                issues = await self._plan_executor.close_hold(held, approval_id, decision, by, role)
                 text = issues[0].message if issues else f"{decision} by {by}"
                 return await turn.end(End("refused", Code.DENIED, text))
             decided = await self._plan_executor.resolve(
-                held, hold_id, by, role, seconds_left=self.limits.seconds_max
+                held, approval_id, by, role, seconds_left=self.limits.seconds_max
             )
             return await turn.end(end_of(decided))
 
     async def edit(
         self,
-        hold_id: str,
+        approval_id: str,
         actions: Sequence[tuple[str, Mapping[str, Json]]],
         by: str,
         *,
@@ -101,7 +101,7 @@ class Approvals:
         """Deny an approval request, and submit a person's own actions instead.
 
         Args:
-            hold_id: Id of the approval request; it stays open if the actions are no valid plan.
+            approval_id: Id of the approval request; it stays open if the actions are no valid plan.
             actions: Kinds and payloads, for which the person answers.
             by: Who it is.
             role: Their role, as the host knows it.
@@ -111,9 +111,9 @@ class Approvals:
         """
         async with (
             self._one_at_a_time,
-            self._turn(f"instead of {hold_id}, by {by}", "person") as turn,
+            self._turn(f"instead of {approval_id}, by {by}", "person") as turn,
         ):
-            held, issues = await self._may_resolve(hold_id, "edit", by, role)
+            held, issues = await self._may_resolve(approval_id, "edit", by, role)
             if held is None or issues:
                 return await turn.end(_denied(issues[0]))
             proposal = {
@@ -125,7 +125,7 @@ class Approvals:
             catalogue = await self._catalogue()
             plan, issues = parse(proposal, domain=catalogue, limits=self.limits)
             if plan is not None:
-                closed = await self._plan_executor.close_hold(held, hold_id, "edit", by, role)
+                closed = await self._plan_executor.close_hold(held, approval_id, "edit", by, role)
                 if closed:
                     return await turn.end(_denied(closed[0]))
             return await self._carry_out(turn, plan, issues, mode=_BY_HAND)
@@ -158,22 +158,22 @@ class Approvals:
         self._require_open()
         return await self._recorder.grant(kinds, equals or {}, uses, seconds, by)
 
-    async def holds(self) -> list[ApprovalRequest]:
+    async def approvals(self) -> list[ApprovalRequest]:
         """List the approval requests of this session, newest last.
 
         An expired one has the state `expired`.
         """
-        return await self._recorder.holds()
+        return await self._recorder.approvals()
 
     async def _may_resolve(
-        self, hold_id: str, decision: str, by: str, role: str
+        self, approval_id: str, decision: str, by: str, role: str
     ) -> tuple[dict[str, Json] | None, list[Issue]]:
         """Return an approval request of this session that a person may decide about."""
-        held = await self._recorder.hold(hold_id)
+        held = await self._recorder.hold(approval_id)
         if held is None:
-            message = f"there is no hold {hold_id!r} in this session"
-            return None, [Issue(code="session.hold_unknown", message=message)]
-        return held, await self._plan_executor.may_resolve(held, hold_id, decision, by, role)
+            message = f"there is no hold {approval_id!r} in this session"
+            return None, [Issue(code="session.approval_unknown", message=message)]
+        return held, await self._plan_executor.may_resolve(held, approval_id, decision, by, role)
 
     async def _carry_out(
         self, turn: ActiveTurn, plan: Plan | None, issues: list[Issue], mode: Mode | None = None

@@ -9,8 +9,8 @@ from placet.agents.loop.model_calls import ModelCalls
 from placet.agents.loop.recorder import SessionError, row_of
 from placet.agents.ports import Handle, World
 from placet.domains.session import (
-    CLERK,
     KINDS,
+    RECORDER,
     SESSION_CHARS_MAX,
     Sessions,
     other_agent,
@@ -116,7 +116,7 @@ class SessionOpener(Generic[S]):
                     "Sessions() beside its own, so that what is said is in its log"
                 )
             agent = await self._registered(world, await agent_of(world, self._name, self._agent))
-            system_intents = await world.register_agent(CLERK, permissions=KINDS)
+            system_intents = await world.register_agent(RECORDER, permissions=KINDS)
             mode = self._mode or await _latest_mode(world, self._name)
             session = self._start(world, agent, system_intents, await ModelCalls.of(world), mode)
             await session.close_stale_turns()
@@ -167,8 +167,8 @@ async def agent_of(world: World, session: str, agent: str | None) -> str:
         ValueError: It is the session's own voice.
         SessionError: `session.agent_other`: the session is another's.
     """
-    if agent == CLERK:
-        raise ValueError(f"{CLERK!r} is the session's own voice and proposes nothing")
+    if agent == RECORDER:
+        raise ValueError(f"{RECORDER!r} is the session's own voice and proposes nothing")
     row = await row_of(world, session)
     if row is None:
         return AGENT if agent is None else agent

@@ -2,8 +2,8 @@
 
 async with Session.open(domain="design", mode="assisted", adapter=adapter) as session:
     turn = await session.send("set the beam to 9 m")
-    if turn.hold_id:
-        turn = await session.resolve(turn.hold_id, "approve", by="ann")
+    if turn.approval_id:
+        turn = await session.resolve(turn.approval_id, "approve", by="ann")
 
 Turns, model calls, approvals and grants are entries of the world's log: a session is reopened by
 its name, and no recorded model call is repeated.

@@ -5,12 +5,12 @@ log names who gave it, and it covers exactly what was shown.
 """
 
 from placet.domains.session.domain import Sessions, other_agent, turn_id
-from placet.domains.session.payloads import CLERK, KINDS, PROPOSE, SESSION_CHARS_MAX
+from placet.domains.session.payloads import KINDS, PROPOSE, RECORDER, SESSION_CHARS_MAX
 
 __all__ = [
-    "CLERK",
     "KINDS",
     "PROPOSE",
+    "RECORDER",
     "SESSION_CHARS_MAX",
     "Sessions",
     "other_agent",

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from placet.domains.session.payloads import (
-    CLERK,
+    APPROVALS,
     GRANTS,
-    HOLDS,
     PROPOSE,
+    RECORDER,
     SESSIONS,
     TURNS,
     AskPayload,
@@ -40,7 +40,7 @@ class Sessions(Domain):
 
     Args:
         turns_kept: Of each session in the state; the log has all of them.
-        holds_kept: Of each session.
+        approvals_kept: Of each session.
         grants_kept: Of the world.
     """
 
@@ -48,16 +48,16 @@ class Sessions(Domain):
     version = "1"
 
     def __init__(
-        self, *, turns_kept: int = 64, holds_kept: int = 64, grants_kept: int = 1_024
+        self, *, turns_kept: int = 64, approvals_kept: int = 64, grants_kept: int = 1_024
     ) -> None:
         self._turns_kept = turns_kept
-        self._holds_kept = holds_kept
+        self._approvals_kept = approvals_kept
         self._grants_kept = grants_kept
         self.kinds = (
             _kind("turn", TurnPayload, self._turn, "A turn begins."),
             _kind("ask", AskPayload, _ask, "Ask a proposer.", PROPOSE),
             _kind("end", EndPayload, _end, "A turn ends."),
-            _kind("hold", HoldPayload, self._hold, "A plan waits for a person."),
+            _kind("request_approval", HoldPayload, self._hold, "A plan waits for a person."),
             _kind("resolve", ResolvePayload, _resolve, "A person decides."),
             _kind("grant", GrantPayload, self._grant, "A person permits ahead."),
             _kind("use", UsePayload, _use, "A grant is used."),
@@ -68,7 +68,7 @@ class Sessions(Domain):
         """Return the keywords that make it again."""
         return {
             "turns_kept": self._turns_kept,
-            "holds_kept": self._holds_kept,
+            "approvals_kept": self._approvals_kept,
             "grants_kept": self._grants_kept,
         }
 
@@ -79,11 +79,11 @@ class Sessions(Domain):
 
         A session keeps its count: a late answer to a turn must not find another of its name.
         """
-        for collection, field in ((TURNS, "agent"), (HOLDS, "proposer"), (GRANTS, "proposer")):
+        for collection, field in ((TURNS, "agent"), (APPROVALS, "proposer"), (GRANTS, "proposer")):
             for one in _owned(draft, collection, field, agent_id):
                 draft.delete(collection, one)
         for session in _owned(draft, SESSIONS, "agent", agent_id):
-            draft.put(SESSIONS, session, "holds", ())
+            draft.put(SESSIONS, session, "approvals", ())
 
     def on_settle(self, draft: Draft, effect: Effect, settlement: Settlement) -> None:
         """Add the cost of a proposer's answer."""
@@ -104,8 +104,8 @@ class Sessions(Domain):
         """
         if ref.entity is None:
             return True
-        if ref.collection == HOLDS:
-            return bool(state.get(HOLDS, ref.entity, "proposer") == agent_id)
+        if ref.collection == APPROVALS:
+            return bool(state.get(APPROVALS, ref.entity, "proposer") == agent_id)
         turn = ref.entity
         if ref.collection == SESSIONS:
             turn = turn_id(ref.entity, state.get(SESSIONS, ref.entity, "turns", 0))
@@ -117,7 +117,9 @@ class Sessions(Domain):
         payload: Mapping[str, Json] = intent["payload"]
         session, number = payload["session"], payload["turn"]
         if not draft.exists(SESSIONS, session):
-            draft.create(SESSIONS, session, {"agent": payload["agent"], "turns": 0, "holds": ()})
+            draft.create(
+                SESSIONS, session, {"agent": payload["agent"], "turns": 0, "approvals": ()}
+            )
         owner = draft.get(SESSIONS, session, "agent")
         if owner != payload["agent"]:
             message = other_agent(session, owner, payload["agent"])
@@ -152,9 +154,9 @@ class Sessions(Domain):
 
     def _hold(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
         payload: Mapping[str, Json] = intent["payload"]
-        hold, session, kept = payload["hold"], payload["session"], self._holds_kept
-        if draft.exists(HOLDS, hold):
-            return refuse("hold_exists", f"there is a hold {hold!r} already", at="/hold")
+        hold, session, kept = payload["hold"], payload["session"], self._approvals_kept
+        if draft.exists(APPROVALS, hold):
+            return refuse("approval_exists", f"there is a hold {hold!r} already", at="/hold")
         if not draft.exists(SESSIONS, session):
             return refuse("session_unknown", f"there is no session {session!r}", at="/session")
         turn = turn_id(session, draft.get(SESSIONS, session, "turns"))
@@ -162,14 +164,14 @@ class Sessions(Domain):
             return _not_running(turn, "/session")
         fields = {name: payload[name] for name in payload if name not in {"hold", "seconds"}}
         expires = draft.sim_time + payload["seconds"]
-        draft.create(HOLDS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
-        held = (*draft.get(SESSIONS, session, "holds"), hold)
+        draft.create(APPROVALS, hold, {**fields, "expires": expires, "state": "open", "by": ""})
+        held = (*draft.get(SESSIONS, session, "approvals"), hold)
         over = [one for one in held if _is_resolved(draft, one)][: max(0, len(held) - kept)]
         if len(held) - len(over) > kept:
-            return refuse("holds_full", f"{kept} plans wait for a person; resolve some first")
+            return refuse("approvals_full", f"{kept} plans wait for a person; resolve some first")
         for old in over:
-            _forget(draft, HOLDS, old)
-        draft.put(SESSIONS, session, "holds", tuple(one for one in held if one not in over))
+            _forget(draft, APPROVALS, old)
+        draft.put(SESSIONS, session, "approvals", tuple(one for one in held if one not in over))
         return None
 
     def _grant(self, draft: Draft, intent: Intent) -> RuleRefusal | None:
@@ -197,8 +199,10 @@ def _kind(name: str, payload: object, rule: Rule, summary: str, *effects: str) -
     """Make a kind that the clerk alone may use."""
 
     def guarded(draft: Draft, intent: Intent) -> RuleRefusal | None:
-        if intent["agent_id"] != CLERK:
-            return refuse("clerk_only", f"{CLERK!r} alone records sessions; propose something else")
+        if intent["agent_id"] != RECORDER:
+            return refuse(
+                "recorder_only", f"{RECORDER!r} alone records sessions; propose something else"
+            )
         return rule(draft, intent)
 
     return Kind(f"session.{name}", payload, guarded, effects=effects, summary=summary)
@@ -232,19 +236,19 @@ def _end(draft: Draft, intent: Intent) -> RuleRefusal | None:
 
 def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
     payload: Mapping[str, Json] = intent["payload"]
-    hold = draft.entity(HOLDS, payload["hold"])
+    hold = draft.entity(APPROVALS, payload["hold"])
     if hold is None:
-        return refuse("hold_unknown", f"there is no hold {payload['hold']!r}", at="/hold")
+        return refuse("approval_unknown", f"there is no hold {payload['hold']!r}", at="/hold")
     if hold["state"] != "open":
         message = f"hold {payload['hold']!r} is {hold['state']} already; a hold is resolved once"
-        return refuse("hold_resolved", message, at="/hold")
+        return refuse("approval_resolved", message, at="/hold")
     if payload["by"] == hold["proposer"]:
         return refuse(
-            "hold_own", "who proposed it does not resolve it; ask somebody else", at="/by"
+            "approval_own", "who proposed it does not resolve it; ask somebody else", at="/by"
         )
     is_denial = payload["decision"] in {"deny", "stale"}
     if draft.sim_time > hold["expires"] and not is_denial:
-        return refuse("hold_expired", f"hold {payload['hold']!r} is expired; propose it again")
+        return refuse("approval_expired", f"hold {payload['hold']!r} is expired; propose it again")
     if hold["role"] and payload["role"] != hold["role"] and not is_denial:
         message = (
             f"this needs the role {hold['role']!r}, {payload['by']!r} came with {payload['role']!r}"
@@ -252,10 +256,10 @@ def _resolve(draft: Draft, intent: Intent) -> RuleRefusal | None:
         return refuse("role_missing", message, at="/role")
     if payload["digest"] != hold["digest"]:
         return refuse(
-            "hold_changed", "what was shown is not what is held; look again", at="/digest"
+            "approval_changed", "what was shown is not what is held; look again", at="/digest"
         )
-    draft.put(HOLDS, payload["hold"], "state", _ENDS[payload["decision"]])
-    draft.put(HOLDS, payload["hold"], "by", payload["by"])
+    draft.put(APPROVALS, payload["hold"], "state", _ENDS[payload["decision"]])
+    draft.put(APPROVALS, payload["hold"], "by", payload["by"])
     return None
 
 
@@ -306,7 +310,7 @@ def _forget(draft: Draft, collection: str, entity: str) -> None:
 
 def _is_resolved(draft: Draft, hold: str) -> bool:
     """Return whether an approval request can no longer be resolved."""
-    fields: Mapping[str, Json] = draft.entity(HOLDS, hold) or {"state": "gone"}
+    fields: Mapping[str, Json] = draft.entity(APPROVALS, hold) or {"state": "gone"}
     return bool(fields["state"] != "open" or draft.sim_time > fields["expires"])
 
 

@@ -7,10 +7,10 @@ from typing_extensions import TypedDict
 
 SESSIONS: Final = "session.sessions"
 TURNS: Final = "session.turns"
-HOLDS: Final = "session.holds"
+APPROVALS: Final = "session.approvals"
 GRANTS: Final = "session.grants"
 
-CLERK: Final = "session.clerk"
+RECORDER: Final = "session.recorder"
 """The agent in whose name sessions record. No other may propose what is recorded: neither a grant
 nor an approval comes from one who merely is permitted every kind."""
 
@@ -18,7 +18,7 @@ PROPOSE: Final = "session.propose"
 """The effect by which a proposer is asked; its answer is in the log, and is not asked for again."""
 
 SESSION_CHARS_MAX: Final = 64
-"""Holds and grants are named after their session, and need the rest of an identity."""
+"""Approvals and grants are named after their session, and need the rest of an identity."""
 
 ROLE_CHARS_MAX: Final = 64
 
@@ -122,7 +122,7 @@ KINDS: Final = frozenset(
         "session.turn",
         "session.ask",
         "session.end",
-        "session.hold",
+        "session.request_approval",
         "session.resolve",
         "session.grant",
         "session.use",

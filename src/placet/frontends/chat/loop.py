@@ -95,17 +95,17 @@ class ChatLoop:
     @property
     def is_unsettled(self) -> bool:
         """Something still waits for a person."""
-        return any(hold.state == "open" for hold in self._portal.call(self._session.holds))
+        return any(hold.state == "open" for hold in self._portal.call(self._session.approvals))
 
     def _answer(self, text: str) -> None:
         resolution = self._words.resolution(text)
         if resolution is not None:
-            decision, hold_id = resolution
-            if not hold_id:
+            decision, approval_id = resolution
+            if not approval_id:
                 self._screen.value("error", "nothing waits for a person")
                 self.has_failed = True
                 return
-            self._say(self._resolving(hold_id, decision), is_denial=decision == "deny")
+            self._say(self._resolving(approval_id, decision), is_denial=decision == "deny")
         elif self._words.knows(text):
             self.has_failed |= not self._words.answer(text)
         else:
@@ -118,9 +118,9 @@ class ChatLoop:
             if is_denial and turn.stop == "denied" and turn.message.startswith("deny by "):
                 return  # what was asked for
             self.has_failed |= turn.outcome in _FAILED
-            if not turn.hold_id:
+            if not turn.approval_id:
                 return
-            turn, is_denial = self._settle(turn.hold_id)
+            turn, is_denial = self._settle(turn.approval_id)
 
     def _turn(self, begin: Callable[[], Awaitable[Turn]]) -> Turn:
         """Have a turn. Ctrl-C stops it, and what had come of it by then is given; twice, it ends.
@@ -150,16 +150,16 @@ class ChatLoop:
 
     # holds
 
-    def _resolving(self, hold_id: str, decision: str) -> Callable[[], Awaitable[Turn]]:
+    def _resolving(self, approval_id: str, decision: str) -> Callable[[], Awaitable[Turn]]:
         return partial(
             self._session.resolve,
-            hold_id,
+            approval_id,
             decision,  # type: ignore[arg-type]  # the session judges it
             self._person.name,
             role=self._person.role,
         )
 
-    def _settle(self, hold_id: str) -> tuple[Turn | None, bool]:
+    def _settle(self, approval_id: str) -> tuple[Turn | None, bool]:
         """Ask about an approval request on a terminal.
 
         Return the resulting turn, and whether it was denied.
@@ -167,30 +167,30 @@ class ChatLoop:
         An action that is read-only is shown by its kind's own words, whatever the proposer called
         it.
         """
-        hold = self._hold(hold_id)
+        hold = self._hold(approval_id)
         self._screen.held(hold)
         if not self._person.is_there:
             return None, False
         while True:
             word = (self._ask("apply it? [y]es [n]o [e]dit [l]ater: ") or "later").strip().lower()
             if word in {"y", "yes"}:
-                return self._turn(self._resolving(hold_id, "approve")), False
+                return self._turn(self._resolving(approval_id, "approve")), False
             if word in {"n", "no"}:
-                return self._turn(self._resolving(hold_id, "deny")), True
+                return self._turn(self._resolving(approval_id, "deny")), True
             if word in {"e", "edit"}:
                 actions = self._actions()
                 if actions:
                     person = self._person
                     edit = partial(
-                        self._session.edit, hold_id, actions, person.name, role=person.role
+                        self._session.edit, approval_id, actions, person.name, role=person.role
                     )
                     return self._turn(edit), False
             elif word in {"l", "later"}:
                 return None, False
 
-    def _hold(self, hold_id: str) -> ApprovalRequest:
-        holds = self._portal.call(self._session.holds)
-        return next(hold for hold in holds if hold.id == hold_id)
+    def _hold(self, approval_id: str) -> ApprovalRequest:
+        holds = self._portal.call(self._session.approvals)
+        return next(hold for hold in holds if hold.id == approval_id)
 
     # a person who proposes
 

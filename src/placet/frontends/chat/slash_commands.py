@@ -1,4 +1,4 @@
-"""The commands of a conversation itself, besides the kinds: `/help`, `/state`, `/holds`, `/mode`.
+"""The commands of a conversation itself, besides the kinds: `/help`, `/state`, `/approvals`, `/mode`.
 
 A kind that has the name of one of these words wins: what can be proposed is the domain's to name.
 """
@@ -19,7 +19,7 @@ _HELP: Final[Mapping[str, str]] = {
     "/help": "this",
     "/kinds": "what may be proposed: /KIND key=value ...",
     "/state [PATH]": "what the agent sees, or the part under PATH",
-    "/holds": "what waits for a person",
+    "/approvals": "what waits for a person",
     "/approve [HOLD]": "apply what is held; the newest if none is named",
     "/deny [HOLD]": "refuse what is held",
     "/turns": "what was said so far",
@@ -46,7 +46,7 @@ class SlashCommands:
             "/help": self._help,
             "/kinds": self._kinds,
             "/state": self._state,
-            "/holds": self._holds,
+            "/approvals": self._holds,
             "/turns": self._turns,
             "/mode": self._mode,
         }
@@ -63,15 +63,15 @@ class SlashCommands:
 
     def resolution(self, text: str) -> tuple[str, str] | None:
         """Read a decision about a hold; None where a line is none."""
-        word, hold_id = _split(text)
+        word, approval_id = _split(text)
         decision = _DECISIONS.get(word)
         if decision is None or word[1:] in self._session.world.registry.kinds:
             return None
-        return decision, hold_id or self._newest()
+        return decision, approval_id or self._newest()
 
     def _newest(self) -> str:
         """Name the hold that was made last and is open; else nothing."""
-        holds = self._portal.call(self._session.holds)
+        holds = self._portal.call(self._session.approvals)
         return next((hold.id for hold in reversed(holds) if hold.state == "open"), "")
 
     def _help(self, _rest: str) -> bool:
@@ -96,7 +96,7 @@ class SlashCommands:
         return True
 
     def _holds(self, _rest: str) -> bool:
-        self._screen.holds(self._portal.call(self._session.holds))
+        self._screen.approvals(self._portal.call(self._session.approvals))
         return True
 
     def _turns(self, _rest: str) -> bool:

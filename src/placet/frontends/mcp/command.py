@@ -14,7 +14,7 @@ from placet.agents.session.session import Session
 from placet.cli.domains import DomainOption
 from placet.cli.signals import StopSignals
 from placet.cli.terminal import CommandError
-from placet.domains.session import CLERK
+from placet.domains.session import RECORDER
 from placet.frontends.mcp.stdin import lines_of_stdin
 from placet.frontends.world_factory import ModeOption, check_words, domains_for
 from placet.kernel.domain import Domain
@@ -81,8 +81,8 @@ def mcp(  # noqa: PLR0917  # the command line has no positions
     check_words(mode, session)
     if person == agent:
         raise typer.BadParameter("who proposes does not confirm; give --person another name")
-    if agent == CLERK:
-        raise typer.BadParameter(f"{CLERK!r} records what is said; give --agent another name")
+    if agent == RECORDER:
+        raise typer.BadParameter(f"{RECORDER!r} records what is said; give --agent another name")
     try:
         from placet.frontends.mcp.server import McpServer  # noqa: F401, PLC0415  # the extra
     except ModuleNotFoundError as error:

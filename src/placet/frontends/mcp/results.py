@@ -103,7 +103,7 @@ def confirmation(
 def _words(turn: Turn) -> list[str]:
     words = [f"{turn.outcome} ({turn.stop}): {turn.message}"]
     if turn.outcome == "held":
-        words.append(f"hold {turn.hold_id} waits for a person; do not propose it again")
+        words.append(f"hold {turn.approval_id} waits for a person; do not propose it again")
     for issue in turn.attempts[-1].issues if turn.attempts else ():
         at = f" at {issue.at}" if issue.at else ""
         instead = f" Did you mean {', '.join(issue.suggestions)}?" if issue.suggestions else ""

@@ -95,7 +95,7 @@ class McpServer:
         turn = await self._session.hand_off(_plan_of(actions, goal))
         if turn.outcome != "held" or not self._may_ask(asked):
             return result_of(await self._shown(turn))
-        hold = await self._hold(turn.hold_id)
+        hold = await self._hold(turn.approval_id)
         if hold is None or hold.needs != "confirm":
             return result_of(await self._shown(turn))
         form = confirmation(hold, turn.diff, _CONFIRM)
@@ -129,7 +129,7 @@ class McpServer:
         ) == canonical([list(one) for one in actions])
         if hold is None or not is_same or self._person is None:
             message = "the answer is not about what this call proposed; call again"
-            return refused(self._session, "session.hold_changed", message)
+            return refused(self._session, "session.approval_changed", message)
         answer = (params.input_responses or {}).get(_CONFIRM)
         if not isinstance(answer, types.ElicitResult):
             message = f"hold {hold.id!r} waits for a person, and nobody has answered"
@@ -154,9 +154,9 @@ class McpServer:
         """Remove the parts that the agent may not see, because the client's model acts for it."""
         return await visible_turn(turn, self._session)
 
-    async def _hold(self, hold_id: str) -> ApprovalRequest | None:
-        holds = await self._session.holds()
-        return next((hold for hold in holds if hold.id == hold_id), None)
+    async def _hold(self, approval_id: str) -> ApprovalRequest | None:
+        holds = await self._session.approvals()
+        return next((hold for hold in holds if hold.id == approval_id), None)
 
 
 Actions = Sequence[tuple[str, Mapping[str, Json]]]

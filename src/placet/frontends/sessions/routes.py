@@ -201,24 +201,24 @@ async def say(world: str, session: str, request: Request) -> Response:
 
 
 @router.get(
-    "/worlds/{world}/sessions/{session}/holds",
+    "/worlds/{world}/sessions/{session}/approvals",
     summary="List what waits for a person",
-    responses=answers(200, "Holds", 401, 403, 404, 503),
+    responses=answers(200, "Approvals", 401, 403, 404, 503),
 )
-async def holds(world: str, session: str, request: Request) -> Response:
+async def approvals(world: str, session: str, request: Request) -> Response:
     """List the approval requests of a session, oldest first: decided and open ones."""
     opened, _ = await _entered(world, session, request)
-    listed = [hold.model_dump(mode="json") for hold in await opened.session.holds()]
-    return _json({"holds": listed})
+    listed = [hold.model_dump(mode="json") for hold in await opened.session.approvals()]
+    return _json({"approvals": listed})
 
 
 @router.post(
-    "/worlds/{world}/sessions/{session}/holds/{hold}",
+    "/worlds/{world}/sessions/{session}/approvals/{approval_id}",
     summary="Decide about what waits",
     responses=_turn_answers(),
-    openapi_extra=example("HoldDecision"),
+    openapi_extra=example("ApprovalDecision"),
 )
-async def decide(world: str, session: str, hold: str, request: Request) -> Response:
+async def decide(world: str, session: str, approval_id: str, request: Request) -> Response:
     """Approve a held plan unchanged, deny it, or edit it: submit other actions instead.
 
     Who decides is whose token it is. The proposer's does not.
@@ -232,12 +232,12 @@ async def decide(world: str, session: str, hold: str, request: Request) -> Respo
         raise Problem("request_invalid", f"decision must be one of {known}, got {decision!r:.80}")
     if (decision == "edit") != ("actions" in given):
         raise Problem("request_invalid", "actions are for an edit, and an edit needs them")
-    if hold not in [one.id for one in await opened.session.holds()]:
-        raise Problem("not_found", f"there is no hold {hold!r:.200} in this session")
+    if approval_id not in [one.id for one in await opened.session.approvals()]:
+        raise Problem("not_found", f"there is no hold {approval_id!r:.200} in this session")
     if decision == "edit":
-        edit = opened.session.edit(hold, actions_of(given["actions"]), person, role=role)
+        edit = opened.session.edit(approval_id, actions_of(given["actions"]), person, role=role)
         return await _answered(edit, opened, who)
-    resolution = opened.session.resolve(hold, decision, person, role=role)
+    resolution = opened.session.resolve(approval_id, decision, person, role=role)
     return await _answered(resolution, opened, who)
 
 

@@ -37,7 +37,7 @@ _EXAMPLES: Final[Mapping[str, Json]] = {
     },
     "SessionMode": {"mode": "interactive"},
     "SessionMessage": {"message": "set beam to 9 m, lock hull length"},
-    "HoldDecision": {"decision": "approve"},
+    "ApprovalDecision": {"decision": "approve"},
 }
 
 
@@ -67,7 +67,7 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     ),
     "SessionMode": _closed({"mode": _MODE}, "mode"),
     "SessionMessage": _closed({"message": {"type": "string", "minLength": 1}}, "message"),
-    "HoldDecision": _closed(
+    "ApprovalDecision": _closed(
         {
             "decision": {"enum": ["approve", "deny", "edit"]},
             "actions": {"type": "array", "items": _ACTION, "minItems": 1},
@@ -86,8 +86,9 @@ SCHEMAS: Final[Mapping[str, Json]] = {
         },
         *("session", "agent", "mode", "proposer", "people", "seq", "turns"),
     ),
-    "Holds": _closed(
-        {"holds": {"type": "array", "items": {"$ref": f"{_REFERENCE}ApprovalRequest"}}}, "holds"
+    "Approvals": _closed(
+        {"approvals": {"type": "array", "items": {"$ref": f"{_REFERENCE}ApprovalRequest"}}},
+        "approvals",
     ),
 }
 
