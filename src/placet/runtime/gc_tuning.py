@@ -1,11 +1,11 @@
-"""How placet's own processes set the garbage collector.
+"""Garbage collector settings of placet's own processes.
 
-A batch leaves behind plain bytes, ints and tuples, which reference counting frees; cycles are rare.
-By default a collection runs every 700 containers and a full one walks everything in flight, so a
-world with many agents pays more for each intent. placet's own processes therefore collect less
-often; a program that embeds placet decides for itself and may call this.
+A decided batch is freed by reference counting (bytes, ints, tuples); cycles are rare. By default a
+collection runs every 700 containers and a full one walks everything in flight, so each intent costs
+more in a world with many agents. placet's commands therefore collect less often; a program that
+embeds placet keeps its own settings and may call `tune_gc`.
 
-Source: measured in `docs/decisions/0007`; the thresholds are CPython's own knobs.
+Source: measured in `docs/decisions/0007`; the thresholds are those of `gc.set_threshold`.
 """
 
 import gc
@@ -17,7 +17,10 @@ THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def tune_gc() -> None:
-    """Collect less often from now on, and exclude the objects loaded so far."""
+    """Collect less often until the process ends, and exclude the objects loaded so far.
+
+    Runs one full collection first, because garbage that is frozen is never freed.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -25,11 +28,20 @@ def tune_gc() -> None:
 
 @contextmanager
 def tuned_gc() -> Iterator[None]:
-    """Collect less often for a while, as the benchmarks do; then as before."""
+    """Collect less often inside the `with` block, then restore the collector as it was.
+
+    Objects that the host program froze stay frozen. Costs no collection.
+    """
     before = gc.get_threshold()
-    tune_gc()
+    # `gc.unfreeze` thaws every frozen object of the process, so this freezes only where nobody
+    # else did. Garbage frozen here is collectable again after the block: no collection is needed.
+    is_frozen_here = gc.get_freeze_count() == 0
+    if is_frozen_here:
+        gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if is_frozen_here:
+            gc.unfreeze()
