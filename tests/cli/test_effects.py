@@ -148,8 +148,8 @@ def test_what_was_under_way_when_a_world_died_is_in_doubt(placet):
     ("arguments", "says"),
     [
         (("--state", "lost"), "--state must be one of"),
-        (("--resolve", "world/1", "failed"), "an effect's key is WORLD/SEQ/K"),
-        (("--resolve", "world/x/0", "failed"), "an effect's key is WORLD/SEQ/K"),
+        (("--resolve", "world/1", "failed"), "an effect's key is WORLD/SEQ/INDEX"),
+        (("--resolve", "world/x/0", "failed"), "an effect's key is WORLD/SEQ/INDEX"),
         (("--resolve", "world/1/0", "done"), "has succeeded or failed"),
         (("--resolve", "world/1/0", "failed", "--output", "{"), "JSON"),
         (("--output", "1"), "go with --resolve"),

@@ -190,7 +190,7 @@ def test_a_key_is_read_as_it_is_printed():
     key = EffectKey("a world", 17, 3)
     assert EffectKey.parse(str(key)) == key
     for text in ("", "a", "a/1", "a/1/", "/1/2", "a/b/1", "a/1/2/3", "a/-1/0"):
-        with pytest.raises(ValueError, match="WORLD/SEQ/K"):
+        with pytest.raises(ValueError, match="WORLD/SEQ/INDEX"):
             EffectKey.parse(text)
 
 

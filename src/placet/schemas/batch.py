@@ -1,4 +1,8 @@
-"""Batches: as submitted, and as the structure stage leaves them."""
+"""Batches: the submitted form on the wire, and the checked form that the gate works on.
+
+The structure stage turns a submitted batch into a `CheckedBatch`, encodes it once and computes its
+fingerprint. Later stages and the log use that form. `recorded_batch` rebuilds it from a record.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import itemgetter
@@ -17,15 +21,15 @@ if TYPE_CHECKING:
     from placet.schemas.log.record import Admitted, Refused, Scheduled
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
-"""`(agent_id, req_id, kind, payload, priority)`: what is encoded of an intent."""
+"""`(agent_id, req_id, kind, payload, priority)`: the encoded fields of an intent."""
 
 part_of: Final[Callable[[Intent], Part]] = itemgetter(
     "agent_id", "req_id", "kind", "payload", "priority"
 )
-"""Take that out of an intent."""
+"""Return the `Part` of an intent."""
 
-_GONE: Final = cast("Intent", MappingProxyType({}))
-"""Stands where an intent was whose batch was let go."""
+_RELEASED: Final = cast("Intent", MappingProxyType({}))
+"""Placeholder for each intent of a released batch."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -42,7 +46,7 @@ class Batch(_BatchOptions):
     Attributes:
         intents: 1..512 intents; all of them pass or none does.
         sim_time: Simulated time in seconds at which to run; None or past means now.
-        dry_run: Decide, and change nothing.
+        dry_run: Decide the batch, and change nothing.
         valid_for_s: Seconds the batch may wait in the queue before it is answered `timeout`.
     """
 
@@ -50,26 +54,26 @@ class Batch(_BatchOptions):
 
 
 class CheckedBatch:
-    """A batch of sound structure: validated once, encoded once, measured once.
+    """A batch that passed the structure stage: validated, encoded and measured once.
 
-    Only `kernel/gate/structure.py` makes one. All later stages read it and trust it. Sequences are
-    parallel and in the submitter's order.
+    Only `kernel/gate/structure.py` and `recorded_batch` make one; later stages trust it. Sequences
+    are parallel and in the submitted order.
 
     Attributes:
         intents: The validated intents.
         encoded: One msgpack array of each intent's `Part`.
         fingerprint: 64 bits over the set of those arrays; equal content, equal fingerprint.
         req_ids: `req_id` of each intent.
-        span: Of the req_ids, if all are of one sequence.
+        span: Summary of the req_ids if all belong to one sequence; else None.
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest simulated time of each intent, or None when no intent names one.
         agents: Distinct agents, in order of first appearance.
-        counts: `(agent, kind, how many)`, each pair once.
+        counts: `(agent, kind, count)`, each pair once.
         order: Positions in order of execution, or None where that is the submitted order.
-        sim_time_ns: When to run, in simulated nanoseconds; None is now.
-        valid_for_ns: How long it may wait at the door.
-        submitter: Who hands the batch in: an agent, or the operator.
-        batch_id: Assigned by the kernel as it checks.
+        sim_time_ns: Simulated time at which to run, nanoseconds; None is now.
+        valid_for_ns: Maximum time in the queue, nanoseconds; None is no limit.
+        submitter: The submitting agent, or `operator`.
+        batch_id: Assigned by the kernel in the structure stage.
         due_of: Number of the schedule entry that this batch comes from; None on arrival.
     """
 
@@ -116,13 +120,17 @@ class CheckedBatch:
     def __len__(self) -> int:
         return len(self.intents)
 
+    def __repr__(self) -> str:
+        names = (getattr(self, name, "?") for name in ("batch_id", "submitter"))
+        return "<CheckedBatch {} by {}>".format(*names)
+
     def release(self) -> None:
         """Release the intents after their last use; their number remains.
 
-        They are some hundred objects. Freed here they are still in the processor's caches; with
-        the others of their group, a millisecond later, it takes a twentieth of all time.
+        A batch holds some hundred objects. Freed here, they are still in the processor's caches;
+        freed with the rest of their group, a millisecond later, they cost 5 % of all time.
         """
-        self.intents = (_GONE,) * len(self.intents)
+        self.intents = (_RELEASED,) * len(self.intents)
 
     def agent_ids(self) -> list[str]:
         """Return the agent of each intent, read from the encoded bytes. O(batch)."""
@@ -135,8 +143,8 @@ class CheckedBatch:
 
         Used after plug-in code received and changed them.
 
-        A rule receives a plain dict and may change it, but not who proposed it: refusals and the
-        ledger depend on that.
+        A rule receives a plain dict and may change it; refusals and the ledger need the original
+        agent and req_id.
         """
         self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
 
@@ -144,15 +152,15 @@ class CheckedBatch:
         """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.
 
         Args:
-            parts: The intents' parts, where they are at hand: they need not be taken out again.
+            parts: The `Part` of each intent; None computes them.
 
         Returns:
-            False if an agent's req_id stands twice.
+            False if two intents have the same agent and req_id.
         """
         if parts is None:
             parts = list(map(part_of, self.intents))
         if len(parts) > 1:
-            return self._tally_many(parts)
+            return self._measure_many(parts)
         agent_id, req_id, kind, _, self.priority = parts[0]
         self.req_ids = [req_id]
         sequence = sequence_form(req_id)
@@ -166,7 +174,7 @@ class CheckedBatch:
         self.order = None
         return True
 
-    def _tally_many(self, parts: Sequence[Part]) -> bool:
+    def _measure_many(self, parts: Sequence[Part]) -> bool:
         count = len(parts)
         # Five columns at once: a list for each would take twice as long.
         agents, req_ids, kinds, _, priorities = zip(*parts, strict=True)
@@ -191,11 +199,11 @@ class CheckedBatch:
         return len(set(zip(agents, req_ids, strict=True))) == count
 
 
-def _counted(things: Iterable[T]) -> dict[T, int]:
-    """Count the few values of a batch in a third of a Counter's time."""
+def _counted(values: Iterable[T]) -> dict[T, int]:
+    """Count equal values; for a batch this takes a third of the time of `Counter`."""
     counts: dict[T, int] = {}
-    for thing in things:
-        counts[thing] = counts.get(thing, 0) + 1
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
     return counts
 
 

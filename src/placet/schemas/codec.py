@@ -1,9 +1,8 @@
-"""The one way in and the one way out: strict JSON, and the canonical encoding.
+"""The two encodings: strict JSON on the wire, canonical msgpack in the log.
 
-*JSON* is what people and other languages speak; it is decoded to plain objects and only then
-validated, so a batch means the same whether it came as text or as Python objects.
-*Canonical* is msgpack with sorted keys: records, fingerprints and digests are made of it, so the
-same value gives the same bytes on every machine (`docs/decisions/0003`).
+JSON is decoded to plain objects and validated afterwards, so a batch means the same as text and as
+Python objects. Canonical is msgpack with sorted keys: records, fingerprints and digests are made of
+it, so the same value has the same bytes on every machine (`docs/decisions/0003`).
 """
 
 import json
@@ -32,11 +31,11 @@ _EXACT: Final = frozenset({int, str})
 _FLOATS: Final = frozenset({float})
 
 ENCODE_ERRORS: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""What `canonical` raises for what it cannot write: an object, a lone surrogate, 2**64, a cycle."""
+"""Errors of `canonical` for a value without an encoding: an object, a lone surrogate, a cycle."""
 
 
 class FrozenDict(dict[str, Json]):
-    """A mapping that stays as it was made: how an object value is held in the state tree."""
+    """An immutable dict: the form of a JSON object in the state tree."""
 
     __slots__ = ()
 
@@ -63,8 +62,8 @@ def freeze(value: Json, keys_of: KeysOf = sorted) -> Json:
 
     Args:
         value: A plain value.
-        keys_of: Gives an object's keys in the order in which they shall stand. Sorted is how they
-            are read back from a log, so that a rule sees the same before and after a restart.
+        keys_of: Returns the keys of an object in the order of the copy. A log is read back with
+            sorted keys, so the default lets a rule see the same order before and after a restart.
 
     Raises:
         TypeError: The value is not plain (a set, an object, a non-string key).
@@ -112,7 +111,7 @@ def is_flat(value: tuple[Json, ...]) -> bool:
 
 
 def sort_last(fields: dict[str, Json]) -> None:
-    """Bring the field that was put last to its place, where all before it are in sorted order."""
+    """Move the last field to its sorted position; all fields before it must be sorted."""
     names = reversed(fields)
     name = next(names)
     if name < next(names, name):
@@ -122,13 +121,13 @@ def sort_last(fields: dict[str, Json]) -> None:
 
 
 def joined(fields: dict[str, Json], put: Mapping[str, Json]) -> dict[str, Json]:
-    """Return fields with some put, in sorted order if they were."""
+    """Return the fields merged with `put`; sorted by name if a name is new."""
     both = {**fields, **put}
     return both if len(both) == len(fields) else dict(sorted(both.items()))
 
 
 def thaw(value: Json) -> Json:
-    """Copy a frozen value into fresh lists and dicts, the caller's own."""
+    """Copy a frozen value into new lists and dicts that the caller owns."""
     if isinstance(value, tuple):
         return [thaw(item) for item in value]
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from placet.schemas.identity import is_identity
 from placet.schemas.limits import SECOND_NS, Limits
 
 FULL_BURST_NS_MAX: Final = 2**62
-"""About 146 years: what a bucket may reach fits 64 bits, whatever the time."""
+"""About 146 years: the theoretical arrival time of a bucket then fits 64 bits at any time."""
 
 
 class QuotaSpec(TypedDict):
@@ -26,7 +26,7 @@ class Quota(NamedTuple):
 
     Attributes:
         interval_ns: Nanoseconds of simulated time that one intent costs.
-        burst: Intents that may pass at once after a long rest.
+        burst: Intents that may pass at once after a long pause.
     """
 
     interval_ns: int
@@ -38,13 +38,13 @@ class Quota(NamedTuple):
         return SECOND_NS / self.interval_ns
 
     def spec(self) -> QuotaSpec:
-        """Return the user's form of the quota: the inverse of `of`, if there is one.
+        """Return the quota in the user's form, the inverse of `of`.
 
-        Longer than a month, an interval has no more than a few rates, so it is looked for among the
-        floats next to it.
+        An interval longer than a month corresponds to only a few floats, so the rate is searched
+        among the neighboring floats.
         """
         interval_ns = self.interval_ns
-        # The rate is rounded up to an interval, so it is taken from within the last nanosecond.
+        # `of` rounds the interval up, so the rate lies within the last nanosecond of the interval.
         rate = float(SECOND_NS) if interval_ns == 1 else SECOND_NS / (interval_ns - 0.5)
         while ceil(SECOND_NS / rate) < interval_ns:
             rate = nextafter(rate, 0.0)
@@ -87,12 +87,14 @@ class KernelConfig:
 
     Attributes:
         world: Name of the world; part of every effect key.
-        seed: 64-bit seed of ties and draws.
-        staleness_threshold: Refuse a batch more than this many seqs behind; None is off, 0 strict.
-        quotas: Per kind; `*` binds all kinds of an agent together.
-        world_quota: Binds all agents and kinds together.
-        default_permissions: Kinds that an agent may use when nothing is said; None is all.
-        limits: Bounds.
+        seed: 64-bit seed of tie-breaks and random draws.
+        staleness_threshold: Refuse an intent whose `context_seq` is more than this many seqs
+            behind; None never refuses for age, 0 allows no lag.
+        quotas: Quota of each kind; `*` limits all kinds of an agent together.
+        world_quota: Quota of all agents and kinds together; None is no limit.
+        default_permissions: Kinds permitted to an agent registered without permissions; None is
+            all.
+        limits: Bounds of the world.
     """
 
     world: str = "world"
@@ -121,9 +123,9 @@ class KernelConfig:
 
 
 def permitted_kinds(permissions: Iterable[str] | None) -> frozenset[str] | None:
-    """Read permissions as a host gives them.
+    """Return permissions as a frozenset of kinds; None permits all kinds.
 
-    One that is no kind permits nothing here; a validator of the host's own may know it.
+    A name that is no kind has no effect in the kernel; an effect validator may use it.
 
     Raises:
         ValueError: The value is one string, or contains a non-string.

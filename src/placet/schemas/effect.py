@@ -2,7 +2,8 @@
 
 An effect is `open` until it is settled. For an effect that runs at most once the log also has the
 marks `started`, before its handler is called, and `in_doubt`, when its outcome is unknown. An
-effect that was given up is settled as failed: a dead letter.
+effect that was given up is settled as failed: a dead letter. A handler raises `DoNotRetry`,
+`RetryAfter` or `OutcomeUnknown` to control its attempts.
 """
 
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from placet.schemas.errors import PlacetError
 _SECONDS_MAX: Final = 1e9
 
 Delivery: TypeAlias = Literal["pure", "idempotent", "keyed", "at_most_once"]
-"""What a second attempt would do to the outside world.
+"""The result of a second attempt in the outside world.
 
-`pure`: there is nothing outside that changes. `idempotent`: the same again. `keyed`: nothing, for
-the callee knows the key. These three are tried again. `at_most_once`: harm, so there is none.
+`pure`: nothing outside changes. `idempotent`: the same result again. `keyed`: none, because the
+callee recognizes the key. Effects of these three are retried. `at_most_once`: harm, so there is no
+second attempt.
 """
 DELIVERIES: Final[tuple[Delivery, ...]] = get_args(Delivery)
 
@@ -29,12 +31,12 @@ EFFECT_STATES: Final[tuple[EffectState, ...]] = get_args(EffectState)
 
 
 class EffectKey(msgspec.Struct, frozen=True, order=True):
-    """Name of one effect, the same on all attempts: the world, the seq, and its place there.
+    """Identity of one effect, the same in all attempts.
 
     Attributes:
         world: Name of the world.
         seq: Sequence number of the intent that declared it.
-        effect_index: 0-based place among the effects of that intent's batch.
+        effect_index: 0-based index among the effects of that intent's batch.
     """
 
     world: str
@@ -46,15 +48,17 @@ class EffectKey(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> "EffectKey":
-        """Read a key as it is printed.
+        """Parse a key from its text form.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is not `WORLD/SEQ/INDEX`.
         """
         world, _, rest = text.partition("/") if text.count("/") == 2 else ("", "", "")  # noqa: PLR2004
         seq, _, index = rest.partition("/")
         if not (world and seq.isdecimal() and index.isdecimal()):
-            raise ValueError(f"an effect's key is WORLD/SEQ/K, such as world/17/0; got {text!r}")
+            raise ValueError(
+                f"an effect's key is WORLD/SEQ/INDEX, such as world/17/0; got {text!r}"
+            )
         return cls(world, int(seq), int(index))
 
 
@@ -63,10 +67,10 @@ class Effect(msgspec.Struct, frozen=True):
 
     Attributes:
         key: Idempotency key; pass it on to the callee.
-        kind: Which executor runs it.
+        kind: Kind of effect, which selects the executor.
         payload: Data for the executor; plain JSON.
-        agent_id: Whose intent asked for it.
-        attempt: Which attempt this is, from 1; counted anew when a world is opened again.
+        agent_id: Agent of the intent that emitted it.
+        attempt: Number of the attempt, from 1; it restarts when the world is opened again.
     """
 
     key: EffectKey
@@ -80,9 +84,9 @@ class Settlement(msgspec.Struct, frozen=True):
     """The outcome of an effect.
 
     Attributes:
-        key: The effect.
-        succeeded: False when the executor gave up.
-        output: The executor's return value as plain JSON; or the reason why it gave up.
+        key: Key of the effect.
+        succeeded: False if the executor gave up.
+        output: Return value of the executor as plain JSON, or the reason of the failure.
     """
 
     key: EffectKey
@@ -91,14 +95,14 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class EffectStatus(msgspec.Struct, frozen=True):
-    """Where an effect stands.
+    """The state of one effect.
 
     Attributes:
-        key: Its name.
-        kind: Which executor runs it; empty where what declared it was compacted away.
+        key: Key of the effect.
+        kind: Kind of effect; empty if its record was compacted away.
         state: `open`, `started` and `in_doubt` are not settled; `dead` was given up.
-        agent_id: Whose intent asked for it.
-        payload: Its data.
+        agent_id: Agent of the intent that emitted it.
+        payload: Data for the executor.
         why: Failure of the last attempt, or the reason of the doubt; empty before that.
     """
 
@@ -110,7 +114,7 @@ class EffectStatus(msgspec.Struct, frozen=True):
     why: Json = ""
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON, its key in one string."""
+        """Return plain JSON, with the key as text."""
         return {
             "key": str(self.key),
             "kind": self.kind,
@@ -122,14 +126,14 @@ class EffectStatus(msgspec.Struct, frozen=True):
 
 
 class DoNotRetry(PlacetError):  # noqa: N818  # an instruction, as `StopIteration` is
-    """Raised by a handler: it knows that another attempt would fail too; the effect is given up."""
+    """Raised by a handler if another attempt would fail too; the effect is given up."""
 
 
-class RetryAfter(PlacetError):  # noqa: N818  # likewise
-    """Raised by a handler that was told when to come again.
+class RetryAfter(PlacetError):  # noqa: N818  # an instruction, as `StopIteration` is
+    """Raised by a handler to set the pause before the next attempt.
 
     Attributes:
-        seconds: The pause, in place of the back-off; 0 to 1e9.
+        seconds: The pause, which replaces the back-off; 0 to 1e9.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
@@ -139,14 +143,14 @@ class RetryAfter(PlacetError):  # noqa: N818  # likewise
         self.seconds = seconds
 
     def __reduce__(self) -> tuple[type["RetryAfter"], tuple[float, str]]:
-        """Return what makes it again, in the process of the executor."""
+        """Return the constructor call, so that the error can cross processes."""
         return type(self), (self.seconds, str(self))
 
 
-class OutcomeUnknown(PlacetError):  # noqa: N818  # what is known, which is nothing
-    """Raised by a handler that cannot tell whether it did the work, as after a lost connection.
+class OutcomeUnknown(PlacetError):  # noqa: N818  # names the state of the effect
+    """Raised by a handler if it is unknown whether the work was done, as after a lost connection.
 
-    An effect that is done at most once is in doubt then; any other is tried again.
+    An `at_most_once` effect is then in doubt; any other is retried.
     """
 
 
@@ -156,8 +160,8 @@ class Backoff:
 
     Attributes:
         first_s: Before the second attempt, seconds.
-        factor: By which each pause is longer than the one before.
-        max_s: No pause is longer, seconds.
+        factor: Factor between one pause and the next.
+        max_s: Longest pause, seconds.
         jitter: Random share of a pause, 0 to 1: attempts that failed together do not retry
             together.
     """
@@ -181,7 +185,7 @@ class Backoff:
         """Return the pause after an attempt, seconds.
 
         Args:
-            attempt: Which failed, from 1.
+            attempt: Number of the failed attempt, from 1.
             chance: Uniform in [0, 1).
         """
         longest = self.first_s

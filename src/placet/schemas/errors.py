@@ -1,7 +1,7 @@
-"""Exceptions: the seed's face over a refusal, and nothing more.
+"""Exceptions of placet: one type for each stage of the gate, and those of the store and lifecycle.
 
-`Orchestrator.submit` answers with a verdict; `submit_intent` and `submit_intents` raise one of
-these instead, with the same data as attributes.
+`Orchestrator.submit` returns a verdict; `submit_intent` and `submit_intents` raise one of these for
+a refusal instead, with the same data as attributes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
 
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What comes out of a guest's code and is none of its own: a signal that came meanwhile, an end.
+"""Exceptions that plug-in code raises without fault: a signal, or the exit of the interpreter.
 
-All else is the guest's fault, also what is no `Exception`, such as a panic of an extension.
+Any other exception is a fault of the plug-in, also a `BaseException` such as a panic of an
+extension.
 """
 
 
 class PlacetError(Exception):
-    """Everything that placet raises on purpose.
+    """Base class of the exceptions that placet raises on purpose.
 
     Attributes:
-        refusals: The refusals behind the error; empty where it is not about a batch.
-        verdict: The whole answer, where there is one.
+        refusals: Refusals of the batch; empty if the error is not about a batch.
+        verdict: Verdict of the batch; None if the error is not about a batch.
     """
 
     def __init__(self, message: str, *, verdict: Verdict | None = None) -> None:
@@ -41,11 +42,11 @@ class PlacetError(Exception):
 
 
 class IntentError(PlacetError, ValueError):
-    """The structure of a batch is unsound; mend it before submitting again."""
+    """The structure of the batch is invalid; correct it before submitting again."""
 
 
 class AgentError(PlacetError):
-    """The agent is unknown, suspended, or not the submitter's."""
+    """The agent is unknown, is suspended, or may not be used by the submitter."""
 
 
 class PermissionDeniedError(PlacetError):
@@ -57,12 +58,14 @@ class DuplicateRequestError(PlacetError):
 
 
 class StaleContextError(PlacetError):
-    """The world moved on since the agent looked. Refresh the view and propose again.
+    """An entity that the intent depends on changed after the agent's view.
+
+    Refresh the view and propose again.
 
     Attributes:
         current_seq: Sequence number of the world at the decision.
         context_seq: Seq of the view that the intent was decided on.
-        changed: `{entity, seq, by, now}` of what changed, as far as the agent may see it.
+        changed: `{entity, seq, by, now}` of each changed entity that the agent may see.
     """
 
     def __init__(self, message: str, *, verdict: Verdict) -> None:
@@ -74,12 +77,12 @@ class StaleContextError(PlacetError):
 
 
 class QuotaExceededError(PlacetError):
-    """The agent proposes this kind faster than it may.
+    """The agent proposes this kind faster than its quota allows.
 
     Attributes:
-        agent_id: Who.
-        kind: What.
-        retry_after: Seconds that suffice; None where the batch can never pass.
+        agent_id: The agent; None for the quota of the world.
+        kind: The kind; None for a quota of all kinds.
+        retry_after: Seconds after which the batch may pass; None if it can never pass.
     """
 
     def __init__(self, message: str, *, verdict: Verdict) -> None:
@@ -91,11 +94,11 @@ class QuotaExceededError(PlacetError):
 
 
 class BackpressureError(PlacetError):
-    """The system has more work than it takes; the same batch may pass later.
+    """The system is overloaded; the same batch may pass later.
 
     Attributes:
-        reason: The refusal's code: which signal said no.
-        retry_after: Seconds after which to try again, where it can be told.
+        reason: Code of the refusal, which names the overload signal.
+        retry_after: Seconds after which to retry; None if unknown.
     """
 
     def __init__(self, message: str, *, verdict: Verdict) -> None:
@@ -105,7 +108,7 @@ class BackpressureError(PlacetError):
 
 
 class ValidationError(PlacetError):
-    """The domain, or the world's own validator, said no."""
+    """A rule of the domain, or the effect validator, refused the batch."""
 
 
 class StoreError(PlacetError):
@@ -113,7 +116,7 @@ class StoreError(PlacetError):
 
     Attributes:
         store: The store's URL or path.
-        seq: Where, if it can be told.
+        seq: Sequence number of the fault; None if unknown.
     """
 
     def __init__(self, message: str, *, store: str = "", seq: int | None = None) -> None:
@@ -148,12 +151,12 @@ _BY_CODE: Final[Mapping[str, type[PlacetError]]] = {
 
 
 def error_type(refusal: Refusal) -> type[PlacetError]:
-    """Return which exception stands for a refusal."""
+    """Return the exception type of a refusal."""
     return _BY_CODE.get(refusal.code) or _BY_STAGE[refusal.stage]
 
 
 def error_of(verdict: Verdict) -> PlacetError:
-    """Make the exception that stands for a refused verdict."""
+    """Return the exception of a refused verdict, of the type of its first refusal."""
     first = verdict.refusals[0]
     more = len(verdict.refusals) - 1
     message = first.message + (f" (and {more} more)" if more else "")

@@ -8,7 +8,7 @@ from placet.schemas.codec import Json
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A projection of one record of the log.
+    """One record of the log, as a subscriber receives it.
 
     Attributes:
         seq: Sequence number of the world after the record.
@@ -17,7 +17,7 @@ class Event(msgspec.Struct, frozen=True):
             scheduled tick settled effect_changed checkpoint rules_changed
             fork_adopted patched`.
         sim_time: Simulated seconds.
-        data: The record's own fields, plain JSON.
+        data: The fields of the record, plain JSON.
     """
 
     seq: int

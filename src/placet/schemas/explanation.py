@@ -1,4 +1,7 @@
-"""Why one request was answered as it was: what each stage saw and said, from the log alone."""
+"""The explanation of one answer: what each stage of the gate compared and decided.
+
+`kernel/log/explain_record.py` builds it from the log; `placet explain` prints it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +13,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageReport:
-    """One stage of the gate, as it was asked.
+    """The input and the decision of one stage of the gate.
 
     Attributes:
-        stage: Its name.
+        stage: Name of the stage.
         said: `passed`, `refused`, `not asked`, or `passed on arrival` of a scheduled batch.
         saw: Compared values, one plain object for each agent, intent, bucket or executor.
         refusals: Refusals of the stage, as in a verdict.
@@ -25,7 +28,7 @@ class StageReport:
     refusals: tuple[Mapping[str, Json], ...] = ()
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return plain JSON."""
         return {
             "stage": self.stage,
             "said": self.said,
@@ -36,24 +39,25 @@ class StageReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The account of one answer.
+    """The explanation of the answer to one request, or of one record.
 
     Attributes:
-        answer: `admitted`, `refused`, `scheduled`, the type of a record that is no batch's, or
-            `unknown`, where the log holds no answer.
+        answer: `admitted`, `refused`, `scheduled`, the type of a record that holds no batch, or
+            `unknown` if the log holds no answer.
         agent_id: The requesting agent; `system` if there is none.
-        req_id: The requested id; None if the record was not a request.
+        req_id: Id of the request; None if the record holds no batch.
         record: Ordinal number of the record in the log.
-        seq: Sequence number that the request, or the record, has.
-        seq_before: Of the world when it was decided.
-        sim_time: Simulated seconds.
+        seq: Sequence number of the request or the record.
+        seq_before: Sequence number of the world before the decision.
+        sim_time: Simulated time of the decision, seconds.
         batch: `{batch_id, submitter, position, intents}`.
-        stages: The seven, in order.
+        stages: Reports of the seven stages, in order.
         changes: `{entity, what, fields: {name: {before, after}}, by}`.
         effects: `{key, kind, payload}` of each emitted effect.
-        conflict: Who was first: `{winner, resource, batch_id, record, req_ids, priority}`.
-        earlier: Answers to the same request before this one: `{record, seq, answer, codes}`.
-        rules: What decided: domains and their versions.
+        conflict: The earlier claim on the resource: `{winner, resource, batch_id, record,
+            req_ids, priority}`; None without a conflict.
+        earlier: Earlier answers to the same request: `{record, seq, answer, codes}`.
+        rules: The deciding domains and their versions.
         notes: Facts that the log does not hold, and where to find them.
     """
 
@@ -79,6 +83,6 @@ class Explanation:
         return self.answer != UNKNOWN
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return plain JSON."""
         fields: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {**fields, "stages": [stage.as_dict() for stage in self.stages]}

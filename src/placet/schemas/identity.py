@@ -1,7 +1,7 @@
-"""Names of things, and which strings may be one.
+"""Identities: agent ids, request ids, batch ids, kinds and references to entities.
 
-An identity is chosen by a user, so it is checked at the door (`kernel/gate/structure.py`) and
-trusted inside.
+Users choose agent and request ids, so the structure stage (`kernel/gate/structure.py`) checks them;
+later stages trust them.
 """
 
 import re
@@ -21,19 +21,19 @@ ID_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+$"
 
 _SEGMENT: Final = r"[A-Za-z](?:_?[A-Za-z0-9])*"
 KIND_PATTERN: Final = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
-"""Segments neither end with `_` nor hold `__`, so that `.` <-> `__` is a bijection."""
+"""Segments neither end with `_` nor contain `__`, so that `.` and `__` can replace each other."""
 
 SYSTEM: Final = AgentId("system")
 """The reserved agent that settles effects and owns changes that no agent made."""
 
 OPERATOR: Final = "operator"
-"""The submitter that may speak for every agent: the host program itself."""
+"""The host program as submitter; it may submit for every agent."""
 
 RESERVED_IDS: Final = frozenset({SYSTEM, OPERATOR})
 
 
 class Ref(NamedTuple):
-    """One thing that an intent depends on: an entity, or a whole collection (`entity` None).
+    """A reference to an entity, or to a whole collection (`entity` None).
 
     A collection counts as changed when an entity in it is created or deleted.
     """
@@ -70,13 +70,13 @@ SEQUENCE_DIGITS_MAX: Final = 18
 
 
 class Span(NamedTuple):
-    """The req_ids of one sequence, in summary.
+    """A summary of req_ids of one sequence.
 
     Attributes:
-        name: Of the sequence.
-        lowest: Their lowest number.
-        highest: Their highest.
-        is_run: They are known to be all from the lowest to the highest, in this order.
+        name: Name of the sequence.
+        lowest: Lowest number.
+        highest: Highest number.
+        is_run: The req_ids are known to be all numbers from lowest to highest, in this order.
     """
 
     name: str
@@ -86,13 +86,14 @@ class Span(NamedTuple):
 
 
 _COUNTS_MAX: Final = 32
-"""Lengths of sequences from 0 whose form is kept: at most 3 KB each."""
+"""Number of cached sequences from 0, by length: at most 3 KB each."""
 
 
 def sequence_form(req_id: str) -> tuple[str, int] | None:
-    """Split `name:<n>` into its name and its number, or answer None for a free-form id.
+    """Split `name:<n>` into name and number; None for a free-form id.
 
-    Only the canonical spelling counts: ASCII digits without a leading zero, not too many of them.
+    Only the canonical spelling is accepted: at most `SEQUENCE_DIGITS_MAX` ASCII digits without a
+    leading zero.
     """
     name, colon, digits = req_id.rpartition(":")
     if not colon or not digits.isdecimal() or not digits.isascii():
@@ -103,9 +104,9 @@ def sequence_form(req_id: str) -> tuple[str, int] | None:
 
 
 def sequences_of(req_ids: Sequence[str]) -> list[Span]:
-    """Find the sequences among req_ids, each name once.
+    """Return the sequences among req_ids, each name once.
 
-    The usual batch, all of one sequence, is recognized without a look at each id by itself.
+    The usual batch, all of one sequence, is recognized without parsing each id.
     """
     only = only_sequence(req_ids)
     if only is not None:
@@ -121,9 +122,10 @@ def sequences_of(req_ids: Sequence[str]) -> list[Span]:
 
 
 def only_sequence(req_ids: Sequence[str]) -> Span | None:
-    """Recognize ids that are all of one sequence.
+    """Return the span of ids that are all of one sequence.
 
-    None is "look at each": they are of several, or free-form, or one is written unusually.
+    None if the ids must be parsed one by one: several sequences, free-form ids, or an unusual
+    spelling.
     """
     sequence = sequence_form(req_ids[0])
     if sequence is None:
@@ -134,13 +136,13 @@ def only_sequence(req_ids: Sequence[str]) -> Span | None:
         return Span(name, first, last, True)
     joined = "\0".join(req_ids)  # an id holds neither NUL nor SOH
     if first == 0 and joined == _from_zero(len(req_ids)).replace("\1", name):
-        return Span(name, first, last, True)  # as those of one plan are made
-    if (  # as handles make them: one after another
+        return Span(name, first, last, True)  # the ids of one plan
+    if (  # the ids of an agent handle: consecutive
         last < 10**SEQUENCE_DIGITS_MAX
         and req_ids == [f"{name}:{number}" for number in range(first, last + 1)]
     ):
         return Span(name, first, last, True)
-    # This takes all of them apart at once, and finds who is not of the name.
+    # Split all ids at once; an id of another name leaves a wrong number of parts.
     before, *digits = ("\0" + joined).split(f"\0{name}:")
     if before or len(digits) != len(req_ids):
         return None
@@ -155,5 +157,5 @@ def only_sequence(req_ids: Sequence[str]) -> Span | None:
 
 @lru_cache(maxsize=_COUNTS_MAX)
 def _from_zero(count: int) -> str:
-    """Return the ids of a sequence from 0 on, joined, with SOH where its name stands."""
+    """Return the joined ids of a sequence from 0, with SOH in place of its name."""
     return "\0".join([f"\1:{number}" for number in range(count)])

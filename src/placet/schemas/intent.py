@@ -1,7 +1,7 @@
 """Intent: one proposal of an agent.
 
-On the path of a batch an intent is a plain dict that the structure stage has validated; a dict is
-the cheapest honest record (decision 0003).
+Inside the gate an intent is a plain dict that the structure stage validated; a dict is the cheapest
+representation (decision 0003).
 """
 
 from typing import Final, NotRequired
@@ -19,8 +19,8 @@ class Intent(TypedDict):
 
     Attributes:
         kind: Registered name of the kind, such as `Move`.
-        payload: Data of the kind's own model.
-        agent_id: Who proposes.
+        payload: Data in the schema of the kind.
+        agent_id: The proposing agent.
         req_id: The submitter's idempotency key, unique per agent.
         context_seq: Sequence number of the view on which the agent decided.
         priority: 0..100, higher runs first.
@@ -39,4 +39,4 @@ class Intent(TypedDict):
 
 
 REQUIRED_FIELDS: Final = 7
-"""How many fields an intent has without the optional one."""
+"""Number of required fields of an intent."""

@@ -1,6 +1,7 @@
 """JSON values: the types of JSON, numbers of 64 bits, bounded depth and size.
 
-Both looks at a batch rest on it, and so does what executors and hosts hand in.
+The structure stage uses this module to copy payloads and to report errors; the kernel uses it for
+values from executors and from the host.
 """
 
 import json
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 _SHOWN_CHARS_MAX: Final = 80
 
 
-class InvalidJsonValue(ValueError):  # noqa: N818  # says what the value is, to the one who answers it
-    """A value that JSON does not have. `at` is a JSON pointer inside the value."""
+class InvalidJsonValue(ValueError):  # noqa: N818  # names the value
+    """A value that JSON cannot represent. `at` is a JSON pointer to the part at fault."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -29,22 +30,22 @@ class InvalidJsonValue(ValueError):  # noqa: N818  # says what the value is, to 
 
 
 class TooLarge(InvalidJsonValue):
-    """A value that would be encoded in more bytes than are allowed."""
+    """A value whose encoding is larger than the limit."""
 
 
 def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
-    """Copy a value into plain lists and dicts. O(its size), and at most O(bytes_max).
+    """Copy a value into plain lists and dicts. O(size of the value), at most O(bytes_max).
 
-    The keys of objects come to stand in their sorted order, as when they are read back from a log.
+    The keys of objects are sorted, as in a value read back from a log.
 
     Args:
-        value: Anything at all.
-        depth_max: How many arrays and objects may be nested in each other.
-        bytes_max: A lower bound of the encoded size is held to it, so that a value that holds one
-            large part many times ends before it fills the memory.
+        value: Any object.
+        depth_max: Maximum nesting of arrays and objects.
+        bytes_max: Maximum of a lower bound of the encoded size. The copy stops there, so that a
+            value that contains one large part many times cannot fill the memory.
 
     Raises:
-        InvalidJsonValue: JSON has no such value: a set, an iterator, NaN, a key that is no string,
+        InvalidJsonValue: The value is not JSON: a set, an iterator, NaN, a key that is no string,
             a lone surrogate, an int beyond 64 bits, or deeper nesting.
         TooLarge: It is larger than `bytes_max` allows.
     """
@@ -52,7 +53,7 @@ def to_json_value(value: object, depth_max: int, bytes_max: int) -> Json:
 
 
 class _Copier:
-    """Copies one value, and knows how many bytes it may still take."""
+    """Copies one value and counts its bytes down from the limit."""
 
     __slots__ = ("_bytes_left",)
 
@@ -132,7 +133,7 @@ def _integer(value: int) -> int:
 
 
 def _is_model(value: object) -> "TypeIs[BaseModel]":
-    from pydantic import BaseModel  # noqa: PLC0415  # loaded by whoever made one
+    from pydantic import BaseModel  # noqa: PLC0415  # imported already if a model exists
 
     return isinstance(value, BaseModel)
 
@@ -144,9 +145,9 @@ def _fields(value: "BaseModel") -> Iterable[tuple[str, object]]:
 
 
 class _ShortRepr(Repr):
-    """Shows plain values as JSON, of containers a part, and of any other object only the type.
+    """Formats plain values as JSON, containers shortened, and other objects by their type.
 
-    A string by itself is quoted as sentences quote it, by single marks.
+    A string outside a container is quoted by single quotes.
     """
 
     def __init__(self) -> None:
@@ -168,23 +169,22 @@ class _ShortRepr(Repr):
         return repr(x) if isinstance(x, float) else f"<{type(x).__name__}>"
 
 
-_SHOWER: Final = _ShortRepr()
+_SHORT_REPR: Final = _ShortRepr()
 
 
 def message_for(detail: "ErrorDetails") -> str:
-    """Return the fault of a value in terms of JSON, with the actual value.
+    """Return a validation error as a message in terms of JSON, with the actual value.
 
-    For a missing field the actual value would be the object that lacks it, which is left out; a
-    check of several fields reports its own findings.
+    The value is omitted for a missing field, where it would be the whole object.
     """
-    from pydantic_core import PydanticUndefined  # noqa: PLC0415  # loaded by whoever complains
+    from pydantic_core import PydanticUndefined  # noqa: PLC0415  # imported already by the validator
 
-    kind, told = detail["type"], detail.get("ctx", {})
+    kind, context = detail["type"], detail.get("ctx", {})
     if kind == "union_tag_not_found":
-        return f"field {told['discriminator']} is required"
+        return f"field {context['discriminator']} is required"
     if kind == "union_tag_invalid":
-        tags, name = told["expected_tags"], told["discriminator"]
-        return f"field {name} must be one of {tags}, got {format_value(told['tag'])}"
+        tags, name = context["expected_tags"], context["discriminator"]
+        return f"field {name} must be one of {tags}, got {format_value(context['tag'])}"
     message = _IN_JSON.get(kind, detail["msg"])
     message = message[:1].lower() + message[1:]
     if kind == "missing" or detail["input"] is PydanticUndefined:
@@ -198,13 +198,13 @@ _IN_JSON: Final = {
     "model_type": "input should be an object",
     "model_attributes_type": "input should be an object",
 }
-"""Type of error -> what pydantic says of it in the words of Python."""
+"""Type of error -> message in terms of JSON, where pydantic names Python types."""
 
 
 def format_value(value: object) -> str:
-    """Show a value in a message: short, in little time, and without raising."""
+    """Return a short text of a value for a message. Never raises."""
     try:
-        text = _SHOWER.repr(value)
+        text = _SHORT_REPR.repr(value)
     except Exception as error:  # noqa: BLE001  # a hostile object's own methods
         return f"<{type(value).__name__} that raises {type(error).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
@@ -212,7 +212,7 @@ def format_value(value: object) -> str:
 
 
 def pointer(path: Sequence[object]) -> str:
-    """Write a path as a JSON pointer (RFC 6901)."""
+    """Return a path as a JSON pointer (RFC 6901)."""
     return "".join(["/" + _step(step) for step in path])
 
 

@@ -7,12 +7,12 @@ from typing import Final, TypeAlias
 from placet.schemas.limits import SECOND_NS
 
 _DELAY_NS_MAX: Final = 1 << 62
-"""What is later than this, in a world of any age, is never."""
+"""A longer delay ends after the end of simulated time, in a world of any age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """All is shown so many simulated seconds after it was."""
+    """Every observation is delivered a constant number of simulated seconds late."""
 
     seconds: float
 
@@ -22,9 +22,9 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """All is shown after a time that is drawn anew for each commit, from the world's seed.
+    """Every commit is delivered after a random delay, drawn from the world's seed.
 
-    A change with a shorter latency than an earlier one waits for it: order is kept.
+    A commit with a shorter delay than an earlier one waits for it, so order is kept.
     """
 
     least: float
@@ -55,12 +55,12 @@ Latency: TypeAlias = Constant | Uniform | ByDistance
 
 
 def delay_ns(latency: Latency, chance: float, distance: float) -> int:
-    """Return how late something is shown, in simulated nanoseconds.
+    """Return the delay of a delivery, in simulated nanoseconds.
 
     Args:
         latency: The model.
-        chance: Drawn from [0, 1).
-        distance: How far it is from the agent.
+        chance: Random number in [0, 1); used by `Uniform`.
+        distance: Distance from the agent; used by `ByDistance`.
     """
     return round(min(_delay_s(latency, chance, distance) * SECOND_NS, _DELAY_NS_MAX))
 

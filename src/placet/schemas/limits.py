@@ -1,7 +1,7 @@
-"""Every bound there is, on one page (G12).
+"""All bounds on one page (G12).
 
-A limit has its unit in its name. A value that passes a limit is answered by a refusal or a typed
-error, never by silence. All can be set per world: `OrchestratorConfig(limits=Limits(...))`.
+A limit has its unit in its name. A value above a limit is answered by a refusal or a typed error,
+never silently dropped. All can be set per world: `OrchestratorConfig(limits=Limits(...))`.
 """
 
 from dataclasses import dataclass, fields
@@ -10,14 +10,14 @@ from typing import Final
 SECOND_NS = 1_000_000_000
 
 SIM_TIME_NS_MAX: Final = 2**62
-"""Simulated time ends after 146 years, so that it and what is added to it fit 64 bits."""
+"""Simulated time ends after 146 years, so that sums of times fit 64 bits."""
 
 EFFECT_ATTEMPTS_MAX: Final = 5
-"""Attempts at an effect where its executor says nothing else. Not of a world: no gate asks it."""
+"""Default attempts at an effect. No limit of a world, because no decision of the gate uses it."""
 
 SCENARIO_AGENTS_MAX: Final = 1_000_000
 SCENARIO_TICKS_MAX: Final = 100_000_000
-"""What a scenario may ask for. Not of a world: who reads the scenario asks it."""
+"""Bounds of a scenario, checked by its loader. No limits of a world."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +75,22 @@ class Limits:
     def recorded(self) -> dict[str, int]:
         """Return the limits as a log records them.
 
-        A limit that is younger than the format is in it only where it is not the default, so that
-        a world without it has the bytes that it always had; such a default never changes.
+        A limit added after the format is recorded only if it differs from its default, so that a
+        world without it keeps the bytes of its log; such a default never changes.
         """
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
-            if field.name not in _YOUNGER or getattr(self, field.name) != field.default
+            if field.name not in _ADDED_LATER or getattr(self, field.name) != field.default
         }
 
 
-_YOUNGER: Final = frozenset({"removed_agents_max"})
+_ADDED_LATER: Final = frozenset({"removed_agents_max"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """The bounds of the HTTP door. None decides about a batch, so none is in the log."""
+    """The bounds of the HTTP server. None affects a decision, so none is in the log."""
 
     head_bytes_max: int = 64 * 1024
     head_seconds_max: int = 30
@@ -110,7 +110,7 @@ class HttpLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverLimits:
-    """The bounds of one observer's inbox. None decides about a batch, so none is in the log."""
+    """The bounds of one observer's buffer. None affects a decision, so none is in the log."""
 
     marks_max: int = 10_000
     events_max: int = 1_000

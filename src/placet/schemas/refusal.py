@@ -1,7 +1,7 @@
 """Refusals: stages, codes, and the refusal itself.
 
-The enum below is the table of the specification in order of precedence: a batch is refused at
-the first stage where any of its intents fails. Tests, docs and exceptions read this one table.
+`RefusalCode` is the table of the specification in order of precedence: a batch is refused at the
+first stage where any of its intents fails. Tests, docs and exceptions read this one table.
 """
 
 from collections.abc import Mapping
@@ -97,7 +97,7 @@ def _stages() -> dict[str, Stage]:
 
 
 STAGE_OF: Final[Mapping[str, Stage]] = _stages()
-"""code -> the stage that gives it; a code that is not here is a domain's."""
+"""Code -> stage that returns it; any other code belongs to a domain."""
 
 FINAL_STAGES: Final = frozenset({Stage.STALENESS, Stage.DOMAIN})
 """A refusal of these stages is final for its req_id (G6); every other leaves no trace."""
@@ -131,6 +131,10 @@ class Refusal(msgspec.Struct, frozen=True):
     changed: tuple[Mapping[str, Json], ...] = ()
     details: Mapping[str, Json] = {}
 
+    def __repr__(self) -> str:
+        where = "batch" if self.index is None else f"intent {self.index}"
+        return f"<Refusal {self.code} at {self.stage.value} of {where}: {self.message}>"
+
     def as_dict(self) -> dict[str, Json]:
         """Return the refusal in the form of a verdict on the wire."""
         return {
@@ -148,10 +152,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A warning.
-
-    The intent passed with a change, such as a clamp, a dropped field, or a conversion.
-    """
+    """A warning: an intent passed after a change, such as a clamp or a dropped field."""
 
     code: str
     message: str
@@ -163,7 +164,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def seconds_until(due_ns: int, now_ns: int) -> float:
-    """Return the wait after which a moment is reached, also where it is added to a float of now.
+    """Return the seconds from `now_ns` to `due_ns`, safe to add to a float of now.
 
     Above about 10⁶ s a float of seconds cannot represent nanoseconds: the sum would be too small,
     and a retry at it too early. The delay is then longer by at most three steps of such a float: a
@@ -171,7 +172,7 @@ def seconds_until(due_ns: int, now_ns: int) -> float:
     """
     seconds, now = (due_ns - now_ns) / SECOND_NS, now_ns / SECOND_NS
     before = nextafter(now, -inf)
-    if round(before * SECOND_NS) == now_ns:  # that is now too, and the earlier of its floats
+    if round(before * SECOND_NS) == now_ns:  # the same nanosecond as now, and the smaller float
         now = before
     while round((now + seconds) * SECOND_NS) < due_ns:
         seconds += ulp(now + seconds)

@@ -1,7 +1,7 @@
-"""The answer to a batch.
+"""The verdict: the answer to a batch.
 
-A verdict is made for every batch, thousands per second, and mostly only `admitted` is read; so its
-per-intent results are built on request.
+Thousands of verdicts are made per second, and usually only `admitted` is read, so the results of
+the single intents are built on request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ class Result(NamedTuple):
 
     Attributes:
         req_id: The submitter's key.
-        admitted: Always true; kept so that a result reads by itself.
+        admitted: Always true; present so that a result can be read without its verdict.
         seq: Sequence number at which the intent took effect; None while it is scheduled.
-        normalized: The payload as it was applied. Submitting it again means the same.
-        warnings: Changes made on the way in.
+        normalized: The payload as applied; submitting it again has the same meaning.
+        warnings: Changes made to the intent by the gate.
         output: Output of the rule; None without one, and in the verdict of a duplicate.
     """
 
@@ -34,14 +34,14 @@ class Result(NamedTuple):
 
     def as_dict(self) -> dict[str, Json]:
         """Return the result in the form of a verdict on the wire; `output` only if there is one."""
-        told = {} if self.output is None else {"output": thaw(self.output)}
+        output = {} if self.output is None else {"output": thaw(self.output)}
         return {
             "req_id": self.req_id,
             "admitted": self.admitted,
             "seq": self.seq,
             "normalized": thaw(self.normalized),
             "warnings": [warning.as_dict() for warning in self.warnings],
-            **told,
+            **output,
         }
 
 
@@ -51,10 +51,10 @@ class FieldChange(NamedTuple):
     Attributes:
         collection: The collection's name.
         entity: The entity's id.
-        field: The field; None where an entity without fields comes or goes.
+        field: The field; None if an entity without fields is created or deleted.
         op: `add`, `replace` or `remove`.
-        old: Value before; None where there was none.
-        new: Value after; None where there is none.
+        old: Value before; None for `add`.
+        new: Value after; None for `remove`.
     """
 
     collection: str
@@ -71,10 +71,10 @@ class FieldChange(NamedTuple):
 
 
 NOT_KEPT: Final = "none"
-"""How durable an answer is that is in no log."""
+"""Durability of a verdict that is in no log."""
 
 _NOT_JSON: Final = object()
-"""No encoder takes it: a verdict goes over the wire by `as_dict`, without what is inside."""
+"""A value that no encoder accepts, so that a verdict is only sent by `as_dict`."""
 
 
 class Verdict(msgspec.Struct, eq=False, gc=False):
@@ -82,15 +82,15 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
 
     Attributes:
         batch_id: Name of the batch, for the log and for people.
-        admitted: True if all of it passed.
-        seq: Sequence number of the last entry the batch made; None where it made none.
+        admitted: True if all intents passed.
+        seq: Sequence number of the last intent of the batch; None if the batch changed nothing.
         current_seq: Sequence number of the world when the batch was decided.
         sim_time: Simulated time of the decision, seconds.
-        refusals: Why not; empty if admitted. In order of index, at most `refusals_listed_max`.
-        replayed: This answers a batch that was answered before; nothing was done again.
-        dry_run: Nothing was done.
-        scheduled: Accepted for later; the final answer will be had by `verdict_of`.
-        durability: How the answer is kept: `none memory off normal local full`.
+        refusals: Refusals in order of index, at most `refusals_listed_max`; empty if admitted.
+        replayed: The answer to an earlier submission of the same batch; nothing ran again.
+        dry_run: The batch was decided and changed nothing.
+        scheduled: The batch was accepted for later; `verdict_of` returns the final verdict.
+        durability: Durability of the verdict: `none memory off normal local full`.
     """
 
     batch_id: str
@@ -103,7 +103,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     dry_run: bool = False
     scheduled: bool = False
     durability: str = NOT_KEPT
-    # What `results` is made of: bytes, as verdicts are kept, and ten intents are 6 kB of objects.
+    # Input of `results`, kept as bytes: verdicts are stored, and ten intents are 6 kB of objects.
     _req_ids: Sequence[str] = ()
     _encoded: bytes = b""
     _seqs: Sequence[int] | None = None
@@ -121,12 +121,12 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         seqs: Sequence[int] | None,
         notices: Mapping[int, tuple[Notice, ...]] | None = None,
     ) -> None:
-        """Keep what `results` is made of, where no rule has run: for later, or not again.
+        """Store the input of `results` for a batch that ran no rule: scheduled, or a duplicate.
 
         Args:
             req_ids: The submitter's keys.
-            encoded: The intents as in `CheckedBatch`; empty where their payloads are not at hand.
-            seqs: Of each intent; None where it has none.
+            encoded: The intents as in `CheckedBatch`; empty if their payloads are unknown.
+            seqs: Sequence number of each intent; None if they have none.
             notices: Warnings by position.
         """
         self._req_ids = req_ids
@@ -161,14 +161,14 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
     def diff(self) -> tuple[FieldChange, ...]:
         """Previewed changes of a dry run; empty for any other verdict.
 
-        It is the whole truth, so it never goes over the wire as it is: who shows it to an agent
-        leaves out what that agent may not see.
+        It is not restricted to the visibility of an agent, so it is never sent as it is: a caller
+        that shows it to an agent must remove what that agent may not see.
         """
         return self._diff
 
     @property
     def preview_effects(self) -> Sequence[tuple[str, Mapping[str, Json]]]:
-        """Kind and payload of each effect that a dry run would have asked for; else empty."""
+        """Kind and payload of each previewed effect of a dry run; empty for any other verdict."""
         return self._effects
 
     def preview(
@@ -191,7 +191,7 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         return tuple(refusal.code for refusal in self.refusals)
 
     def as_dict(self) -> dict[str, Json]:
-        """Return the verdict as it goes over the wire."""
+        """Return the verdict in its wire form."""
         return {
             "batch_id": self.batch_id,
             "admitted": self.admitted,
@@ -207,6 +207,6 @@ class Verdict(msgspec.Struct, eq=False, gc=False):
         }
 
     def __repr__(self) -> str:
-        what = f"admitted at seq {self.seq}" if self.admitted else f"refused: {list(self.codes)}"
+        outcome = f"admitted at seq {self.seq}" if self.admitted else f"refused: {list(self.codes)}"
         marks = [m for m in ("replayed", "dry_run", "scheduled") if getattr(self, m)]
-        return f"<Verdict {self.batch_id} {what}{' ' if marks else ''}{' '.join(marks)}>"
+        return f"<Verdict {self.batch_id} {outcome}{' ' if marks else ''}{' '.join(marks)}>"

@@ -10,12 +10,12 @@ from placet.schemas.codec import Json, to_json
 
 
 class View(msgspec.Struct, frozen=True):
-    """An atomic cut of the world for one agent.
+    """A consistent state of the world, as one agent may see it.
 
     Attributes:
-        view_seq: The seq at which it is true; an agent sends it back as `context_seq`.
+        view_seq: Sequence number of the state; an agent sends it back as `context_seq`.
         sim_time: Simulated seconds.
-        agent_id: For whom.
+        agent_id: The agent that may see it.
         state: `collection -> entity -> field -> value`, restricted to the agent's visibility.
     """
 
@@ -24,11 +24,14 @@ class View(msgspec.Struct, frozen=True):
     agent_id: str
     state: Mapping[str, Mapping[str, Mapping[str, Json]]]
 
+    def __repr__(self) -> str:
+        count = sum(map(len, self.state.values()))
+        return f"<View of {self.agent_id} at seq {self.view_seq}, {count} entities>"
+
 
 ChangeOp: TypeAlias = Literal["added", "changed", "removed"]
-"""`added` gives all that may be seen of an entity, in place of what was known; `changed` gives the
-fields that have other values; `removed` says that it is gone, or out of sight, which is the same to
-who looks."""
+"""`added` has all visible fields of an entity and replaces earlier ones; `changed` has the fields
+with new values; `removed` means deleted or no longer visible, which an agent cannot distinguish."""
 
 
 class Change(msgspec.Struct, frozen=True, dict=True):
@@ -37,10 +40,10 @@ class Change(msgspec.Struct, frozen=True, dict=True):
     Attributes:
         entity: `collection/entity`.
         op: `added`, `changed` or `removed`.
-        seq: Sequence number of the entity's latest change. It may have come into sight, or gone
-            out of it, without one.
-        by: Who made that change.
-        fields: Field -> value; None where it leaves.
+        seq: Sequence number of the entity's latest change. An entity can become visible or
+            invisible without a change.
+        by: The agent that made the latest change.
+        fields: Field -> value; None for `removed`.
     """
 
     entity: str
@@ -51,16 +54,16 @@ class Change(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def encoded(self) -> bytes:
-        """The change as JSON, made once for all to whom it is sent."""
+        """The change as JSON, encoded once for all observers."""
         return to_json(self)
 
 
 class DeliveredEvent(msgspec.Struct, frozen=True, dict=True):
-    """Something that was done and that an agent is told of, whatever became of its trace.
+    """An applied intent that is delivered to an agent even if a later change overwrote its result.
 
     Attributes:
         seq: Sequence number of the world after its batch.
-        agent_id: Who did it.
+        agent_id: The agent of the intent.
         kind: Kind of the applied intent.
         payload: Payload as applied, after a rule's normalization.
     """
@@ -72,21 +75,22 @@ class DeliveredEvent(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def encoded(self) -> bytes:
-        """The event as JSON, made once for all to whom it is sent."""
+        """The event as JSON, encoded once for all observers."""
         return to_json(self)
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """An atomic step of one agent's picture of the world: it is true again, at `view_seq`.
+    """One consistent update of an agent's view.
 
     Attributes:
-        view_seq: All that the agent may see, up to here, has been shown; its `context_seq`.
+        view_seq: All visible changes up to this seq were delivered; the `context_seq` of intents
+            that are based on it.
         sim_time: Simulated seconds.
-        agent_id: For whom.
-        kind: `snapshot` replaces all that was known, `delta` adds to it.
-        changes: Of entities; each entity is in it once at most.
+        agent_id: The agent that receives it.
+        kind: `snapshot` replaces the view, `delta` updates it.
+        changes: Changes of entities, at most one for each entity.
         events: Delivered events since the last observation, in order.
-        events_dropped: How many events did not fit the inbox and are lost: the oldest ones.
+        events_dropped: Number of events lost because the buffer was full; the oldest are dropped.
         deferred_count: Number of changes deferred by a byte budget or a latency: those entities are
             shown older than the rest of the view, as of before `view_seq`.
     """
@@ -102,7 +106,7 @@ class Observation(msgspec.Struct, frozen=True):
 
     @property
     def encoded(self) -> bytes:
-        """The observation as one JSON object, of parts that are encoded once for all observers."""
+        """The observation as one JSON object; its changes are encoded once for all observers."""
         return to_json(
             {
                 "type": "observation",
@@ -119,16 +123,16 @@ class Observation(msgspec.Struct, frozen=True):
 
 
 LocalView: TypeAlias = dict[str, dict[str, dict[str, Json]]]
-"""What an agent knows: `collection -> entity -> field -> value`."""
+"""The view that a client keeps: `collection -> entity -> field -> value`."""
 
 
-def apply_observation(picture: LocalView, observation: Observation) -> None:
-    """Bring a picture up to date; afterwards it equals the view at the observation's seq."""
+def apply_observation(view: LocalView, observation: Observation) -> None:
+    """Apply an observation to a local view; it then equals the view at the observation's seq."""
     if observation.kind == "snapshot":
-        picture.clear()
+        view.clear()
     for change in observation.changes:
         collection, _, entity = change.entity.partition("/")
-        rows = picture.setdefault(collection, {})
+        rows = view.setdefault(collection, {})
         match change.op:
             case "added":
                 rows[entity] = dict(change.fields or {})
@@ -137,4 +141,4 @@ def apply_observation(picture: LocalView, observation: Observation) -> None:
             case _:  # removed
                 del rows[entity]
         if not rows:
-            del picture[collection]
+            del view[collection]

@@ -41,7 +41,7 @@ def effects(
     resolve: Annotated[
         tuple[str, str],
         typer.Option(
-            metavar="WORLD/SEQ/K succeeded|failed",
+            metavar="WORLD/SEQ/INDEX succeeded|failed",
             show_default=False,
             help="Settle an effect by hand: what you know came of it.",
         ),

@@ -244,6 +244,10 @@ class WorldState(Mapping[str, Mapping[str, Mapping[str, Json]]]):
     def __len__(self) -> int:
         return sum(1 for rows in self._state.collections.values() if rows.entities)
 
+    def __repr__(self) -> str:
+        sizes = (f"{name}: {len(entities)}" for name, entities in self.items())
+        return f"<WorldState of {', '.join(sizes) or 'no entities'}>"
+
 
 class _CollectionView(Mapping[str, Mapping[str, Json]]):
     __slots__ = ("_entities",)
