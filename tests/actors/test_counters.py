@@ -7,7 +7,8 @@ from placet.actors.metrics.counters import (
     UNKNOWN_KIND,
     Counters,
 )
-from placet.schemas.batch import CheckedBatch
+from placet.kernel.checked_batch import index_intents
+from placet.schemas.batch import CheckedBatch, part_of
 from placet.schemas.intent import Intent
 from placet.schemas.refusal import STAGE_OF, Stage
 
@@ -26,7 +27,7 @@ def batch_of(*kinds):
         )
         for number, kind in enumerate(kinds)
     ]
-    assert batch.group_metrics()
+    assert index_intents(batch, list(map(part_of, batch.intents)))
     return batch
 
 

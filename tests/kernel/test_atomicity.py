@@ -154,12 +154,12 @@ def test_a_refused_batch_takes_no_claim(how):
 
 
 def test_many_dry_runs_take_no_memory(monkeypatch):
-    monkeypatch.setattr("placet.kernel.state.tree._DIRTY_MAX", 100)
+    monkeypatch.setattr("placet.kernel.state.transaction.DIRTY_MAX", 100)
     kernel, _ = reused()
     for number in range(30):
         remake = [intent("Remake", {"thing": f"t{n}"}, f"r{n}") for n in range(25)]
         assert kernel.decide({"intents": remake, "dry_run": True}, float(number)).admitted
-    assert len(kernel.tree._dirty) < 200
+    assert len(kernel.tree.dirty) < 200
     assert kernel.digest() == State.load(kernel.tree.dump()).digest().hex()
 
 

@@ -42,12 +42,12 @@ def folded(log):
 
 
 def test_a_fold_of_nothing_but_ticks_takes_no_memory(monkeypatch):
-    monkeypatch.setattr("placet.kernel.state.tree._DIRTY_MAX", 100)
+    monkeypatch.setattr("placet.kernel.log.replay.DIRTY_MAX", 100)
     kernel, log = reused()
     for number in range(300):
         kernel.tick(float(number))
     state = folded(log).state
-    assert len(state._dirty) < 200
+    assert len(state.dirty) < 200
     assert state.digest().hex() == kernel.digest()
 
 

@@ -8,6 +8,7 @@ import pytest
 from typing_extensions import TypedDict
 
 from placet.kernel import Domain, Kernel, KernelConfig, Kind
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.domain import Upcaster
 from placet.kernel.gate.structure import upcast
 from placet.kernel.log.replay import Divergence, folded
@@ -17,7 +18,6 @@ from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import rules_in
 from placet.kernel.state.draft import Draft
-from placet.schemas.batch import recorded_batch
 from placet.schemas.errors import StoreError
 from placet.schemas.intent import Intent
 from placet.schemas.limits import SECOND_NS

@@ -25,8 +25,6 @@ def execution_order(
     batches: Sequence[CheckedBatch], ledger: Ledger, seed: int, now_ns: int
 ) -> Sequence[CheckedBatch]:
     """Put a group's batches into their order of execution. O(n log n)."""
-    if len(batches) <= 1:
-        return batches
     salt = mix64(seed, ledger.seq)
     keys: list[_Key] = []
     names: list[str] = []

@@ -4,21 +4,18 @@ The structure stage turns a submitted batch into a `CheckedBatch`, encodes it on
 fingerprint. Later stages and the log use that form. `recorded_batch` rebuilds it from a record.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, cast
 
 from typing_extensions import TypedDict
 
 from placet.schemas.codec import Json
-from placet.schemas.identity import Span, only_sequence, sequence_form
+from placet.schemas.identity import Span
 from placet.schemas.intent import Intent
 from placet.schemas.log.intents import batch_in, checked_intents
 from placet.schemas.refusal import Notice
-
-if TYPE_CHECKING:
-    from placet.schemas.log.record import Admitted, Refused, Scheduled
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
 """`(agent_id, req_id, kind, payload, priority)`: the encoded fields of an intent."""
@@ -28,10 +25,8 @@ part_of: Final[Callable[[Intent], Part]] = itemgetter(
 )
 """Return the `Part` of an intent."""
 
-_RELEASED: Final = cast("Intent", MappingProxyType({}))
-"""Placeholder for each intent of a released batch."""
-
-T = TypeVar("T", bound=Hashable)
+RELEASED: Final = cast("Intent", MappingProxyType({}))
+"""Placeholder for an intent that the kernel released after its last use."""
 
 
 class _BatchOptions(TypedDict, total=False):
@@ -56,8 +51,8 @@ class Batch(_BatchOptions):
 class CheckedBatch:
     """A batch that passed the structure stage: validated, encoded and measured once.
 
-    Only `kernel/gate/structure.py` and `recorded_batch` make one; later stages trust it. Sequences
-    are parallel and in the submitted order.
+    `kernel/gate/structure.py` builds it, and `kernel/checked_batch.py` rebuilds it from a record. All later stages read it and trust it. Sequences are
+    parallel and in the submitter's order.
 
     Attributes:
         intents: The validated intents.
@@ -120,18 +115,6 @@ class CheckedBatch:
     def __len__(self) -> int:
         return len(self.intents)
 
-    def __repr__(self) -> str:
-        names = (getattr(self, name, "?") for name in ("batch_id", "submitter"))
-        return "<CheckedBatch {} by {}>".format(*names)
-
-    def release(self) -> None:
-        """Release the intents after their last use; their number remains.
-
-        A batch holds some hundred objects. Freed here, they are still in the processor's caches;
-        freed with the rest of their group, a millisecond later, they cost 5 % of all time.
-        """
-        self.intents = (_RELEASED,) * len(self.intents)
-
     def agent_ids(self) -> list[str]:
         """Return the agent of each intent, read from the encoded bytes. O(batch)."""
         if len(self.agents) == 1:
@@ -147,78 +130,3 @@ class CheckedBatch:
         agent and req_id.
         """
         self.intents = checked_intents(self.encoded, self.contexts, self.valid_until_ns)
-
-    def group_metrics(self, parts: Sequence[Part] | None = None) -> bool:
-        """Fill in `req_ids`, `span`, `agents`, `counts`, `priority` and `order`.
-
-        Args:
-            parts: The `Part` of each intent; None computes them.
-
-        Returns:
-            False if two intents have the same agent and req_id.
-        """
-        if parts is None:
-            parts = list(map(part_of, self.intents))
-        if len(parts) > 1:
-            return self._measure_many(parts)
-        agent_id, req_id, kind, _, self.priority = parts[0]
-        self.req_ids = [req_id]
-        sequence = sequence_form(req_id)
-        if sequence is None:
-            self.span = None
-        else:
-            name, number = sequence
-            self.span = Span(name, number, number, True)
-        self.agents = (agent_id,)
-        self.counts = ((agent_id, kind, 1),)
-        self.order = None
-        return True
-
-    def _measure_many(self, parts: Sequence[Part]) -> bool:
-        count = len(parts)
-        # Five columns at once: a list for each would take twice as long.
-        agents, req_ids, kinds, _, priorities = zip(*parts, strict=True)
-        self.req_ids = list(req_ids)
-        self.span = only_sequence(self.req_ids)
-        self.priority = priorities[0]
-        self.order = None
-        if priorities.count(self.priority) != count:
-            self.priority = max(priorities)
-            order = sorted(range(count), key=lambda position: -priorities[position])
-            self.order = order if order != list(range(count)) else None
-        if agents.count(agents[0]) == count:  # the usual batch: one agent, and often one kind
-            self.agents = (agents[0],)
-            if kinds.count(kinds[0]) == count:
-                self.counts = ((agents[0], kinds[0], count),)
-            else:
-                self.counts = tuple([(agents[0], k, n) for k, n in _counted(kinds).items()])
-            return len(set(req_ids)) == count
-        self.agents = tuple(dict.fromkeys(agents))
-        pairs = _counted(zip(agents, kinds, strict=True))
-        self.counts = tuple([(agent, kind, n) for (agent, kind), n in pairs.items()])
-        return len(set(zip(agents, req_ids, strict=True))) == count
-
-
-def _counted(values: Iterable[T]) -> dict[T, int]:
-    """Count equal values; for a batch this takes a third of the time of `Counter`."""
-    counts: dict[T, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return counts
-
-
-def recorded_batch(record: "Admitted | Refused | Scheduled") -> CheckedBatch:
-    """Rebuild the checked batch that a record was made of."""
-    batch = CheckedBatch()
-    batch.intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
-    batch.encoded = record.encoded
-    batch.fingerprint = record.fingerprint
-    batch.submitter = record.submitter
-    batch.batch_id = record.batch_id
-    batch.contexts = record.contexts
-    batch.valid_until_ns = record.valid_until_ns
-    batch.due_of = record.due_of
-    batch.sim_time_ns = batch.valid_for_ns = batch.notices = None
-    batch.dry_run = False
-    batch.group_metrics()
-    return batch

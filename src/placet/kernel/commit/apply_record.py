@@ -139,7 +139,10 @@ def apply_admitted(
     first_seq = ledger.seq + 1
     ledger.seq = record.seq
     if record.due_of is None:
-        charge(ledger, charges_on(batch, ledger, record.now_ns) if charges is None else charges)
+        if charges is None:
+            charges = charges_on(batch, ledger, record.now_ns)
+        if charges:
+            charge(ledger, charges)
     else:
         ledger.pop_scheduled(record.due_of)
     if batch.order is None and len(batch.agents) == 1:

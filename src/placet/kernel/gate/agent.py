@@ -9,46 +9,40 @@ from placet.schemas.refusal import Refusal, RefusalCode
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | None:
-    """Refuse agents that are unknown, suspended, not permitted, or of another submitter."""
+    """Refuse agents that are unknown, suspended, of another owner, or not permitted the kind."""
     agents, submitter = context.ledger.agents, batch.submitter
     refusals: list[Refusal] | None = None
     for agent_id, kind, _ in batch.counts:
         agent = agents.get(agent_id)
-        if (
-            agent is not None
-            and not agent.is_suspended
-            and (submitter == agent_id or submitter in {OPERATOR, agent.owner})
-            and (agent.permissions is None or kind in agent.permissions)
-        ):
+        if agent is None:
+            code = RefusalCode.AGENT_UNKNOWN
+        elif agent.is_suspended:
+            code = RefusalCode.AGENT_SUSPENDED
+        elif submitter != agent_id and submitter not in {OPERATOR, agent.owner}:
+            code = RefusalCode.AGENT_NOT_YOURS
+        elif agent.permissions is not None and kind not in agent.permissions:
+            code = RefusalCode.PERMISSION_DENIED
+        else:
             continue
-        code, message = _why(agent, agent_id, kind, submitter)
+        message = _message(code, agent, agent_id, kind, submitter)
+        at = "/kind" if code is RefusalCode.PERMISSION_DENIED else "/agent_id"
         refusals = refusals or []
         for index in positions_of(batch, agent_id, kind):
-            refusals.append(refuse_intent(batch, index, code, message, at=_AT[code]))
+            refusals.append(refuse_intent(batch, index, code, message, at=at))
     return refusals
 
 
-_AT = {
-    RefusalCode.AGENT_UNKNOWN: "/agent_id",
-    RefusalCode.AGENT_SUSPENDED: "/agent_id",
-    RefusalCode.AGENT_NOT_YOURS: "/agent_id",
-    RefusalCode.PERMISSION_DENIED: "/kind",
-}
-
-
-def _why(agent: Agent | None, agent_id: str, kind: str, submitter: str) -> tuple[RefusalCode, str]:
+def _message(
+    code: RefusalCode, agent: Agent | None, agent_id: str, kind: str, submitter: str
+) -> str:
     if agent is None:
-        message = f"agent {agent_id!r} is not registered; register it before it proposes"
-        return RefusalCode.AGENT_UNKNOWN, message
-    if agent.is_suspended:
-        message = f"agent {agent_id!r} is suspended; it may propose again once it is resumed"
-        return RefusalCode.AGENT_SUSPENDED, message
-    if submitter not in {OPERATOR, agent_id, agent.owner}:
-        message = (
+        return f"agent {agent_id!r} is not registered; register it before it proposes"
+    if code is RefusalCode.AGENT_SUSPENDED:
+        return f"agent {agent_id!r} is suspended; it may propose again once it is resumed"
+    if code is RefusalCode.AGENT_NOT_YOURS:
+        return (
             f"submitter {submitter!r} may not speak for agent {agent_id!r}; "
             "submit through that agent's own handle"
         )
-        return RefusalCode.AGENT_NOT_YOURS, message
     permitted = sorted(agent.permissions or ())
-    message = f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}"
-    return RefusalCode.PERMISSION_DENIED, message
+    return f"agent {agent_id!r} may not propose {kind}; it may propose {permitted or 'nothing'}"

@@ -9,6 +9,7 @@ Whatever comes in - any JSON, any Python object - ends as a checked batch or as 
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from itertools import islice
 from operator import itemgetter
@@ -16,6 +17,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from placet.kernel.checked_batch import index_intents
 from placet.kernel.gate.shape import intents_adapter
 from placet.kernel.gate.structure_errors import Diagnosis, Unsound, whole
 from placet.kernel.plugin_boundary import plugin_boundary
@@ -45,7 +47,8 @@ _Encoded: TypeAlias = tuple[list[Part], list[bytes], int]
 _Sound: TypeAlias = tuple[list[Intent], _Encoded, dict[int, tuple[Notice, ...]] | None]
 """Intents, each encoded, and warnings by position."""
 
-_HEADER_OF_ONE: Final = array_header(1)
+_header_of: Final = cache(array_header)
+"""At most `batch_intents_max` + 1 headers of a few bytes."""
 
 _HASH64: Final = blake2b(digest_size=8)
 """Copied for each batch: to make a hash with its options takes half as long again.
@@ -139,10 +142,7 @@ class Structure:
             if isinstance(looked, list):
                 return looked
             sound = looked
-        batch = CheckedBatch()
-        batch.submitter = submitter
-        batch.batch_id = batch_id
-        return self._finish(batch, sound, options)
+        return self._build(sound, options, submitter, batch_id)
 
     def _take(self, given: list[Json]) -> _Sound | None:
         """Validate and encode a batch that the fast path accepts.
@@ -167,21 +167,20 @@ class Structure:
         except ENCODE_ERRORS:  # a payload's own validator made it so
             return self._diagnosis.unencodable(intents)
 
-    def _finish(
-        self, batch: CheckedBatch, sound: _Sound, options: Mapping[str, Json]
+    def _build(
+        self, sound: _Sound, options: Mapping[str, Json], submitter: str, batch_id: str
     ) -> CheckedBatch | list[Refusal]:
-        """Measure a valid batch, and fill in the remaining fields."""
+        """Build the checked batch of valid intents, or refuse its size or duplicate req_ids."""
         limits = self._limits
         intents, (taken, parts, fields), notices = sound
         count = len(intents)
         if count == 1:  # without the iterators that pay off for many
             content = parts[0]
-            encoded = _HEADER_OF_ONE + content
-            batch.contexts = [intents[0]["context_seq"]]
+            contexts = [intents[0]["context_seq"]]
         else:
             content = b"".join(sorted(parts))
-            encoded = array_header(count) + b"".join(parts)
-            batch.contexts = list(map(_CONTEXT, intents))
+            contexts = list(map(_CONTEXT, intents))
+        encoded = _header_of(count) + (content if count == 1 else b"".join(parts))
         is_large = len(encoded) > self._small_bytes_max and (
             max(map(len, parts)) > limits.payload_bytes_max or len(encoded) > limits.batch_bytes_max
         )
@@ -191,15 +190,19 @@ class Structure:
                 return unsound
         hashed = _HASH64.copy()
         hashed.update(content)
+        batch = CheckedBatch()
+        batch.submitter = submitter
+        batch.batch_id = batch_id
         batch.fingerprint = _UINT64(hashed.digest())[0]
         batch.intents = intents
         batch.encoded = encoded
+        batch.contexts = contexts
         batch.notices = notices
         batch.due_of = batch.valid_until_ns = None
-        if fields != count * REQUIRED_FIELDS:  # one has the optional field
+        if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
             show_until(intents, batch.valid_until_ns)
-        if not batch.group_metrics(taken):
+        if not index_intents(batch, taken):
             return self._diagnosis.duplicates(intents)
         if options:
             _read_options(batch, options)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.ledger.ledger import Ledger
-from placet.schemas.batch import CheckedBatch, recorded_batch
+from placet.schemas.batch import CheckedBatch
 
 
 def due_batches(ledger: Ledger, now_ns: int) -> list[CheckedBatch]:
     """Return the batches that are due now, by due time. O(d log d) in their number."""
-    if not ledger.schedule or ledger.schedule[0][0] > now_ns:
-        return []
     due = _due_entries(ledger.schedule, now_ns)
     return _batches(ledger, [entry for entry in due if entry[1] in ledger.scheduled])
 

@@ -9,11 +9,12 @@ from typing import Final
 
 import msgspec
 
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.commit.apply_record import apply_record
 from placet.kernel.commit.commit import Journal
 from placet.kernel.ledger.ledger import GateSettings, Ledger
-from placet.kernel.state.tree import Entity, Stamp, State
-from placet.schemas.batch import CheckedBatch, recorded_batch
+from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import freeze, joined
 from placet.schemas.config import KernelConfig
 from placet.schemas.errors import StoreError
@@ -225,7 +226,8 @@ def fold_changes(state: State, changes: Changes) -> None:
         rows = state.collection(change.collection)
         rows.seq, rows.by, rows.foreign_seq = change.seq, change.by, change.foreign_seq
         state.trim(change.collection)
-    state.limit_dirty()
+    if len(state.dirty) > DIRTY_MAX:
+        state.digest()  # bounds the list of entities that wait for it
 
 
 def _fold_entity(state: State, change: EntityChange) -> None:

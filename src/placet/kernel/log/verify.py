@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
@@ -35,7 +36,7 @@ from placet.kernel.plugin_boundary import PluginError
 from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, validator_name
 from placet.kernel.state.tree import State
-from placet.schemas.batch import CheckedBatch, recorded_batch
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import PlacetError
 from placet.schemas.log.record import (
     Admitted,

@@ -97,7 +97,8 @@ class Draft:
 
     def exists(self, collection: str, entity: str) -> bool:
         """Return whether an entity exists."""
-        return self.state.exists(collection, entity)
+        rows = self.state.collections.get(collection)
+        return rows is not None and entity in rows.entities
 
     def entity(self, collection: str, entity: str) -> Mapping[str, Json] | None:
         """Read all fields of an entity, or None. The mapping is read-only."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from placet.kernel.state.draft import ABSENT, NO_EXECUTORS, WHOLE, Draft, Undo
-from placet.kernel.state.tree import Entity, Stamp, State
+from placet.kernel.state.tree import DIRTY_MAX, Entity, Stamp, State
 from placet.schemas.codec import Json, canonical
 from placet.schemas.identity import Ref
 from placet.schemas.log.record import Changes, CollectionChange, EntityChange
@@ -41,7 +41,8 @@ class Transaction(Draft):
         """Begin a group of batches: claims hold from here to the next group."""
         self.now_ns = now_ns
         self._claims.clear()
-        self.state.limit_dirty()
+        if len(self.state.dirty) > DIRTY_MAX:
+            self.state.digest()  # bounds the list of entities that wait for it
 
     def open_batch(self) -> None:
         """Start a batch: earlier changes can no longer be undone."""

@@ -13,7 +13,7 @@ from typing import Final
 from placet.schemas.codec import Json, canonical, freeze, thaw
 
 _MODULUS_MASK: Final = (1 << 128) - 1
-_DIRTY_MAX: Final = 65_536
+DIRTY_MAX: Final = 65_536
 DIGEST_BYTES: Final = 16
 
 
@@ -77,14 +77,14 @@ class State:
     Reading costs O(1); values are immutable. `digest()` costs O(entities changed since the last).
     """
 
-    __slots__ = ("_dirty", "_sum", "collections", "tombstones_max", "tracked_from")
+    __slots__ = ("_sum", "collections", "dirty", "tombstones_max", "tracked_from")
 
     def __init__(self, tombstones_max: int = 4096) -> None:
         self.collections: dict[str, Collection] = {}
         self.tombstones_max = tombstones_max
         self.tracked_from = 0
         """Below this seq a deletion may have been forgotten: an older context cannot be judged."""
-        self._dirty: list[tuple[str, str]] = []
+        self.dirty: list[tuple[str, str]] = []
         self._sum = 0
 
     # reading
@@ -140,12 +140,7 @@ class State:
         if row.digest is not None:
             self._sum -= row.digest
             row.digest = None
-        self._dirty.append((collection, entity))
-
-    def limit_dirty(self) -> None:
-        """Bring the digest up to date where very many entities wait for it: bounds the list."""
-        if len(self._dirty) > _DIRTY_MAX:
-            self.digest()
+        self.dirty.append((collection, entity))
 
     def trim(self, collection: str) -> None:
         """Forget the older half of the graves where there are too many; at commit only.
@@ -163,12 +158,12 @@ class State:
 
     def digest(self) -> bytes:
         """Return the state digest: entity hashes summed mod 2**128, 16 bytes."""
-        for collection, entity in self._dirty:
+        for collection, entity in self.dirty:
             row = self.collections[collection].entities.get(entity)
             if row is not None and row.digest is None:
                 row.digest = entity_hash(collection, entity, row.fields)
                 self._sum += row.digest
-        self._dirty.clear()
+        self.dirty.clear()
         self._sum &= _MODULUS_MASK
         return self._sum.to_bytes(DIGEST_BYTES, "big")
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from placet.actors.ports import EventLog
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.domain import Domain
 from placet.kernel.log.divergence import (
     DecisionMismatch,
@@ -29,7 +30,6 @@ from placet.kernel.log.replay import seqs_of
 from placet.kernel.log.verify import Maker, Verifier
 from placet.runtime.plugins import remake
 from placet.runtime.snapshots.recovery import decode, read_on, recover
-from placet.schemas.batch import recorded_batch
 from placet.schemas.codec import Json
 from placet.schemas.errors import StoreError
 from placet.schemas.log.record import (

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from placet.kernel.checked_batch import recorded_batch
 from placet.kernel.commit.apply_record import apply_configured
 from placet.kernel.decide import decide_batch
 from placet.kernel.domain import Domain
@@ -29,7 +30,7 @@ from placet.kernel.registry import Registry
 from placet.kernel.rules_version import Rules, incompatibility, rules_in, rules_of, validator_name
 from placet.runtime.history.counterfactual_report import Changed, WhatIf
 from placet.runtime.history.decisions import Decision, decision_of, decision_of_verdict
-from placet.schemas.batch import CheckedBatch, recorded_batch
+from placet.schemas.batch import CheckedBatch
 from placet.schemas.codec import Json, canonical
 from placet.schemas.config import KernelConfig
 from placet.schemas.effect import EffectKey
