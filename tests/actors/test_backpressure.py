@@ -69,7 +69,7 @@ def by_age(world: WorldRuntime, clock: HandClock) -> Signalled:
 
 def by_lag(world: WorldRuntime, clock: HandClock) -> Signalled:
     waiting = flood(world, 1)
-    world.actor._ingress._door.note_lag(70 * MS, clock.monotonic_ns())
+    world.actor._ingress._control.note_lag(70 * MS, clock.monotonic_ns())
     return Signalled("loop_lag_ms", 70, 50, waiting)
 
 

@@ -407,7 +407,7 @@ async def test_of_the_same_value_each_is_told_its_own_limit():
         ingress = world.actor._ingress
         loads = [Overload(RefusalCode.QUEUE_FULL, "mailbox_batches_of_agent", 5, n) for n in (5, 4)]
         answers = [
-            ingress._rejected_at_ingress(ingress.mailbox, load, 1).result() for load in loads
+            ingress._rejected_at_ingress(ingress._mailbox, load, 1).result() for load in loads
         ]
         assert [answer.refusals[0].details["limit"] for answer in answers] == [5, 4]
 

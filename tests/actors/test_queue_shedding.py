@@ -17,6 +17,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
 from placet.schemas.refusal import RefusalCode
+from tests.actors.fake_admission import FakeAdmission
 from tests.actors.parts import add, intent, open_world
 from tests.actors.virtual_time import HandClock, in_virtual_time, turns
 
@@ -275,7 +276,7 @@ async def test_an_old_queue_lets_in_who_is_higher_for_who_is_lower():
 async def test_under_a_lag_with_nobody_to_shed_everybody_is_refused():
     clock = HandClock(1)
     async with shedding_world(time=clock) as world:
-        world.actor._ingress._door.note_lag(2 * SECOND_NS, clock.monotonic_ns())
+        world.actor._ingress._control.note_lag(2 * SECOND_NS, clock.monotonic_ns())
         refusal = post(world, "high", 100).result().refusals[0]
         assert (refusal.code, refusal.details["signal"]) == ("overloaded", "loop_lag_ms")
 
@@ -399,12 +400,8 @@ class Searched:
 def test_it_sheds_what_a_search_of_the_whole_queue_would(operations):
     """Law: each one's order is kept; victims by the rule, no more than are needed, or none."""
     shed: list[QueuedBatch] = []
-    queue = SheddingQueue(
-        Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX),
-        lambda batch: batch.priority,
-        lambda submitter: 100,
-        lambda waiting, priority, load: shed.append(waiting),
-    )
+    queue = SheddingQueue(Limits(mailbox_batches_max=COUNT_MAX, mailbox_bytes_max=BYTES_MAX))
+    queue.admission = FakeAdmission(shed.append)
     model = Searched()
     for number, (what, argument, size, priority) in enumerate(operations):
         if what == "take":

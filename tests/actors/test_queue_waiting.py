@@ -146,7 +146,7 @@ async def test_a_newcomer_does_not_overtake_those_in_line_though_there_is_room()
 async def test_an_empty_queue_lets_in_when_the_lag_is_over_by_one_timer():
     clock = LoopClock()
     async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
-        world.actor._ingress._door.note_lag(3 * SECOND_NS, clock.monotonic_ns())
+        world.actor._ingress._control.note_lag(3 * SECOND_NS, clock.monotonic_ns())
         answers = fill(world, 5)
         await turns()
         before = iterations()
@@ -405,7 +405,7 @@ async def test_closing_decides_those_in_line_too():
     clock = HandClock(1)
     async with waiting_world(time=clock, limits={"loop_lag_ms_max": 10}) as world:
         answers = fill(world, 9)
-        world.actor._ingress._door.note_lag(10**12, clock.monotonic_ns())
+        world.actor._ingress._control.note_lag(10**12, clock.monotonic_ns())
     assert all(answer.result().admitted for answer in answers)
     assert line_of(world) == EMPTY
 

@@ -12,6 +12,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 from placet.schemas.refusal import RefusalCode
+from tests.actors.fake_admission import FakeAdmission
 
 PLACES, GROUP = 60, 16
 SIZE = 10
@@ -29,12 +30,9 @@ class CountingQueue:
         limits = Limits(
             mailbox_batches_max=PLACES, group_batches_max=GROUP, mailbox_bytes_max=self.bytes_max
         )
-        self.queue = SheddingQueue(
-            limits,
-            lambda batch: min(batch.priority, self.caps.get(batch.agents[0], 100)),
-            lambda submitter: 100,
-            lambda waiting, priority, load: self.count.update(["shed"]),
-        )
+        self.queue = SheddingQueue(limits)
+        self.queue.admission = FakeAdmission(lambda waiting: self.count.update(["shed"]))
+        self.queue.admission.caps = self.caps
 
     def load(self, submitter: str) -> Overload | None:
         if len(self.queue) >= PLACES:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from placet.actors.admission.ingress import Ingress
+from placet.actors.admission.queue import BatchQueue
 from placet.actors.metrics.counters import GroupMetrics
 from placet.kernel import Kernel
 from placet.runtime.world import WorldRuntime
@@ -37,7 +38,7 @@ class Pair:
         self.shortcuts = 0
         self._tasks: list[asyncio.Future[None]] = []
         self._posted = 0
-        long.actor._ingress._may_tell_all = False
+        long.actor._ingress._may_cache = False
 
     def post(self, chance: Random) -> None:
         """Post a batch to both: as an agent or the operator, as a list or a mapping, or dry."""
@@ -47,7 +48,7 @@ class Pair:
         priorities = [chance.choice((0, 10, 40, 70, 100)) for _ in range(chance.choice((1, 1, 3)))]
         form, is_dry = chance.randrange(8), chance.random() < 0.05
         short = self.worlds[0].actor._ingress
-        told = short.mailbox.cached_refusal
+        told = short._mailbox.cached_refusal
         left = None if told is None else told.left
         both = []
         for world in self.worlds:
@@ -64,7 +65,7 @@ class Pair:
             elif form == 3:
                 del batch[-1]["priority"]
             both.append(world.actor.post(batch, submitter, dry_run=is_dry))
-        if told is not None and told is short.mailbox.cached_refusal and told.left != left:
+        if told is not None and told is short._mailbox.cached_refusal and told.left != left:
             self.shortcuts += 1
         self.answers.append((both[0], both[1]))
 
@@ -75,7 +76,7 @@ class Pair:
         for side, (world, clock) in enumerate(zip(self.worlds, self.clocks, strict=True)):
             ingress = world.actor._ingress
             if what == 0:
-                ingress.mailbox.pause()
+                ingress._mailbox.pause()
             elif what == 1:
                 ingress.drain()
             elif what == 2 and place is not None:
@@ -84,7 +85,7 @@ class Pair:
                 clock.forward(MS)
             elif what < 6:
                 ingress.resume()
-                ingress.mailbox.wake()
+                ingress._mailbox.wake()
             elif what == 6:  # the world is durable up to another seq, and nothing has left
                 name = f"new_{self._posted}"
                 register = world.actor.command(partial(_register, name))
@@ -154,7 +155,10 @@ async def test_where_each_batch_is_reported_those_who_are_turned_away_are_too():
     async with open_world(limits={"mailbox_batches_max": 1}) as world:
         ingress = world.actor._ingress
         group_metrics = GroupMetrics(world.counters, reported.extend)
-        heard = Ingress(world.kernel, ingress._committer, ingress._clock, group_metrics, "reject")
+        queues = [BatchQueue(world.kernel.config.limits) for _ in range(2)]
+        heard = Ingress(
+            world.kernel, ingress._committer, ingress._clock, group_metrics, queues[0], queues[1]
+        )
         first, *refused = [heard.post([add(f"r{n}")], "alice") for n in range(5)]
         assert reported == [one.result() for one in refused]
         first.cancel()
@@ -182,7 +186,7 @@ async def test_a_world_that_is_closed_says_so_to_who_would_be_told_that_it_is_fu
         await world.actor.pause()
         world.actor.post([add("r0")], "alice")
         assert world.actor.post([add("r1")], "alice").result().codes == ("queue_full",)
-        assert world.actor._ingress.mailbox.cached_refusal is not None
+        assert world.actor._ingress._mailbox.cached_refusal is not None
         world.actor._ingress.close()
         with pytest.raises(ClosedError):
             world.actor.post([add("r2")], "alice")

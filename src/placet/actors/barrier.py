@@ -65,7 +65,7 @@ class Barrier:
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._missing = {agent: None for agent in expected if agent not in self._passed}
-        for batch in self._ingress.held.batches():
+        for batch in self._ingress.held_batches():
             self._note_batch(batch)
         self._opened = asyncio.Event()
         self._ingress.on_held = self._note_batch

@@ -6,7 +6,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 M = TypeVar("M")
@@ -126,18 +125,15 @@ class Mailbox(Generic[M, C]):
         """Take the oldest control message, if there is one."""
         return self._control.popleft() if self._control else None
 
-    def take(self, count_max: int, enough: Callable[[M], bool] | None = None) -> list[M]:
-        """Take the oldest messages: at most `count_max`, and none after `enough` said yes."""
+    def take(self, count_max: int) -> list[M]:
+        """Take the oldest messages, at most `count_max`; none while paused."""
         lane, sizes = self._lane, self._sizes
         taken: list[M] = []
         if self.is_paused:
             return taken
         while lane and len(taken) < count_max:
-            message = lane.popleft()
+            taken.append(lane.popleft())
             self._bytes -= sizes.popleft()
-            taken.append(message)
-            if enough is not None and enough(message):
-                break
         self._received += len(taken)
         return taken
 

@@ -15,15 +15,18 @@ from typing import TypeVar
 
 from placet.actors.admission.ingress import Ingress
 from placet.actors.admission.overload import timed_out, unauthorized
-from placet.actors.admission.queue import Backpressure, ControlMessage, QueuedBatch, Step
+from placet.actors.admission.queue import Backpressure, BatchQueue, ControlMessage, Step
+from placet.actors.admission.shed_queue import SheddingQueue
+from placet.actors.admission.time_scaled_queue import DilatingQueue
+from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
-from placet.actors.committer import Commit, Committer, Cycle, resolve
+from placet.actors.committer import Commit, Committer, Cycle, QueuedBatch, resolve
 from placet.actors.metrics.counters import Counters, GroupMetrics, GroupReport
-from placet.actors.ports import Clock, HostClock
+from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.timers.timer_queue import OneShotTimer
 from placet.kernel.kernel import Kernel
 from placet.schemas.errors import INTERRUPTS, StoreError
-from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX
+from placet.schemas.limits import SECOND_NS, SIM_TIME_NS_MAX, Limits
 from placet.schemas.log.record import LogGroup
 from placet.schemas.verdict import Verdict
 
@@ -72,10 +75,11 @@ class OrchestratorActor:
         self._advance = clock.advance if isinstance(clock, HostClock) else None
         self._group_metrics = GroupMetrics(counters, on_group)
         self._limits = limits
+        self._mailbox = _make_queue(backpressure, limits, clock)
+        self._held = _make_queue(backpressure, limits, clock)
         self._ingress = ingress = Ingress(
-            kernel, committer, clock, self._group_metrics, backpressure
+            kernel, committer, clock, self._group_metrics, self._mailbox, self._held
         )
-        self._mailbox, self._held = ingress.mailbox, ingress.held
         # Bound once: a method around it would be one more call for each batch.
         self.post, self.refuse, self.shed = ingress.post, ingress.refuse, ingress.shed
         self.stall = ingress.stall
@@ -262,14 +266,8 @@ class OrchestratorActor:
 
     def _take(self) -> list[QueuedBatch]:
         """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
-        budget = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
-
-        def is_enough(waiting: QueuedBatch) -> bool:
-            nonlocal budget
-            budget -= len(waiting.batch.intents)
-            return budget <= 0
-
-        return self._mailbox.take(self._limits.group_batches_max, is_enough)
+        intents_max = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
+        return self._mailbox.take(self._limits.group_batches_max, intents_max)
 
     def _execute_command(self, message: ControlMessage | Step, turn: Cycle) -> None:
         """Execute a control message if its sender still waits.
@@ -373,3 +371,13 @@ class OrchestratorActor:
         if oldest is None:
             return 0.0
         return (self._clock.monotonic_ns() - oldest.queued_ns) / SECOND_NS
+
+
+def _make_queue(backpressure: Backpressure, limits: Limits, clock: Clock) -> BatchQueue:
+    """Build the queue of an overflow policy."""
+    if backpressure == "wait":
+        return WaitingQueue(limits, clock)
+    if backpressure == "dilate":
+        assert isinstance(clock, DilatingClock), "`dilate` needs a clock that can be slowed"
+        return DilatingQueue(limits, clock)
+    return SheddingQueue(limits) if backpressure == "shed_lowest" else BatchQueue(limits)

@@ -18,14 +18,11 @@ from placet.actors.admission.overload import (
     shed_for,
     unauthorized,
 )
-from placet.actors.admission.queue import Backpressure, BatchQueue, QueuedBatch
-from placet.actors.admission.shed_queue import SheddingQueue
-from placet.actors.admission.time_scaled_queue import DilatingQueue
-from placet.actors.admission.wait_queue import WaitingQueue
-from placet.actors.committer import Commit, Committer, resolve
+from placet.actors.admission.queue import BatchQueue
+from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
 from placet.actors.mailbox import MailboxFull
 from placet.actors.metrics.counters import GroupMetrics
-from placet.actors.ports import AgentIdentity, Clock, DilatingClock, HostClock
+from placet.actors.ports import AgentIdentity, Clock, HostClock
 from placet.kernel.kernel import Kernel
 from placet.kernel.order import priority_cap
 from placet.schemas.batch import CheckedBatch
@@ -40,9 +37,15 @@ if TYPE_CHECKING:
 class Ingress:
     """Accepts batches for the orchestrator, and answers the batches that it rejects.
 
+    Args:
+        kernel: Checks batches, and knows their agents.
+        committer: Releases answers that must not precede what is durable.
+        clock: A `HostClock` makes a stepped world.
+        group_metrics: Counts refusals.
+        mailbox: The orchestrator's queue of batches to decide.
+        held: The orchestrator's queue of batches held for the next step of a stepped world.
+
     Attributes:
-        mailbox: The queue that the orchestrator decides from.
-        held: In a stepped world, the batches held for the next step.
         on_held: Called with each batch added to `held`, while a barrier waits for it.
         is_closed: No more batches, ever.
         stalled: Reason why no further step will come for held batches; None while one may.
@@ -56,7 +59,8 @@ class Ingress:
         committer: Committer,
         clock: Clock,
         group_metrics: GroupMetrics,
-        backpressure: Backpressure,
+        mailbox: BatchQueue,
+        held: BatchQueue,
     ) -> None:
         self._kernel = kernel
         self._committer = committer
@@ -65,15 +69,15 @@ class Ingress:
         self._group_metrics = group_metrics
         self._counts = group_metrics.rejected_at_ingress
         self._limits = kernel.config.limits
-        self._door = AdmissionControl(self._limits)
-        self.mailbox = self._make_queue(backpressure)
-        self.held = self._make_queue(backpressure)
-        self._is_outranked = self.mailbox.is_outranked
+        self._control = AdmissionControl(self._limits)
+        self._mailbox, self._held = mailbox, held
+        mailbox.admission = held.admission = self
+        self._is_outranked = mailbox.is_outranked
         self._is_stepped = isinstance(clock, HostClock)
         # Else there are two queues, or somebody is to hear of each batch.
-        self._may_tell_all = not (self._is_stepped or group_metrics.is_reported)
-        self._told: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
-        self._told_last: CachedRefusal | None = None
+        self._may_cache = not (self._is_stepped or group_metrics.is_reported)
+        self._cached: dict[tuple[str, int], CachedRefusal] = {}  # by signal and value of the load
+        self._last_cached: CachedRefusal | None = None
         self.on_held: Callable[[CheckedBatch], None] | None = None
         self.is_closed = False
         self.stalled: TimeStalledError | None = None
@@ -105,27 +109,27 @@ class Ingress:
         if self.is_closed or self._committer.failure is not None:
             self.check_open()  # which says why
         now_ns = self._monotonic_ns()
-        told = self.mailbox.cached_refusal
+        cached = self._mailbox.cached_refusal
         if (
-            told is not None
-            and told.left
-            and now_ns < told.until_ns
-            and told.seq == self._committer.durable_seq
+            cached is not None
+            and cached.left
+            and now_ns < cached.until_ns
+            and cached.seq == self._committer.durable_seq
             and not (dry_run or (type(raw) is dict and raw.get("dry_run") is True))
             and (self._is_outranked is None or self._is_outranked(raw, submitter))
         ):  # before all else, for under overload this is most of what happens
-            told.left -= 1
-            self._counts[told.code] += 1
-            return told.reply
+            cached.left -= 1
+            self._counts[cached.code] += 1
+            return cached.reply
         is_held = self._is_stepped and not dry_run and not _seems_immediate(raw)
-        queue = self.held if is_held else self.mailbox
+        queue = self._held if is_held else self._mailbox
         load = self._load(queue, now_ns, submitter)
         if load is not None or self.is_draining:
             reason = self._reason(queue, load, raw, submitter)
             if reason is not None:
                 return self._rejected_at_ingress(queue, reason, now_ns, dry_run or _is_dry_run(raw))
         reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        refusal = self._door.attempt(submitter, now_ns)
+        refusal = self._control.attempt(submitter, now_ns)
         if refusal is not None:
             reply.set_result(self.refuse(refusal, dry_run or _is_dry_run(raw)))
             return reply
@@ -158,25 +162,25 @@ class Ingress:
         """Reject new batches until `resume`, and release a pause."""
         self.resume()
         self.is_draining = True
-        self.mailbox.cached_refusal = None  # from here on all are told so
-        self.mailbox.let_in()
-        self.mailbox.wake()
+        self._mailbox.cached_refusal = None  # from now on each is refused as `draining`
+        self._mailbox.let_in()
+        self._mailbox.wake()
 
     def resume(self) -> None:
         """Accept batches again, and release a pause."""
-        self.mailbox.is_paused = self.is_draining = False
+        self._mailbox.is_paused = self.is_draining = False
         self.woken_ns = 0  # a pause is no lag of the event loop's
 
     def close(self) -> None:
         """Take no more batches, ever."""
         self.is_closed = True
-        self.mailbox.let_in()
-        self.mailbox.wake()
+        self._mailbox.let_in()
+        self._mailbox.wake()
 
     def shed(self, why: str) -> None:
         """Answer everything that still waits without deciding it; after a failure, with that."""
         failure = self._committer.failure
-        for queue in (self.held, self.mailbox):
+        for queue in (self._held, self._mailbox):
             for waiting in queue.take_all():
                 resolve(waiting.reply, failure or self.refuse(shed(why), waiting.batch.dry_run))
             while (message := queue.take_control()) is not None:
@@ -188,14 +192,18 @@ class Ingress:
         Because no step will come.
         """
         self.stalled = stalled
-        for waiting in self.held.take_all():
+        for waiting in self._held.take_all():
             resolve(waiting.reply, stalled)
+
+    def held_batches(self) -> list[CheckedBatch]:
+        """Return the batches held for the next step, without those that were canceled."""
+        return self._held.batches()
 
     def note_turn(self) -> None:
         """Note how long the orchestrator waited for its turn since a batch woke it."""
         if self.woken_ns:
             now_ns = self._clock.monotonic_ns()
-            self._door.note_lag(now_ns - self.woken_ns, now_ns)
+            self._control.note_lag(now_ns - self.woken_ns, now_ns)
             self.woken_ns = 0
 
     def check_open(self) -> None:
@@ -220,17 +228,12 @@ class Ingress:
         """Return the load signal over its limit for one more batch, or None."""
         waiting = len(queue)
         if waiting >= self._limits.mailbox_batches_max:
-            return self._door.full  # under overload most are told so: nothing else is looked at
-        oldest = self.mailbox.oldest_for(submitter)
-        load = self._door.load(now_ns, waiting, None if oldest is None else oldest.queued_ns)
+            return self._control.full  # most refusals under overload: nothing else is looked at
+        oldest = self._mailbox.oldest_for(submitter)
+        load = self._control.load(now_ns, waiting, None if oldest is None else oldest.queued_ns)
         if load is None and waiting > self._limits.group_batches_max:
             return queue.beyond_share(submitter)
         return load
-
-    def _judge(self, queue: BatchQueue, submitter: str) -> Overload | None:
-        """Return the same judgement for a wait queue, independent of the present pace."""
-        is_last = self.is_closed or self.is_draining
-        return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
 
     def _reason(
         self, queue: BatchQueue, load: Overload | None, raw: object, submitter: str
@@ -251,27 +254,27 @@ class Ingress:
             reply: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
             reply.set_result(self.refuse(self._refusal(queue, load, now_ns), is_dry_run=True))
             return reply
-        told, durable_seq = self._told_last, self._committer.durable_seq
-        if told is None or told.load is not load:  # most loads are made once: a look settles it
-            told = self._told.get((load.signal, load.value))
+        cached, durable_seq = self._last_cached, self._committer.durable_seq
+        if cached is None or cached.load is not load:  # most loads are made once: a look settles it
+            cached = self._cached.get((load.signal, load.value))
         if (
-            told is None
-            or now_ns >= told.until_ns
-            or told.seq != durable_seq
-            or not told.left
-            or (told.load is not load and told.load != load)
+            cached is None
+            or now_ns >= cached.until_ns
+            or cached.seq != durable_seq
+            or not cached.left
+            or (cached.load is not load and cached.load != load)
         ):
-            told = CachedRefusal(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
-            if len(self._told) >= TOLD_TIMES:
-                self._told.clear()
-            self._told[load.signal, load.value] = told
+            cached = CachedRefusal(load, self.refuse(self._refusal(queue, load, now_ns)), now_ns)
+            if len(self._cached) >= TOLD_TIMES:
+                self._cached.clear()
+            self._cached[load.signal, load.value] = cached
         else:
-            told.left -= 1
-            self._group_metrics.count_turned_away(told.verdict)
-        self._told_last = told
-        if load.is_for_all and self._may_tell_all:
-            queue.cached_refusal = told
-        return told.reply
+            cached.left -= 1
+            self._group_metrics.count_turned_away(cached.verdict)
+        self._last_cached = cached
+        if load.is_for_all and self._may_cache:
+            queue.cached_refusal = cached
+        return cached.reply
 
     def _put_for_step(self, waiting: QueuedBatch, submitter: str) -> None:
         """Hold a batch of a stepped world, or queue it if it may be decided at once.
@@ -280,11 +283,11 @@ class Ingress:
             TimeStalledError: It would wait for a step that never comes.
         """
         checked = waiting.batch
-        queue = self.mailbox if self._is_immediate(checked) else self.held
-        if queue is self.held and self.stalled is not None:
+        queue = self._mailbox if self._is_immediate(checked) else self._held
+        if queue is self._held and self.stalled is not None:
             raise self.stalled
         self._put(queue, waiting, self._load(queue, waiting.since_ns, submitter))
-        if queue is self.held and self.on_held is not None and not waiting.reply.done():
+        if queue is self._held and self.on_held is not None and not waiting.reply.done():
             self.on_held(checked)
 
     def _put(self, queue: BatchQueue, waiting: QueuedBatch, load: Overload | None) -> None:
@@ -295,7 +298,7 @@ class Ingress:
             except MailboxFull as full:
                 load = Overload(RefusalCode.QUEUE_FULL, full.signal, full.value, full.limit)
             else:
-                if not ahead and queue is self.mailbox:
+                if not ahead and queue is self._mailbox:
                     self.woken_ns = now_ns
                 return
         reason = queue.enqueue_under_load(waiting, load)
@@ -304,7 +307,7 @@ class Ingress:
             waiting.reply.set_result(self.refuse(refusal, waiting.batch.dry_run))
 
     def _refusal(self, queue: BatchQueue, load: Overload, now_ns: int) -> Refusal:
-        return self._door.refusal(load, now_ns, queue.received)
+        return self._control.refusal(load, now_ns, queue.received)
 
     def _is_immediate(self, batch: CheckedBatch) -> bool:
         """In a stepped world, dry runs and batches for later are answered at once."""
@@ -312,7 +315,7 @@ class Ingress:
         return batch.dry_run or later
 
     def __len__(self) -> int:
-        queues = (self.mailbox, self.held)
+        queues = (self._mailbox, self._held)
         return sum(len(queue) + queue.in_line for queue in queues)
 
     def _answer(
@@ -325,24 +328,21 @@ class Ingress:
         else:
             load = Overload(RefusalCode.QUEUE_FULL, "answers_waiting", waiting, limit)
             now_ns = self._clock.monotonic_ns()
-            refusal = self._refusal(self.mailbox, load, now_ns)
+            refusal = self._refusal(self._mailbox, load, now_ns)
             reply.set_result(self.refuse(refusal, verdict.dry_run))
         return reply
 
-    # the policy
+    # called by the queues (`Admission`)
 
-    def _make_queue(self, backpressure: Backpressure) -> BatchQueue:
-        limits = self._limits
-        if backpressure == "wait":
-            return WaitingQueue(limits, self._clock, self._judge, self.refuse)
-        if backpressure == "dilate":
-            assert isinstance(self._clock, DilatingClock), "a time that can be slowed"
-            return DilatingQueue(limits, self._clock, self._judge, self.refuse)
-        if backpressure == "shed_lowest":
-            return SheddingQueue(limits, self._priority_of, self._cap_of, self._shed)
-        return BatchQueue(limits)
+    def overload_of(self, queue: BatchQueue, submitter: str) -> Overload | None:
+        """Return the load signal that refuses a batch of a wait queue now; None if none.
 
-    def _priority_of(self, batch: CheckedBatch) -> int:
+        While the world closes or drains, only room counts: no other batches will come.
+        """
+        is_last = self.is_closed or self.is_draining
+        return None if is_last else self._load(queue, self._clock.monotonic_ns(), submitter)
+
+    def priority_of(self, batch: CheckedBatch) -> int:
         """Return the priority that the order uses.
 
         Naming another agent's intent does not raise the cap.
@@ -352,13 +352,15 @@ class Ingress:
             names = (*names, batch.submitter)
         return min(batch.priority, priority_cap(names, self._kernel.ledger))
 
-    def _cap_of(self, submitter: str) -> int:
+    def priority_cap(self, submitter: str) -> int:
+        """Return the highest priority that a submitter may have."""
         return priority_cap((submitter,), self._kernel.ledger)
 
-    def _shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
+    def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
+        """Answer a batch that was shed for a batch of higher priority, unless it was canceled."""
         if waiting.reply.done():  # withdrawn before
             return
-        refusal = self._refusal(self.mailbox, load, self._clock.monotonic_ns())
+        refusal = self._refusal(self._mailbox, load, self._clock.monotonic_ns())
         resolve(waiting.reply, self.refuse(shed_for(refusal, priority), waiting.batch.dry_run))
 
 

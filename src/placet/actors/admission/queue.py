@@ -12,7 +12,7 @@ behave alike.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from placet.actors.admission.fair_queue import FairQueue, OneEach
 from placet.actors.admission.overload import CachedRefusal, Overload
@@ -21,7 +21,8 @@ from placet.actors.mailbox import Mailbox
 from placet.kernel.kernel import Kernel
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
-from placet.schemas.refusal import RefusalCode
+from placet.schemas.refusal import Refusal, RefusalCode
+from placet.schemas.verdict import Verdict
 
 if TYPE_CHECKING:
     import asyncio
@@ -52,6 +53,25 @@ class Step(NamedTuple):
     is_tick: bool = True
 
 
+class Admission(Protocol):
+    """What a queue asks of the ingress that fills it."""
+
+    def overload_of(self, queue: "BatchQueue", submitter: str) -> Overload | None:
+        """Return the load signal that refuses one more batch of a submitter now; None if none."""
+
+    def refuse(self, refusal: Refusal, is_dry_run: bool = False) -> Verdict:
+        """Return the verdict of a refused batch, and count it unless it is a dry run."""
+
+    def priority_of(self, batch: "CheckedBatch") -> int:
+        """Return the priority of a batch, capped for the agents it names and its submitter."""
+
+    def priority_cap(self, submitter: str) -> int:
+        """Return the highest priority that a submitter may have."""
+
+    def answer_shed(self, waiting: QueuedBatch, priority: int, load: Overload) -> None:
+        """Answer a batch that was shed at a priority, for a load."""
+
+
 class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
     """`reject`: a batch that comes under load is refused at once, before it is looked at.
 
@@ -61,6 +81,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         limits: Bounds of the queue; the size of a group.
 
     Attributes:
+        admission: The ingress in front of the queue; it sets this before the first batch.
         cached_refusal: The answer to every submitter until a batch leaves the queue; None while
             the queue has room, or its load does not apply to all.
         is_outranked: Return whether `cached_refusal` applies to a batch and its submitter; None
@@ -73,6 +94,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         "_one_each",
         "_turns",
         "_turns_from",
+        "admission",
         "cached_refusal",
         "is_outranked",
     )
@@ -85,6 +107,7 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         self._turns_from = min(_GROUPS_IN_ORDER * group, half)
         self._turns = FairQueue()
         self._one_each = OneEach()
+        self.admission: Admission
         self.cached_refusal: CachedRefusal | None = None
         self.is_outranked: Callable[[object, str], bool] | None = None
 
@@ -142,34 +165,48 @@ class BatchQueue(Mailbox[QueuedBatch, ControlMessage | Step]):
         No-op without a wait queue.
         """
 
-    def take(
-        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
-    ) -> list[QueuedBatch]:
-        """Take batches in turns, few in order of coming: at most `count_max`, none after `enough`.
+    def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
+        """Take batches to decide: round-robin by owner in a crowd, else in order of arrival.
 
-        Taking all at once gives them in order of coming.
+        Taking all at once returns them in order of arrival.
+
+        Args:
+            count_max: How many batches to take at most.
+            intents_max: Take no further batch once the batches taken have so many intents.
         """
         self.cached_refusal = None
+        if self.is_paused:
+            return []
         if not self._aside and (
             len(self._lane) <= self._turns_from or self._one_each.are_all(self._lane)
         ):
-            first = super().take(count_max, enough)
-            if self._one_each:
-                self._one_each.leave(first)
-            return first
-        if self.is_paused:
-            return []
+            return self._take_in_order(count_max, intents_max)
         self._put_aside()
-        if enough is None and count_max >= self._aside:
+        if intents_max is None and count_max >= self._aside:
             return self._taken_all()
-        turns, taken = self._turns, list[QueuedBatch]()
+        turns, taken, intents = self._turns, list[QueuedBatch](), 0
         for _ in range(min(count_max, self._aside)):
             waiting = turns.pop()
             taken.append(waiting)
-            if enough is not None and enough(waiting):
+            intents += len(waiting.batch.intents)
+            if intents_max is not None and intents >= intents_max:
                 break
         self._left(taken)
         self._received += len(taken)
+        return taken
+
+    def _take_in_order(self, count_max: int, intents_max: int | None) -> list[QueuedBatch]:
+        lane, sizes, taken, intents = self._lane, self._sizes, list[QueuedBatch](), 0
+        while lane and len(taken) < count_max:
+            waiting = lane.popleft()
+            self._bytes -= sizes.popleft()
+            taken.append(waiting)
+            intents += len(waiting.batch.intents)
+            if intents_max is not None and intents >= intents_max:
+                break
+        self._received += len(taken)
+        if self._one_each:
+            self._one_each.leave(taken)
         return taken
 
     @property

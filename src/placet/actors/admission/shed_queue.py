@@ -13,7 +13,7 @@ there is load. Decisions 0010 and 0016 give the reasons.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from placet.actors.admission.fair_queue import owner_of
 from placet.actors.admission.overload import Overload
 from placet.actors.admission.queue import BatchQueue
 from placet.actors.committer import QueuedBatch
-from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import Limits
 
@@ -34,35 +33,20 @@ class SheddingQueue(BatchQueue):
 
     Args:
         limits: Bounds of the queue.
-        priority_of: Returns the priority of a batch, capped for its agents and its submitter.
-        cap_of: Returns the highest priority that a submitter may have.
-        on_shed: Answers a batch that was shed; called with it, its priority, and the overload.
     """
 
     __slots__ = (
         "_ages",
-        "_cap_of",
         "_groups",
         "_intents_max",
         "_lowest_first",
-        "_on_shed",
         "_outranked",
-        "_priority_of",
         "_ranks",
     )
 
-    def __init__(
-        self,
-        limits: Limits,
-        priority_of: Callable[[CheckedBatch], int],
-        cap_of: Callable[[str], int],
-        on_shed: Callable[[QueuedBatch, int, Overload], None],
-    ) -> None:
+    def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._intents_max = limits.batch_intents_max
-        self._priority_of = priority_of
-        self._cap_of = cap_of
-        self._on_shed = on_shed
         self._ages = AgeTracker(limits.ingress_submitters_max)
         self._groups = 0
         # A rank is a priority minus the number of the group since which it ages. It stays fixed
@@ -84,7 +68,7 @@ class SheddingQueue(BatchQueue):
             needed = lowest + self._since(owner)
             if (
                 needed < PRIORITY_MAX
-                and needed < self._cap_of(submitter)
+                and needed < self.admission.priority_cap(submitter)
                 and self._may_displace(lowest, owner)
                 and not self._is_outranked(raw, owner, lowest)
             ):
@@ -98,7 +82,7 @@ class SheddingQueue(BatchQueue):
             self._put_aside()
         batch = waiting.batch
         owner, size = owner_of(waiting), len(batch.encoded)
-        rank = self._priority_of(batch) - self._since(owner)
+        rank = self.admission.priority_of(batch) - self._since(owner)
         if not self._can_make_room(rank, size, owner):
             self._ages.note(owner, self._groups)
             return load
@@ -111,12 +95,10 @@ class SheddingQueue(BatchQueue):
             self.cached_refusal, self._outranked = None, -self._groups - 1
         return None
 
-    def take(
-        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
-    ) -> list[QueuedBatch]:
+    def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
         """Take batches in order of arrival or in turns; a decided batch resets its owner's age."""
         waiting = len(self._lane) + self._aside
-        taken = super().take(count_max, enough)
+        taken = super().take(count_max, intents_max)
         ages = self._ages
         if ages:
             self._groups += bool(taken)
@@ -164,7 +146,7 @@ class SheddingQueue(BatchQueue):
 
     def _add(self, waiting: QueuedBatch) -> None:
         since = self._since(owner_of(waiting))
-        self._insert(waiting, self._priority_of(waiting.batch) - since)
+        self._insert(waiting, self.admission.priority_of(waiting.batch) - since)
 
     def _insert(self, waiting: QueuedBatch, rank: int) -> None:
         self._turns.add(waiting)
@@ -191,7 +173,7 @@ class SheddingQueue(BatchQueue):
         self._turns.discard(waiting)
         super()._left([waiting])
         self._ages.note(waiting.owner, self._groups)
-        self._on_shed(waiting, self._priority_of(waiting.batch), load)
+        self.admission.answer_shed(waiting, self.admission.priority_of(waiting.batch), load)
 
     def _can_make_room(self, rank: int, size: int, owner: str) -> bool:
         """Return whether shedding lower batches frees enough places and bytes for one batch."""

@@ -9,18 +9,14 @@ at most a hundred times a second.
 """
 
 import asyncio
-from collections.abc import Callable
 from math import exp
 from typing import Final
 
 from placet.actors.admission.overload import Overload
-from placet.actors.admission.queue import BatchQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.committer import QueuedBatch
 from placet.actors.ports import DilatingClock
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.refusal import Refusal
-from placet.schemas.verdict import Verdict
 
 _LOOK_NS: Final = 10_000_000
 _SOONEST_S: Final = 0.001
@@ -99,8 +95,6 @@ class DilatingQueue(WaitingQueue):
     Args:
         limits: As of `WaitingQueue`; likewise the others.
         clock: Says when it is, and runs slower when it is told of a wait.
-        judge: As there.
-        refuse: As there.
     """
 
     __slots__ = ("_dilating", "_has_left", "_look", "_looked_ns", "_ns_per_batch", "_taken_ns")
@@ -109,10 +103,8 @@ class DilatingQueue(WaitingQueue):
         self,
         limits: Limits,
         clock: DilatingClock,
-        judge: Callable[[BatchQueue, str], Overload | None],
-        refuse: Callable[[Refusal, bool], Verdict],
     ) -> None:
-        super().__init__(limits, clock, judge, refuse)
+        super().__init__(limits, clock)
         self._dilating = clock
         self._look: asyncio.TimerHandle | None = None
         self._looked_ns = 0
@@ -139,11 +131,9 @@ class DilatingQueue(WaitingQueue):
         waiting.simulated_ns = self._dilating.now_ns()
         return super().enqueue_under_load(waiting, load)
 
-    def take(
-        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
-    ) -> list[QueuedBatch]:
+    def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
         """Take batches as from a wait queue, and report the remaining queue to the clock."""
-        taken = super().take(count_max, enough)
+        taken = super().take(count_max, intents_max)
         now_ns = self._dilating.monotonic_ns()
         if taken:
             self._note_pace(len(taken), now_ns)

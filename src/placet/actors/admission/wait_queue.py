@@ -12,7 +12,6 @@ covers its earliest deadline. An entry that is canceled or times out frees its p
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
@@ -25,8 +24,7 @@ from placet.actors.ports import Clock
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.identity import OPERATOR
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.refusal import Refusal, RefusalCode
-from placet.schemas.verdict import Verdict
+from placet.schemas.refusal import RefusalCode
 
 _Deadline: TypeAlias = "tuple[float, int, asyncio.Future[Any]]"
 
@@ -42,8 +40,6 @@ class WaitingQueue(BatchQueue):
     Args:
         limits: Bounds of the queue and of the line.
         clock: Says when it is.
-        judge: Returns the signal that is over its limit for one more batch of a submitter, or None.
-        refuse: Makes the answer to a refusal; told whether it was a dry run.
     """
 
     __slots__ = (
@@ -53,7 +49,6 @@ class WaitingQueue(BatchQueue):
         "_clock",
         "_deadlines",
         "_full",
-        "_judge",
         "_limits",
         "_line",
         "_line_bytes",
@@ -62,7 +57,6 @@ class WaitingQueue(BatchQueue):
         "_patience_s",
         "_patient",
         "_places",
-        "_refuse",
         "_timer",
     )
 
@@ -70,15 +64,11 @@ class WaitingQueue(BatchQueue):
         self,
         limits: Limits,
         clock: Clock,
-        judge: Callable[[BatchQueue, str], Overload | None],
-        refuse: Callable[[Refusal, bool], Verdict],
     ) -> None:
         super().__init__(limits)
         self._limits = limits
         self._clock = clock
         self._monotonic_ns = clock.monotonic_ns
-        self._judge = judge
-        self._refuse = refuse
         self._line = FairQueue()
         self._places: dict[asyncio.Future[Any], QueuedBatch] = {}
         self._on_done = self._withdrawn
@@ -144,14 +134,12 @@ class WaitingQueue(BatchQueue):
             raise MailboxFull("mailbox_batches", len(self), self._count_max)
         return super().post_nowait(message, size)
 
-    def take(
-        self, count_max: int, enough: Callable[[QueuedBatch], bool] | None = None
-    ) -> list[QueuedBatch]:
+    def take(self, count_max: int, intents_max: int | None = None) -> list[QueuedBatch]:
         """Take batches in queue order, round-robin in a crowd.
 
         Admit as many from the wait queue.
         """
-        taken = super().take(count_max, enough)
+        taken = super().take(count_max, intents_max)
         if self._places:
             self.let_in()
         return taken
@@ -179,7 +167,10 @@ class WaitingQueue(BatchQueue):
             if self._bytes + size > self._bytes_max and (self._aside or self._lane):
                 return
             if not now_ns:  # judged once: within this moment only room is used up
-                load, now_ns = self._judge(self, waiting.batch.submitter), self._monotonic_ns()
+                load, now_ns = (
+                    self.admission.overload_of(self, waiting.batch.submitter),
+                    self._monotonic_ns(),
+                )
                 if load is not None:
                     self._look_again(load)
                     return
@@ -280,7 +271,7 @@ class WaitingQueue(BatchQueue):
         if not waiting.reply.done():  # else withdrawn in the same moment
             waited_ns = self.waited_ns(waiting, self._clock.monotonic_ns())
             refusal = timed_out(waited_ns, self._patience_ns(waiting))
-            waiting.reply.set_result(self._refuse(refusal, waiting.batch.dry_run))
+            waiting.reply.set_result(self.admission.refuse(refusal, waiting.batch.dry_run))
 
     def _withdrawn(self, reply: "asyncio.Future[Any]") -> None:
         waiting = self._places.get(reply)
