@@ -1,8 +1,8 @@
-"""Where effect handlers run: in the event loop, in threads, or in separate processes.
+"""Public names for effect handlers, and the executors that run them.
 
-An async function runs in the event loop, a plain one in a thread, `InProcess(function)` in a
-process. `DbosWorkflow(workflow)` is a workflow of many steps, which DBOS resumes after a crash. The
-names that a handler needs are exported here too.
+An async function runs in the event loop, a plain function in a thread, `InProcess(function)` in a
+separate process. `DbosWorkflow(workflow)` runs a workflow of several steps, which DBOS resumes
+after a crash. In a fork a handler is passed as `SimulatedHandler` or `LiveHandler`.
 """
 
 from placet.runtime.executors.dbos import DbosWorkflow

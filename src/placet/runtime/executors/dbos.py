@@ -1,8 +1,9 @@
-"""Handlers of many steps: workflows of DBOS, an engine that remembers each step (extra `dbos`).
+"""Effect handlers of several steps, run as workflows by DBOS (extra `dbos`).
 
-The workflow's id is the effect's key. So across all attempts and restarts there is one workflow: an
-attempt starts it, or finds it, and waits for its result. After a crash DBOS resumes it behind its
-last finished step. DBOS keeps the result, and it settles the effect once the world is open.
+The workflow's id is the effect's key, so there is one workflow across all attempts and restarts: an
+attempt starts the workflow, or finds it started, and waits for its result. After a crash DBOS
+resumes the workflow behind its last finished step. DBOS stores the result; the next attempt reads
+it and settles the effect when the world is open again.
 """
 
 from collections.abc import Callable
@@ -21,27 +22,27 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
 Workflow: TypeAlias = Callable[[dict[str, Json]], Any]
-"""A function under `@DBOS.workflow()`, plain or async: gets the effect, gives its output."""
+"""A function under `@DBOS.workflow()`, plain or async: takes the effect, returns its output."""
 
 _PAUSE_S_MIN: Final = 0.02
-_MOVING: Final = frozenset({"PENDING", "ENQUEUED", "DELAYED"})
+_UNFINISHED: Final = frozenset({"PENDING", "ENQUEUED", "DELAYED"})
 
 
 class DbosWorkflow:
-    """Says of a handler that it is a workflow of DBOS, which the program has launched.
+    """Mark a handler as a DBOS workflow. The program launches DBOS itself.
 
-    A workflow that raises has failed for good: its steps are retried by their own settings
+    A workflow that raises fails its effect without another attempt: retries belong to the steps
     (`@DBOS.step(retries_allowed=True)`). An attempt that exceeds its time limit leaves the workflow
-    running, and the next attempt finds it.
+    running, and the next attempt waits for the same workflow.
 
     Args:
-        workflow: Gets `{"key", "kind", "payload", "agent_id"}` as plain JSON, the key in one
+        workflow: Takes `{"key", "kind", "payload", "agent_id"}` as plain JSON, where `key` is a
             string, and returns the effect's output. Bound to DBOS by `@DBOS.workflow()`.
-        pause_s_max: How long to wait between two looks at a workflow that takes long; the first
-            pauses are shorter.
+        pause_s_max: Longest pause in seconds between two status requests. Pauses start at 0.02 s
+            and grow by half each time.
 
     Raises:
-        ModuleNotFoundError: The extra is not installed.
+        ModuleNotFoundError: The extra `dbos` is not installed.
     """
 
     def __init__(self, workflow: Workflow, *, pause_s_max: float = 1.0) -> None:
@@ -50,45 +51,49 @@ class DbosWorkflow:
         self._pause_s_max = pause_s_max
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return the function that an executor calls.
+        """Return the async function that an executor calls for each attempt.
 
         Args:
-            concurrency: How many workflows are waited for at a time.
+            concurrency: Number of workflows that are waited for at a time.
         """
-        begin = ThreadHandler(self._begin, concurrency)
-        look = ThreadHandler(_look, concurrency)
+        # Each with its own threads: status requests of workflows that run must not wait behind
+        # starts that hang.
+        start = ThreadHandler(self._start, concurrency)
+        read_status = ThreadHandler(_read_status, concurrency)
 
         async def run(effect: Effect) -> Json:
-            status, pause_s = await begin(effect), _PAUSE_S_MIN
-            while status.status in _MOVING:
+            status, pause_s = await start(effect), _PAUSE_S_MIN
+            while status.status in _UNFINISHED:
                 await anyio.sleep(min(pause_s, self._pause_s_max))
                 pause_s *= 1.5
-                status = await look(effect)
+                status = await read_status(effect)
             return _output(status)
 
         return run
 
-    def _begin(self, effect: Effect) -> "WorkflowStatus":
-        """Begin the effect's workflow, or find the one that was begun."""
+    def _start(self, effect: Effect) -> "WorkflowStatus":
+        """Start the effect's workflow, or return the status of the one started before."""
         from dbos import DBOS, SetWorkflowID, error  # noqa: PLC0415  # the extra
 
-        asked = _as_plain(effect)
+        argument = _as_plain(effect)
         try:
             with SetWorkflowID(workflow_id_of(effect)):
-                status = DBOS.start_workflow(self._workflow, asked).get_status()
+                status = DBOS.start_workflow(self._workflow, argument).get_status()
         except error.DBOSConflictingWorkflowError as conflict:
-            raise _taken(effect) from conflict
-        given = status.input
-        if given is None or list(given["args"]) != [asked]:
-            raise _taken(effect)
+            raise _id_is_taken(effect) from conflict
+        # DBOS returns the existing workflow of an id whatever its argument: another world with the
+        # same name may have started it, and its result would settle the wrong effect.
+        started_with = status.input
+        if started_with is None or list(started_with["args"]) != [argument]:
+            raise _id_is_taken(effect)
         return status
 
 
 def require_dbos() -> None:
-    """Load the library; say in words how to get it.
+    """Check that the `dbos` library is installed.
 
     Raises:
-        ModuleNotFoundError: It is not installed.
+        ModuleNotFoundError: It is not installed; the message says how to install it.
     """
     try:
         import dbos  # noqa: F401, PLC0415  # the extra
@@ -101,26 +106,26 @@ def require_dbos() -> None:
 
 
 def workflow_id_of(effect: Effect) -> str:
-    """Return the id of an effect's workflow: the same on all attempts and after restarts."""
+    """Return the id of an effect's workflow: its key, the same in all attempts and restarts."""
     return str(effect.key)
 
 
 def _as_plain(effect: Effect) -> dict[str, Json]:
-    """Return an effect as JSON reads it, so that it can be compared with what DBOS has kept.
+    """Return an effect as decoded JSON, comparable with the argument that DBOS stored.
 
-    The attempt is left out: which one it was that began the workflow is chance.
+    Without the attempt number: any attempt may be the one that started the workflow.
     """
-    told = {
+    fields = {
         "key": str(effect.key),
         "kind": effect.kind,
         "payload": effect.payload,
         "agent_id": effect.agent_id,
     }
-    plain: dict[str, Json] = msgspec.json.decode(to_json(told))
+    plain: dict[str, Json] = msgspec.json.decode(to_json(fields))
     return plain
 
 
-def _look(effect: Effect) -> "WorkflowStatus":
+def _read_status(effect: Effect) -> "WorkflowStatus":
     from dbos import DBOS  # noqa: PLC0415  # the extra
 
     status = DBOS.get_workflow_status(workflow_id_of(effect))
@@ -130,10 +135,10 @@ def _look(effect: Effect) -> "WorkflowStatus":
 
 
 def _output(status: "WorkflowStatus") -> Json:
-    """Return the workflow's result.
+    """Return the output of a finished workflow.
 
     Raises:
-        DoNotRetry: It failed, or was stopped; DBOS would say the same of it again.
+        DoNotRetry: It failed or was canceled; another attempt would read the same status.
     """
     if status.status == "SUCCESS":
         output: Json = status.output
@@ -143,7 +148,7 @@ def _output(status: "WorkflowStatus") -> Json:
     raise DoNotRetry(f"DBOS says of the workflow: {status.status}")
 
 
-def _taken(effect: Effect) -> DoNotRetry:
+def _id_is_taken(effect: Effect) -> DoNotRetry:
     return DoNotRetry(
         f"DBOS has another workflow by the name {workflow_id_of(effect)!r}: worlds that share its "
         "database need names of their own (OrchestratorConfig(world=...))"

@@ -1,4 +1,4 @@
-"""The executors that a domain brings, found by the name that it gives, as a world is opened."""
+"""Effect handlers that a domain names itself (`Domain.executors`), imported when a world opens."""
 
 from collections.abc import Mapping
 
@@ -7,32 +7,36 @@ from placet.runtime.plugins import import_from_here
 from placet.schemas.errors import PlacetError
 
 
-class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # what it says
-    """A domain names executors that are not there."""
+class ExecutorNotFound(PlacetError, LookupError):  # noqa: N818  # reads as the failure
+    """A domain names executors that cannot be loaded."""
 
 
 def load_handlers(domain: Domain, *, is_fork: bool) -> Mapping[str, EffectHandler | None]:
-    """Return what handles the effects of a domain, by their kind; None where nothing does.
+    """Return the handlers that a domain brings, by effect kind; None for a kind without a handler.
 
-    In a fork only what changes nothing outside is given: whether the fork may act there at all is
-    for its host to say, by `SimulatedHandler` or `LiveHandler`.
+    In a fork only handlers with `delivery="pure"` are returned, the others as None: the host
+    decides whether a fork acts on the outside world, with `SimulatedHandler` or `LiveHandler`.
+
+    Args:
+        domain: Names the function that makes the handlers, as `module:function`.
+        is_fork: The world was forked from another.
 
     Raises:
-        ExecutorNotFound: The function cannot be imported, or gives something else.
-        PlacetError: It says why it cannot serve here.
+        ExecutorNotFound: The function cannot be imported, or does not return a mapping.
+        PlacetError: Raised by the function itself if it cannot run on this machine.
     """
     module_name, _, name = domain.executors.partition(":")
     try:
         make = getattr(import_from_here(module_name), name, None)
     except ImportError as error:
         raise ExecutorNotFound(f"the executors of {domain.name!r}: {error}") from error
-    found = make(domain) if callable(make) else None
-    if not isinstance(found, Mapping):
+    handlers = make(domain) if callable(make) else None
+    if not isinstance(handlers, Mapping):
         raise ExecutorNotFound(
-            f"the executors of {domain.name!r} must be a function that gives a Handling for each "
-            f"kind of effect, got {domain.executors!r}"
+            f"the executors of {domain.name!r} must be a function that returns an EffectHandler "
+            f"for each kind of effect, got {domain.executors!r}"
         )
     return {
-        kind: None if is_fork and handling is not None and handling.delivery != "pure" else handling
-        for kind, handling in found.items()
+        kind: None if is_fork and handler is not None and handler.delivery != "pure" else handler
+        for kind, handler in handlers.items()
     }

@@ -1,8 +1,9 @@
-"""Effect handlers in a forked world: only those that the fork was given.
+"""Effect handlers in a forked world: each needs the host's explicit mark.
 
-A fork has its parent's intents before it, and perhaps its open effects. Were they handed to
-whatever the parent's program registers, mails would go out twice. So in a fork a handler comes with
-a word: `SimulatedHandler(handler)` stands for the outside world, and `LiveHandler(handler)` is it.
+A fork repeats its parent's intents and may hold its parent's open effects. If it ran them with the
+parent's handlers, mails would be sent twice. So in a fork each handler is passed as
+`SimulatedHandler(handler)`, which stands in for the outside world, or as `LiveHandler(handler)`,
+which acts on it.
 """
 
 from typing import NamedTuple
@@ -14,15 +15,16 @@ from placet.schemas.effect import DoNotRetry, Effect
 
 
 class SimulatedHandler(NamedTuple):
-    """A handler that touches nothing outside. Gets open effects of the parent's too."""
+    """A handler without effects outside the fork. It also gets the effects open in the parent."""
 
     handler: AnyHandler
 
 
 class LiveHandler(NamedTuple):
-    """A handler that acts on the outside world, and is meant to, in a fork.
+    """A handler that is meant to act on the outside world in a fork.
 
-    Effects that the parent left open are the parent's: here they are settled as failed.
+    It does not get the effects that were open in the parent: the parent runs them, and the fork
+    settles them as failed.
     """
 
     handler: AnyHandler
@@ -34,16 +36,17 @@ def handler_in(
     handler: AnyHandler | SimulatedHandler | LiveHandler,
     concurrency: int,
 ) -> AsyncEffectHandler:
-    """Return the handler that runs effects of a kind.
+    """Return the async function that runs the effects of a kind.
 
     Args:
-        forked_from: World and seq that this one was forked from; None where it was not.
-        kind: For the message.
-        handler: As the host gives it.
-        concurrency: How many run at a time.
+        forked_from: World and seq of the fork; None if this world is not a fork.
+        kind: Kind of the effects, for the message.
+        handler: Handler as the host registered it.
+        concurrency: Number of attempts that run at a time.
 
     Raises:
-        ValueError: The world is a fork and the handler comes without a word.
+        ValueError: The world is a fork and the handler is marked neither as `SimulatedHandler` nor
+            as `LiveHandler`.
     """
     if isinstance(handler, SimulatedHandler):
         return as_handler(handler.handler, concurrency)
@@ -52,15 +55,17 @@ def handler_in(
         return run if forked_from is None else _only_own(run, *forked_from)
     if forked_from is not None:
         raise ValueError(
-            f"this world was forked from {forked_from[0]!r} at seq {forked_from[1]}, and its effects "
-            f"are not run by accident: pass the executor of {kind!r} as SimulatedHandler(handler), "
-            "or, if it must act on the outside world, as LiveHandler(handler)"
+            f"this world was forked from {forked_from[0]!r} at seq {forked_from[1]}, and its "
+            f"effects are not run by accident: pass the executor of {kind!r} as "
+            "SimulatedHandler(handler), or, if it must act on the outside world, as "
+            "LiveHandler(handler)"
         )
     return as_handler(handler, concurrency)
 
 
 def _only_own(run: AsyncEffectHandler, parent: str, seq: int) -> AsyncEffectHandler:
     async def run_own(effect: Effect) -> Json:
+        # Effects up to this seq were requested in the parent, which runs them itself.
         if effect.key.seq <= seq:
             raise DoNotRetry(f"it is an effect of {parent!r}, from which this world was forked")
         return await run(effect)

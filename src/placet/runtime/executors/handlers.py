@@ -1,4 +1,4 @@
-"""Turn a program's handler into the function that an executor calls."""
+"""Convert a program's handler to the async function that an executor calls."""
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
@@ -14,35 +14,40 @@ from placet.schemas.effect import Effect, Settlement
 T = TypeVar("T")
 
 AnyHandler: TypeAlias = AsyncEffectHandler | Callable[[Effect], Json] | InProcess | DbosWorkflow
-"""An async function, a plain one, one for another process, or a workflow of many steps."""
+"""An async function, a plain function, or one marked for a process or as a DBOS workflow."""
 AnyInDoubt: TypeAlias = (
     Callable[[Effect], Awaitable[Settlement | None]] | Callable[[Effect], Settlement | None]
 )
+"""A function, async or plain, that settles an effect in doubt; None leaves it in doubt."""
 
 
-def as_handler(given: AnyHandler, concurrency: int) -> AsyncEffectHandler:
-    """Return the function that an executor calls.
+def as_handler(handler: AnyHandler, concurrency: int) -> AsyncEffectHandler:
+    """Return the async function that an executor calls for each attempt.
 
     Raises:
-        ValueError: It cannot be called.
+        ValueError: The handler cannot be called.
     """
-    if isinstance(given, InProcess | DbosWorkflow):
-        return given.handler(concurrency)
-    return awaitable(given, concurrency)
+    if isinstance(handler, InProcess | DbosWorkflow):
+        return handler.handler(concurrency)
+    return awaitable(handler, concurrency)
 
 
 def awaitable(
-    given: Callable[[Effect], Awaitable[T]] | Callable[[Effect], T], concurrency: int
+    function: Callable[[Effect], Awaitable[T]] | Callable[[Effect], T], concurrency: int
 ) -> Callable[[Effect], Awaitable[T]]:
-    """Return an async function as it is; a plain one runs in a thread.
+    """Return an async function unchanged, and a plain function wrapped to run in a thread.
+
+    Args:
+        function: The function of an effect.
+        concurrency: Number of calls that run at a time; unused for an async function.
 
     Raises:
-        ValueError: It cannot be called.
+        ValueError: The argument cannot be called.
     """
-    if not callable(given):
+    if not callable(function):
         raise ValueError(
-            f"a handler is a function, an InProcess or a DbosWorkflow of one; got {given!r}"
+            f"a handler is a function, an InProcess or a DbosWorkflow of one; got {function!r}"
         )
-    if iscoroutinefunction(given) or iscoroutinefunction(type(given).__call__):
-        return cast("Callable[[Effect], Awaitable[T]]", given)
-    return ThreadHandler(given, concurrency)
+    if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
+        return cast("Callable[[Effect], Awaitable[T]]", function)
+    return ThreadHandler(function, concurrency)

@@ -1,7 +1,7 @@
-"""Handlers in separate processes: for functions that compute long, crash, or never return.
+"""Effect handlers in separate processes, for functions that compute long, crash, or never return.
 
-A process serves one attempt at a time and is kept for the next. One that dies is a failed attempt
-of its effect and of no other; one that takes too long is killed.
+A process runs one attempt at a time and is reused for the next. If it dies, only the attempt it ran
+fails; if it exceeds the attempt's time limit, it is killed.
 """
 
 from collections.abc import Callable
@@ -15,30 +15,30 @@ from placet.schemas.effect import Effect, OutcomeUnknown
 
 
 class InProcess:
-    """Says of a handler that it runs in another process.
+    """Mark a handler to run in a separate process.
 
     Args:
-        function: Runs one effect and returns its output. It must be importable by its name, and so
-            must the classes of its exceptions.
+        function: Runs one effect and returns its output. The function and the classes of its
+            exceptions must be importable by name.
     """
 
     def __init__(self, function: Callable[[Effect], Json]) -> None:
         self.function = function
 
     def handler(self, concurrency: int) -> AsyncEffectHandler:
-        """Return the function that an executor calls.
+        """Return the async function that an executor calls for each attempt.
 
         Args:
-            concurrency: How many processes there are at most.
+            concurrency: Highest number of processes.
         """
-        from anyio import to_process  # noqa: PLC0415  # pickle and subprocess, for few
+        from anyio import to_process  # noqa: PLC0415  # loads pickle, subprocess
 
         limiter = CapacityLimiter(concurrency)
 
         async def call(effect: Effect) -> Json:
             try:
                 return await to_process.run_sync(
-                    _contained, self.function, effect, cancellable=True, limiter=limiter
+                    _run_in_worker, self.function, effect, cancellable=True, limiter=limiter
                 )
             except BrokenWorkerProcess as error:
                 raise OutcomeUnknown("the process that ran it has ended") from error
@@ -46,10 +46,10 @@ class InProcess:
         return call
 
 
-def _contained(function: Callable[[Effect], Json], effect: Effect) -> Json:
-    """Run a function there; one that ends its process ends an attempt, and not the world."""
-    # Ctrl-C goes to all processes of a terminal. What it means the world says, which ends this one;
-    # here it would be an answer to the effect that comes next.
+def _run_in_worker(function: Callable[[Effect], Json], effect: Effect) -> Json:
+    """Run a function in the worker process; if it exits, only its attempt fails."""
+    # Ctrl-C signals every process of the terminal. The world's process handles it and ends this
+    # one; an interrupt raised here would fail whichever effect runs next.
     signal(SIGINT, SIG_IGN)
     try:
         return function(effect)

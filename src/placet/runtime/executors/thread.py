@@ -1,8 +1,8 @@
-"""Handlers that are plain functions, each attempt in a thread.
+"""Effect handlers that are plain functions, each attempt in a thread.
 
-A thread cannot be stopped: a call that exceeds its time limit is abandoned and continues
-unobserved. There may be as many abandoned calls as there are credits; beyond that an attempt fails
-at once.
+A thread cannot be stopped: a call that exceeds its time limit is abandoned and runs on unobserved.
+At most `2 * concurrency` calls exist at a time, abandoned ones included; beyond that an attempt
+fails at once.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,16 +16,16 @@ from placet.schemas.effect import Effect
 T = TypeVar("T")
 
 
-class ThreadsBusy(RuntimeError):  # noqa: N818  # what is wrong
-    """All threads are taken by calls that were given up."""
+class ThreadsBusy(RuntimeError):  # noqa: N818  # reads as the failure
+    """All threads are taken by abandoned calls."""
 
 
 class ThreadHandler(Generic[T]):
-    """Calls a plain function in a thread.
+    """Call a plain function in a thread.
 
     Args:
-        function: Gets the effect.
-        concurrency: How many attempts run at a time.
+        function: Takes the effect.
+        concurrency: Number of attempts that run at a time.
     """
 
     def __init__(self, function: Callable[[Effect], T | Awaitable[T]], concurrency: int) -> None:
@@ -36,29 +36,36 @@ class ThreadHandler(Generic[T]):
         self._lock = Lock()
 
     async def __call__(self, effect: Effect) -> T:
-        """Call the function; if it returns an awaitable, wait for it here."""
+        """Call the function in a thread; an awaitable result is awaited in the event loop.
+
+        Raises:
+            ThreadsBusy: Abandoned calls take all threads.
+        """
         with self._lock:
             if self._calls >= self._calls_max:
                 raise ThreadsBusy(f"{self._calls} calls take too long and cannot be stopped")
             self._calls += 1
-        begun = Lock()
+        # Whoever takes this lock first, the thread or the caller that gave up, decrements `_calls`:
+        # exactly once, whichever of them ends later.
+        claim = Lock()
         try:
-            given = await to_thread.run_sync(
-                self._call, effect, begun, abandon_on_cancel=True, limiter=self._limiter
+            result = await to_thread.run_sync(
+                self._call, effect, claim, abandon_on_cancel=True, limiter=self._limiter
             )
         except BaseException:
-            if begun.acquire(blocking=False):  # its time was over before a thread had it
+            if claim.acquire(blocking=False):  # canceled before a thread took the call
                 with self._lock:
                     self._calls -= 1
             raise
-        return await given if isinstance(given, Awaitable) else given
+        return await result if isinstance(result, Awaitable) else result
 
-    def _call(self, effect: Effect, begun: Lock) -> T | Awaitable[T]:
-        """Call the function, unless the caller has given up before.
+    def _call(self, effect: Effect, claim: Lock) -> T | Awaitable[T]:
+        """Call the function in the thread, unless the caller has given up.
 
-        The side that takes `begun` first decides.
+        Raises:
+            ThreadsBusy: The attempt's time was over before a thread was free.
         """
-        if not begun.acquire(blocking=False):
+        if not claim.acquire(blocking=False):
             raise ThreadsBusy("its time was over before a thread was free")
         try:
             return self._function(effect)

@@ -1,1 +1,1 @@
-"""A world's output for operators: metrics and log lines."""
+"""A world's output for operators: Prometheus metrics and structured log lines."""

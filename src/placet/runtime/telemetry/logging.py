@@ -1,9 +1,8 @@
-"""Log lines about a world, for people and for machines, on stderr.
+"""Structured log lines about a world, on stderr.
 
-A library does not reconfigure its host: nothing here touches structlog's global configuration.
-`configure_logging` returns a logger with its own pipeline, which the program passes to the actors.
-The lines: one per group at debug, one per refusal at info with its code, one per fault at error.
-Payloads are never in a line at info or above.
+structlog's global configuration belongs to the host program and is not touched: `configure_logging`
+returns a logger with its own pipeline. A world logs one line per group at debug, one per refusal at
+info with its code, and one per fault at error. Lines at info and above contain no payloads.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ if TYPE_CHECKING:
 LOG_FORMATS: Final = ("console", "json", "host")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
 PRIVATE_KEYS: Final = frozenset({"payload", "payloads", "intent", "intents", "batch", "normalized"})
-"""What an agent proposed: dropped from every line but those at debug."""
+"""Keys that hold what an agent proposed; removed from every line above debug."""
 
 
 def configure_logging(
     log_format: str = "console", level: str = "warning", stream: TextIO | None = None
 ) -> FilteringBoundLogger:
-    """Make the logger of a world. Bind what names it: `.bind(world=..., agent_id=...)`.
+    """Return the logger of a world. Add its name with `.bind(world=..., agent_id=...)`.
 
     Args:
-        log_format: `console` for people, `json` for machines with one object per line, or `host`
-            for the pipeline that the host program has given to structlog.
-        level: The least level that is written: one of `LOG_LEVELS`. `host` decides for itself.
-        stream: Where lines go; stderr if None. `host` decides for itself.
+        log_format: `console` for people, `json` for one object per line, or `host` for the
+            pipeline that the host program configured in structlog.
+        level: Lowest level that is written, one of `LOG_LEVELS`. Ignored for `host`.
+        stream: Where lines are written; stderr if None. Ignored for `host`.
 
     Raises:
-        ValueError: There is no such format or level.
+        ValueError: The format or the level is unknown.
     """
     if log_format not in LOG_FORMATS:
         raise ValueError(f"log format must be one of {', '.join(LOG_FORMATS)}, got {log_format!r}")
     if level not in LOG_LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LOG_LEVELS)}, got {level!r}")
-    # Here, because structlog loads a terminal library where it finds one, a quarter of a second
-    # that a program which only decides batches should not pay.
-    import structlog  # noqa: PLC0415  # see above
+    # Imported here because structlog loads a terminal library if one is installed, which takes a
+    # quarter of a second: a program that only decides batches must not pay for it.
+    import structlog  # noqa: PLC0415  # slow
 
     if log_format == "host":
         host_logger: FilteringBoundLogger = structlog.get_logger("placet")
@@ -54,8 +53,8 @@ def configure_logging(
 
 
 def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
-    """Return the processors of a format, in order: plain functions, the last one renders."""
-    import structlog  # noqa: PLC0415  # see configure_logging
+    """Return the processors of `console` or `json`, in order; the last one renders the line."""
+    import structlog  # noqa: PLC0415  # slow, as in configure_logging
 
     shared: list[Processor] = [
         drop_payloads,
@@ -68,7 +67,7 @@ def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(sort_keys=True),
         ]
-    # Strings are quoted, so that a name with a line break in it cannot forge a line.
+    # Strings are quoted: otherwise a name that contains a line break could forge a line.
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors,
         exception_formatter=structlog.dev.plain_traceback,
@@ -78,7 +77,7 @@ def pipeline(log_format: str, *, colors: bool = False) -> list[Processor]:
 
 
 def drop_payloads(_logger: WrappedLogger, method: str, event_dict: EventDict) -> EventDict:
-    """Remove payloads from every line except those at debug."""
+    """Remove payloads from a line above debug (a structlog processor)."""
     if method != "debug":
         for key in PRIVATE_KEYS & event_dict.keys():
             del event_dict[key]

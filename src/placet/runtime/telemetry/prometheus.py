@@ -1,7 +1,8 @@
-"""The world's numbers as Prometheus reads them: collected when asked, in the asker's thread.
+"""The world's counters as Prometheus metrics.
 
-Every world has its own registry, so two worlds in one process do not mix, and the global registry
-of the host program is left alone.
+Metrics are built when a client requests them, in the thread of that request; counting costs nothing
+more. Every world has its own registry, so two worlds in one process do not mix and the host
+program's global registry is not touched.
 """
 
 from bisect import bisect_left
@@ -41,35 +42,35 @@ class _GaugeText(NamedTuple):
 
 
 _GAUGES: Final[dict[Gauge, _GaugeText]] = {
-    "time_dilation": _GaugeText("", "Simulated seconds in a second of the machine; 1 is no load."),
-    "mailbox_depth": _GaugeText("actor", "Messages that wait in an actor's mailbox."),
-    "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest batch that waits."),
-    "outbox_depth": _GaugeText("executor", "Effects that are not settled."),
-    "observers": _GaugeText("", "Subscribers, and observing agents."),
-    "observation_lag_seqs": _GaugeText("", "How far the slowest subscriber is behind."),
+    "time_dilation": _GaugeText("", "Simulated seconds per real second; 1 without load."),
+    "mailbox_depth": _GaugeText("actor", "Messages waiting in an actor's mailbox."),
+    "mailbox_oldest_seconds": _GaugeText("", "Age of the oldest waiting batch."),
+    "outbox_depth": _GaugeText("executor", "Unsettled effects."),
+    "observers": _GaugeText("", "Subscribers, observing agents included."),
+    "observation_lag_seqs": _GaugeText("", "Seqs by which the slowest subscriber is behind."),
     "seq": _GaugeText("", "Sequence number of the world."),
     "agents": _GaugeText("", "Registered agents."),
     "snapshot_seq": _GaugeText("", "Sequence number of the newest snapshot."),
-    "log_first_record": _GaugeText("", "Where the log begins: what came before was compacted."),
+    "log_first_record": _GaugeText("", "First record of the log; earlier ones were compacted."),
 }
 
 
 _EFFECT_COUNTS: Final[dict[EffectCount, str]] = {
     "attempts": "Attempts at effects.",
-    "retries": "Attempts that failed and are followed by another.",
-    "dead_letters": "Effects that were given up.",
-    "in_doubt": "Effects of which nobody knows whether they were done.",
+    "retries": "Failed attempts that are followed by another.",
+    "dead_letters": "Effects given up after their last attempt.",
+    "in_doubt": "Effects for which it is unknown whether they were done.",
 }
 
 
 class CountersCollector(Collector):
-    """Turns `Counters` into metric families. O(series), on request only."""
+    """Build metric families from `Counters`, on request only. O(number of series)."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        """Return every metric of the world, those without samples too."""
+        """Yield every metric of the world, including metrics without samples."""
         counters = self._counters
         yield self._intents()
         yield self._refusals()
@@ -80,7 +81,7 @@ class CountersCollector(Collector):
             ("decide", "Time to decide a group.", counters.decide_seconds),
             ("commit", "Time to make a group durable.", counters.commit_seconds),
             ("submit_to_verdict", "Time from submit to verdict.", counters.verdict_seconds),
-            ("snapshot", "Time of another process to take a snapshot.", counters.snapshot_seconds),
+            ("snapshot", "Time to take a snapshot, in its own process.", counters.snapshot_seconds),
         ):
             yield _histogram(f"placet_{name}_seconds", text, histogram, SHOWN_SECONDS)
         yield self._effects()
@@ -91,12 +92,12 @@ class CountersCollector(Collector):
         overflows = sum(reading() for reading in self._readings("observation_overflows").values())
         yield CounterMetricFamily(
             "placet_observation_overflows",
-            "Inboxes of observers that overflowed into a snapshot.",
+            "Observer inboxes that overflowed and were replaced by a snapshot.",
             value=overflows,
         )
         late = sum(reading() for reading in self._readings("barrier_late").values())
         yield CounterMetricFamily(
-            "placet_barrier_late", "Agents who were late for a step.", value=late
+            "placet_barrier_late", "Agents that were late for a step.", value=late
         )
         log_bytes = sum(reading() for reading in self._readings("log_bytes").values())
         yield CounterMetricFamily(
@@ -107,8 +108,8 @@ class CountersCollector(Collector):
         family = CounterMetricFamily(
             "placet_intents", "Intents answered.", labels=["kind", "outcome"]
         )
-        for outcome, group_metrics in self._counters.intents.items():
-            for kind, count in list(group_metrics.items()):
+        for outcome, kinds in self._counters.intents.items():
+            for kind, count in list(kinds.items()):
                 family.add_metric([kind, outcome], count)
         return family
 
@@ -130,10 +131,10 @@ class CountersCollector(Collector):
 
     def _effect_counts(self) -> Iterator[Metric]:
         counts = dict(self._counters.effect_counts)
-        for what, text in _EFFECT_COUNTS.items():
-            family = CounterMetricFamily(f"placet_effect_{what}", text, labels=["executor"])
+        for event, text in _EFFECT_COUNTS.items():
+            family = CounterMetricFamily(f"placet_effect_{event}", text, labels=["executor"])
             for (executor, counted), count in counts.items():
-                if counted == what:
+                if counted == event:
                     family.add_metric([executor], count)
             yield family
 
@@ -157,7 +158,7 @@ class CountersCollector(Collector):
 
 
 def create_registry(counters: Counters) -> CollectorRegistry:
-    """Make a registry that shows one world's numbers and nothing else."""
+    """Return a registry that holds the metrics of one world only."""
     registry = CollectorRegistry()
     registry.register(CountersCollector(counters))
     return registry
@@ -168,8 +169,8 @@ class MetricsServer:
 
     Attributes:
         host: Address that it listens on.
-        port: Port that it listens on, chosen by the system if 0 was asked for.
-        url: Where the metrics are.
+        port: Port that it listens on, chosen by the system if 0 was requested.
+        url: Address of the metrics, `http://host:port/metrics`.
     """
 
     def __init__(self, server: "WSGIServer", thread: "Thread", host: str) -> None:
@@ -181,7 +182,7 @@ class MetricsServer:
         self.url = f"http://{shown_host}:{self.port}/metrics"
 
     def close(self) -> None:
-        """Free the port and end the thread; harmless if done twice. Waits up to 0.5 s."""
+        """Free the port and end the thread. Idempotent; blocks for up to 0.5 s."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -189,15 +190,15 @@ class MetricsServer:
 
 
 def serve_metrics(registry: CollectorRegistry, port: int, host: str = "127.0.0.1") -> MetricsServer:
-    """Serve a registry over HTTP until `close`.
+    """Serve a registry over HTTP until `MetricsServer.close`.
 
     Args:
-        registry: What to serve.
-        port: 0 lets the system choose a free one.
-        host: Address to listen on; the default is reached from this machine only.
+        registry: Holds the metrics.
+        port: Port to listen on; 0 lets the system choose a free one.
+        host: Address to listen on; the default accepts connections from this machine only.
 
     Raises:
-        PlacetError: The address cannot be listened on.
+        PlacetError: The address cannot be listened on, for example because it is in use.
     """
     try:
         server, thread = start_http_server(port, host, registry)

@@ -1,4 +1,4 @@
-"""The log lines of a world: groups at debug, refusals at info, faults at error."""
+"""The log lines that a world writes: groups at debug, refusals at info, faults at error."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from placet.schemas.verdict import Verdict
 
 
 class Reports:
-    """Writes the lines of one world. No payloads."""
+    """Write the log lines of one world, without payloads."""
 
     def __init__(self, log_format: str, level: str, world: str) -> None:
         self._logger = configure_logging(log_format, level).bind(world=world)
 
     def group(self, verdicts: Sequence[Verdict]) -> None:
-        """Report a group, and each of its refusals."""
+        """Log a decided group at debug, and each of its refusals at info."""
         self._logger.debug(
             "group decided",
             batches=len(verdicts),
@@ -33,16 +33,19 @@ class Reports:
                 )
 
     def dilated(self, factor: float, wait_s: float) -> None:
-        """Report that simulated time runs slower than it did, or as it should again."""
-        say = self._logger.info if factor == 1.0 else self._logger.warning
-        say("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
+        """Log a change of time dilation: a warning if time is slowed, info at factor 1."""
+        log = self._logger.info if factor == 1.0 else self._logger.warning
+        log("time dilation", factor=round(factor, 3), wait_s=round(wait_s, 3))
 
-    def warning(self, what: str) -> None:
-        """Log a condition that is wrong but harmless so far."""
-        self._logger.warning(what)
+    def warning(self, message: str) -> None:
+        """Log a condition that needs attention but has done no damage yet."""
+        self._logger.warning(message)
 
     def fault(self, where: str, error: BaseException, *, is_restarted: bool = False) -> None:
-        """Report what went wrong, with its trace; a store says by itself what to do."""
+        """Log a fault with its traceback.
+
+        A `StoreError` is logged without one: its message says what to do.
+        """
         if isinstance(error, StoreError):
             self._logger.error("fault", where=where, is_restarted=is_restarted, error=str(error))
         else:
