@@ -16,8 +16,8 @@ from placet.agents.proposal.tools import wire_name
 from placet.schemas.codec import Json, to_json
 
 if TYPE_CHECKING:
-    from placet.domains.design import Clarification
     from placet.domains.design.fields import RefinableField
+    from placet.extensions.design.text import Clarification
 
 _DESIGN: Final = "design"
 _CHOICES_MAX: Final = 8
@@ -55,10 +55,11 @@ def _unsound_plan(context: PlannerInput) -> PlannerOutput | None:
 
 
 def _read_of_design(context: PlannerInput) -> PlannerOutput:
-    """Make calls of a sentence about a design (`placet.domains.design.parse_text`)."""
-    # Here, because the domain is a sixth of a second that no other conversation should pay.
-    from placet.domains.design import Clarification, Design, parse_text  # noqa: PLC0415
+    """Make calls of a sentence about a design (`placet.extensions.design.text.parse_text`)."""
+    # Imported here: loading the domain takes 0.17 s, which other conversations should not pay.
+    from placet.domains.design import Design  # noqa: PLC0415
     from placet.domains.design.actions.plans import payload_of  # noqa: PLC0415
+    from placet.extensions.design.text import Clarification, parse_text  # noqa: PLC0415
 
     design = next(one for one in context.catalogue.registry.domains if isinstance(one, Design))
     current = _values(context.state)
@@ -81,7 +82,7 @@ def _question(
     asked: "Clarification", fields: "Mapping[str, RefinableField]", current: Mapping[str, Json]
 ) -> Stop:
     """Ask back: with whole sentences to say instead, else with the candidates."""
-    from placet.domains.design import rewordings  # noqa: PLC0415  # above
+    from placet.extensions.design.text import rewordings  # noqa: PLC0415  # above
 
     ways = rewordings(asked, fields=fields, current=current) or asked.candidates
     choices = tuple(way for way in ways if len(way) <= _CHOICE_CHARS_MAX)

@@ -8,9 +8,14 @@ from placet.domains.design import ActionExecutor, ActionPlan, StateManager
 from placet.domains.design.actions.protocol import Action, ActionType, IntentType
 from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.phases import PHASES
-from placet.domains.design.text.lexicon import _UNIT_PHRASES, _UNIT_WORDS, PERCENT, number_of
-from placet.domains.design.text.parser import TEXT_CHARS_MAX, Clarification, ParsedText, parse_text
 from placet.domains.design.units import UnitConverter
+from placet.extensions.design.text.lexicon import _UNIT_PHRASES, _UNIT_WORDS, PERCENT, number_of
+from placet.extensions.design.text.parser import (
+    TEXT_CHARS_MAX,
+    Clarification,
+    ParsedText,
+    parse_text,
+)
 from tests.domains.design.chain import SHIP
 
 SET, INCREASE, DECREASE = ActionType.SET, ActionType.INCREASE, ActionType.DECREASE

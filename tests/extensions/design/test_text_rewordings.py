@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.domains.design import Clarification, parse_text, rewordings
 from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
+from placet.extensions.design.text import Clarification, parse_text, rewordings
 
 REWORDED = [
     ("60 m ferry, 25 knots",

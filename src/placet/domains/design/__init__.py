@@ -1,9 +1,15 @@
 """Parametric design behind the gate (seed 000): a model proposes plans, the kernel decides.
 
-fields, units > vocabulary > normalize > rules (parameters, history, invariants, phase_rules)
-plans, answers: a plan is one batch, a verdict its answer;  phases/: the formulae
-text, text_rewordings: sentences to actions, or to a question and ways to answer it
-workspace, executor, phase_machine, dispatcher, audit: the seed's faces over a kernel
+Imports go from left to right: rules > actions/normalize > payloads > fields, units.
+
+- actions/: a plan is one batch, its verdict becomes the plan's answer.
+- phases/: the formulae; phase_rules and phase_results decide and keep their results.
+- state/: parameters, versions, invariants, and a design as JSON.
+- events/: events and audit entries as projections of records.
+- api/: seed 000's classes (StateManager, ActionExecutor, PhaseMachine, EventDispatcher) over a
+  kernel in this process.
+
+The parser of English sentences is `placet.extensions.design.text`.
 """
 
 from placet.domains.design.actions.answers import ExecutionResult
@@ -76,8 +82,6 @@ from placet.domains.design.fields import (
 from placet.domains.design.phases import PHASES
 from placet.domains.design.phases.states import TRANSITIONS, PhaseState
 from placet.domains.design.state.design_json import DesignState
-from placet.domains.design.text.parser import Clarification, ParsedText, parse_text
-from placet.domains.design.text.rewordings import rewordings
 from placet.domains.design.units import UnitConversionError, UnitConverter, clamp_to_bounds
 
 __all__ = [
@@ -96,7 +100,6 @@ __all__ = [
     "ActionType",
     "AuditEntry",
     "AuditedAction",
-    "Clarification",
     "ClarificationRequestedEvent",
     "Conductor",
     "Design",
@@ -116,7 +119,6 @@ __all__ = [
     "KernelEventType",
     "ParameterLockedEvent",
     "ParameterUnlockedEvent",
-    "ParsedText",
     "PhaseCompletedEvent",
     "PhaseFailedEvent",
     "PhaseMachine",
@@ -155,9 +157,7 @@ __all__ = [
     "is_refinable",
     "parse_action",
     "parse_plan",
-    "parse_text",
     "project",
-    "rewordings",
     "run_effect",
     "set_phase_status",
 ]

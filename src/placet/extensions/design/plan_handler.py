@@ -24,9 +24,8 @@ from placet.domains.design.actions.protocol import ActionPlan, Intent, stale_mes
 from placet.domains.design.domain import Design
 from placet.domains.design.payloads import PARAMETERS
 from placet.domains.design.settings import Settings
-from placet.domains.design.text.parser import Clarification, parse_text
-from placet.domains.design.text.rewordings import rewordings
 from placet.domains.design.views import read_design, version_of
+from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.kernel import Kernel
 from placet.runtime.orchestrator import Orchestrator
 from placet.schemas.codec import Json, to_json

@@ -7,10 +7,8 @@ from placet.cli.terminal import table
 from placet.domains.design import (
     Action,
     ActionType,
-    Clarification,
     DesignState,
     ExecutionResult,
-    ParsedText,
     PhaseState,
     RefinableField,
     StateManager,
@@ -19,6 +17,7 @@ from placet.domains.design.actions.plans import action_as_dict
 from placet.domains.design.payloads import EXPORTS
 from placet.domains.design.phase_results import shown_phases
 from placet.domains.design.phases.phase import INPUT_MISSING
+from placet.extensions.design.text import Clarification, ParsedText
 from placet.schemas.codec import Json
 
 _Fields = Mapping[str, RefinableField]

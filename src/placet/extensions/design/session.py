@@ -16,15 +16,13 @@ from placet.domains.design import (
     ActionExecutor,
     ActionPlan,
     ActionType,
-    Clarification,
     Design,
     Intent,
     StalePlanError,
     StateManager,
-    parse_text,
-    rewordings,
 )
 from placet.extensions.design import report
+from placet.extensions.design.text import Clarification, parse_text, rewordings
 from placet.kernel.domain import Domain
 from placet.kernel.log.replay import Replayer
 from placet.kernel.rules_version import rules_in

@@ -6,7 +6,8 @@ from typing import Final
 
 from placet.domains.design.actions.protocol import Action, ActionType
 from placet.domains.design.fields import RefinableField
-from placet.domains.design.text.clauses import (
+from placet.domains.design.units import UnitConverter
+from placet.extensions.design.text.clauses import (
     Amount,
     Item,
     Link,
@@ -15,8 +16,7 @@ from placet.domains.design.text.clauses import (
     UnclearError,
     either,
 )
-from placet.domains.design.text.lexicon import PERCENT, Meaning
-from placet.domains.design.units import UnitConverter
+from placet.extensions.design.text.lexicon import PERCENT, Meaning
 from placet.schemas.codec import Json
 
 LENGTH_OF_A_VESSEL: Final = "hull.loa"

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from placet.domains.design.fields import Step
-from placet.domains.design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
 from placet.domains.design.units import UnitConverter
+from placet.extensions.design.text.lexicon import Lexicon, Meaning, Token, number_of, unit_at
 from placet.schemas.errors import PlacetError
 
 _LINKS: Final = frozenset({"to", "=", ":", "at", "as", "be", "is", "of", "from"})

@@ -15,15 +15,15 @@ from placet.domains.design.actions.protocol import Action, ActionType, Intent, I
 from placet.domains.design.exports import FORMATS
 from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
 from placet.domains.design.phases import PHASES
-from placet.domains.design.text.actions import Wording, contradictions
-from placet.domains.design.text.clauses import (
+from placet.extensions.design.text.actions import Wording, contradictions
+from placet.extensions.design.text.clauses import (
     Item,
     UnclearError,
     either,
     items_of,
     step_at,
 )
-from placet.domains.design.text.lexicon import Lexicon, Meaning, Token, tokens_of
+from placet.extensions.design.text.lexicon import Lexicon, Meaning, Token, tokens_of
 from placet.schemas.codec import Json
 
 TEXT_CHARS_MAX: Final = 4_000

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Final
 
 from placet.domains.design.fields import REFINABLE_SCHEMA, RefinableField
-from placet.domains.design.text.lexicon import number_of
-from placet.domains.design.text.parser import NOTHING_KNOWN, Clarification, parse_text
+from placet.extensions.design.text.lexicon import number_of
+from placet.extensions.design.text.parser import NOTHING_KNOWN, Clarification, parse_text
 from placet.schemas.codec import Json
 
 _PLACES_MAX: Final = 8
