@@ -82,7 +82,7 @@ def no_lag_of_this_machine():
     from placet.runtime.clock import SteppedClock
     from tests.actors.virtual_time import LoopClock
 
-    note_turn = Ingress.note_turn
+    measure_lag = Ingress.measure_lag
 
     def is_of_this_machine(clock: Clock) -> bool:
         if isinstance(clock, LoopClock):
@@ -92,10 +92,10 @@ def no_lag_of_this_machine():
     def note_virtual_turn(ingress: Ingress) -> None:
         if is_of_this_machine(ingress._clock):
             ingress.woken_ns = 0
-        note_turn(ingress)
+        measure_lag(ingress)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ingress, "note_turn", note_virtual_turn)
+        patch.setattr(Ingress, "measure_lag", note_virtual_turn)
         yield
 
 

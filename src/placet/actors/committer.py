@@ -7,7 +7,7 @@ precede them. A failed write stops the world: there is no retry on the same hand
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -53,34 +53,10 @@ class QueuedBatch(msgspec.Struct, eq=False):
 
 
 Reply: TypeAlias = tuple[asyncio.Future[Any], object]
-"""Whoever waits, and what it is told."""
+"""A future, and the result or the exception that it gets."""
 
 Decided: TypeAlias = tuple[QueuedBatch, Verdict]
-"""A batch that waited, and its verdict."""
-
-
-class Cycle:
-    """The results of one cycle so far.
-
-    Attributes:
-        owed: The replies of all messages that were taken.
-        decided: The batches that were decided.
-        replies: Futures of the other messages, with their results where known.
-        effects: To be dispatched once the turn is durable.
-    """
-
-    __slots__ = ("decided", "effects", "owed", "replies")
-
-    def __init__(self) -> None:
-        self.owed: list[asyncio.Future[Any]] = []
-        self.decided: list[Decided] = []
-        self.replies: list[Reply] = []
-        self.effects: list[Effect] = []
-
-    def fail(self, failure: BaseException) -> None:
-        """Set the failure on every future."""
-        for reply in self.owed:
-            resolve(reply, failure)
+"""A batch of the queue, and its verdict."""
 
 
 def resolve(reply: asyncio.Future[Any], result: object) -> None:
@@ -98,28 +74,36 @@ def resolve(reply: asyncio.Future[Any], result: object) -> None:
 
 
 class Commit:
-    """The answers and records that are released together.
+    """What one cycle of the orchestrator produced; released together once its records are durable.
 
     Attributes:
         group: Records to write; None where there are none.
-        replies: Futures and their results, to be set once everything before is durable.
-        effects: To be dispatched then.
-        decided: Batches that waited, and the verdicts that they get before the others.
+        replies: Futures of commands and refused batches, with their results.
+        effects: Effects to dispatch after the release.
+        decided: Decided batches with their verdicts; released before `replies`.
+        owed: The futures of all messages that the cycle took. Each must be answered, by this
+            commit or, where the cycle fails half way, by the failure.
     """
 
-    __slots__ = ("decided", "effects", "group", "replies")
+    __slots__ = ("decided", "effects", "group", "owed", "replies")
 
     def __init__(
         self,
-        group: LogGroup | None,
-        replies: Sequence[Reply],
-        effects: Sequence[Effect] = (),
-        decided: Sequence[Decided] = (),
+        group: LogGroup | None = None,
+        replies: Iterable[Reply] = (),
+        effects: Iterable[Effect] = (),
+        decided: Iterable[Decided] = (),
     ) -> None:
         self.group = group
-        self.replies = replies
-        self.effects = effects
-        self.decided = decided
+        self.replies = list(replies)
+        self.effects = list(effects)
+        self.decided = list(decided)
+        self.owed: list[asyncio.Future[Any]] = []
+
+    def fail(self, failure: BaseException) -> None:
+        """Set the failure on the future of every message that the cycle took."""
+        for reply in self.owed:
+            resolve(reply, failure)
 
     @property
     def answers(self) -> list[Reply]:

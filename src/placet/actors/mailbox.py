@@ -150,7 +150,7 @@ class Mailbox(Generic[M, C]):
     @property
     def is_idle(self) -> bool:
         """There is nothing to take: no control message, and no message unless they are paused."""
-        return not self._control and (self.is_paused or not len(self))
+        return not self._control and (self.is_paused or not (self._lane or self._aside))
 
     @property
     def received(self) -> int:

@@ -20,7 +20,7 @@ from placet.actors.admission.shed_queue import SheddingQueue
 from placet.actors.admission.time_scaled_queue import DilatingQueue
 from placet.actors.admission.wait_queue import WaitingQueue
 from placet.actors.barrier import Barrier
-from placet.actors.committer import Commit, Committer, Cycle, QueuedBatch, resolve
+from placet.actors.committer import Commit, Committer, QueuedBatch, resolve
 from placet.actors.metrics.counters import Counters, GroupMetrics, GroupReport
 from placet.actors.ports import Clock, DilatingClock, HostClock
 from placet.actors.timers.timer_queue import OneShotTimer
@@ -40,7 +40,7 @@ class OrchestratorActor:
 
     Args:
         kernel: Decides. Nobody else touches it while this runs.
-        records: Where the kernel's journal puts the records of the current turn.
+        records: Where the kernel's journal puts the records of the current commit.
         committer: Makes decisions durable, then tells.
         clock: Says when it is; a `SteppedClock` makes a stepped world.
         counters: Counted once per group.
@@ -120,8 +120,8 @@ class OrchestratorActor:
         self._ingress.check_open()
         self._is_free = False
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._turn() as turn:
-            self._execute_command(ControlMessage(act, reply), turn)
+        with self._cycle() as commit:
+            self._execute_command(ControlMessage(act, reply), commit)
         self._mailbox.wake()  # something may be due now, or go on
         return await reply
 
@@ -225,8 +225,8 @@ class OrchestratorActor:
                     if self._advance is None and not self._mailbox.is_paused:
                         self._alarm.set(self._kernel.ledger.next_due_ns)
                     await self._mailbox.wait()
-                with self._turn() as turn:
-                    self._run_turn(turn)
+                with self._cycle() as commit:
+                    self._run_cycle(commit)
                 if not self._committer.has_room:
                     await self._committer.room()
                     self._ingress.woken_ns = 0  # that wait was the store's, not the event loop's
@@ -235,48 +235,48 @@ class OrchestratorActor:
             self._alarm.clear()
 
     @contextmanager
-    def _turn(self) -> Iterator[Cycle]:
+    def _cycle(self) -> Iterator[Commit]:
         """Commit together the work done inside the block; if it fails half way, stop the world."""
-        turn = Cycle()
+        commit = Commit()
         try:
-            yield turn
-            self._commit_turn(turn)
+            yield commit
+            self._offer(commit)
         except BaseException as error:
-            self._fail_turn(turn, error)
+            self._fail_cycle(commit, error)
             raise
 
-    def _run_turn(self, turn: Cycle) -> None:
+    def _run_cycle(self, commit: Commit) -> None:
         """Execute the control messages, then decide a chunk of the queued batches."""
         while (message := self._mailbox.take_control()) is not None:
-            self._execute_command(message, turn)
+            self._execute_command(message, commit)
         waiting = self._take()
         now_ns = self._clock.now_ns()
         if waiting or (self._advance is None and self._is_due(now_ns)):
-            self._ingress.note_turn()
-            self._decide(waiting, now_ns, turn)
+            self._ingress.measure_lag()
+            self._decide(waiting, now_ns, commit)
 
-    def _fail_turn(self, turn: Cycle, error: BaseException) -> None:
+    def _fail_cycle(self, commit: Commit, error: BaseException) -> None:
         """Stop the world: a turn failed half way, so its state is no longer the log's."""
         failure = StoreError(
             f"the orchestrator failed with {error!r}; the log ends before this turn, and what it "
             "took is not decided; open the world again"
         )
         self._committer.fail(failure)
-        turn.fail(self._committer.failure or failure)
+        commit.fail(self._committer.failure or failure)
 
     def _take(self) -> list[QueuedBatch]:
         """Take a chunk: at most so many batches, at most so many milliseconds' worth of intents."""
         intents_max = self._limits.group_ms_max * _MS_NS // self._group_metrics.ns_per_intent
         return self._mailbox.take(self._limits.group_batches_max, intents_max)
 
-    def _execute_command(self, message: ControlMessage | Step, turn: Cycle) -> None:
+    def _execute_command(self, message: ControlMessage | Step, commit: Commit) -> None:
         """Execute a control message if its sender still waits.
 
         An exception of the command is raised to it.
         """
         if message.reply.done():
             return
-        turn.owed.append(message.reply)
+        commit.owed.append(message.reply)
         result: object
         if isinstance(message, Step) and self._mailbox.is_paused:
             result = ValueError("the world is paused, and time with it; resume it before a step")
@@ -284,7 +284,7 @@ class OrchestratorActor:
             end_s, dt_s = SIM_TIME_NS_MAX / SECOND_NS, message.dt_ns / SECOND_NS
             result = ValueError(f"simulated time ends at {end_s:g} s, a step of {dt_s!r} passes it")
         elif isinstance(message, Step):
-            result = self._step(message, turn)
+            result = self._step(message, commit)
         else:
             try:
                 result = message.act(self._kernel)
@@ -292,37 +292,37 @@ class OrchestratorActor:
                 raise
             except BaseException as error:  # noqa: BLE001  # carried to whoever sent the message
                 result = error
-        turn.replies.append((message.reply, result))
+        commit.replies.append((message.reply, result))
 
     def _passes_the_end(self, step: Step) -> bool:
         return self._clock.now_ns() + step.dt_ns >= SIM_TIME_NS_MAX
 
-    def _step(self, step: Step, turn: Cycle) -> list[Verdict]:
+    def _step(self, step: Step, commit: Commit) -> list[Verdict]:
         assert self._advance is not None, "only a stepped world is stepped"
         while len(self._mailbox):  # posted before the step, so answered before it
-            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), turn)
+            self._decide(self._mailbox.take(len(self._mailbox)), self._clock.now_ns(), commit)
         now_ns = self._advance(step.dt_ns)
         self.barrier.note_step()
-        verdicts = self._decide(self._held.take(len(self._held)), now_ns, turn)
+        verdicts = self._decide(self._held.take(len(self._held)), now_ns, commit)
         if step.is_tick:
             self._kernel.tick(now_ns / SECOND_NS)
         return verdicts
 
-    def _decide(self, waiting: list[QueuedBatch], now_ns: int, turn: Cycle) -> list[Verdict]:
+    def _decide(self, waiting: list[QueuedBatch], now_ns: int, commit: Commit) -> list[Verdict]:
         started_ns = self._clock.monotonic_ns()
-        turn.owed += [one.reply for one in waiting]
-        waiting = self._still_asked(waiting, started_ns, turn)
+        commit.owed += [one.reply for one in waiting]
+        waiting = self._still_asked(waiting, started_ns, commit)
         batches = [one.batch for one in waiting]
         decision = self._kernel.decide_checked(batches, now_ns, release_intents=True)
-        turn.effects += decision.effects
+        commit.effects += decision.effects
         verdict_of = dict(decision.answers)
         verdicts = [verdict_of[batch] for batch in batches]
-        turn.decided += zip(waiting, verdicts, strict=True)
+        commit.decided += zip(waiting, verdicts, strict=True)
         self._group_metrics.count_group(decision.answers, self._clock.monotonic_ns() - started_ns)
         return verdicts
 
     def _still_asked(
-        self, waiting: list[QueuedBatch], now_ns: int, turn: Cycle
+        self, waiting: list[QueuedBatch], now_ns: int, commit: Commit
     ) -> list[QueuedBatch]:
         """Yield the batches still wanted.
 
@@ -338,7 +338,7 @@ class OrchestratorActor:
                 agent = agents.get(identity.agent_id)
                 if agent is None or agent.generation != identity.generation:
                     refused = self.refuse(unauthorized(identity.agent_id), batch.dry_run)
-                    turn.replies.append((one.reply, refused))
+                    commit.replies.append((one.reply, refused))
                     continue
             if batch.valid_for_ns is not None:
                 waited_ns = self._mailbox.waited_ns(one, now_ns)
@@ -349,16 +349,15 @@ class OrchestratorActor:
             asked.append(one)
         return asked
 
-    def _commit_turn(self, turn: Cycle) -> None:
+    def _offer(self, commit: Commit) -> None:
         """Return the turn's records and replies to the committer, which tells once it may."""
-        group = None
         if self._records:
             seq, count = self._handed_on
-            group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
+            commit.group = group = LogGroup(count, seq, self._kernel.seq, tuple(self._records))
             self._handed_on = (group.seq, count + len(group.records))
             self._records.clear()
-        if group is not None or turn.decided or turn.replies:
-            self._committer.offer(Commit(group, turn.replies, turn.effects, turn.decided))
+        if commit.group is not None or commit.decided or commit.replies:
+            self._committer.offer(commit)
 
     # the moment
 

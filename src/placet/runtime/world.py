@@ -235,7 +235,7 @@ class WorldRuntime:
         if commit.effects:
             self.executors.take(commit.effects)
         if self.executors.is_awaited:
-            self.executors.tell()
+            self.executors.notify()
         if self.time.participants is not None:
             self.time.participants.notify()
 

@@ -70,6 +70,7 @@ class Ingress:
         self._counts = group_metrics.rejected_at_ingress
         self._limits = kernel.config.limits
         self._control = AdmissionControl(self._limits)
+        self._lag_ns_max = self._limits.loop_lag_ms_max * 1_000_000
         self._mailbox, self._held = mailbox, held
         mailbox.admission = held.admission = self
         self._is_outranked = mailbox.is_outranked
@@ -199,11 +200,13 @@ class Ingress:
         """Return the batches held for the next step, without those that were canceled."""
         return self._held.batches()
 
-    def note_turn(self) -> None:
-        """Note how long the orchestrator waited for its turn since a batch woke it."""
+    def measure_lag(self) -> None:
+        """Measure how long the orchestrator waited for the event loop since a batch woke it."""
         if self.woken_ns:
             now_ns = self._clock.monotonic_ns()
-            self._control.note_lag(now_ns - self.woken_ns, now_ns)
+            lag_ns = now_ns - self.woken_ns
+            if lag_ns > self._lag_ns_max or self._control.is_lagging:
+                self._control.note_lag(lag_ns, now_ns)
             self.woken_ns = 0
 
     def check_open(self) -> None:
@@ -227,6 +230,8 @@ class Ingress:
     def _load(self, queue: BatchQueue, now_ns: int, submitter: str) -> Overload | None:
         """Return the load signal over its limit for one more batch, or None."""
         waiting = len(queue)
+        if not waiting and queue is self._mailbox and not self._control.is_lagging:
+            return None  # as a rule; no signal can be over its limit
         if waiting >= self._limits.mailbox_batches_max:
             return self._control.full  # most refusals under overload: nothing else is looked at
         oldest = self._mailbox.oldest_for(submitter)

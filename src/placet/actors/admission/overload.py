@@ -93,6 +93,7 @@ class AdmissionControl:
 
     Attributes:
         full: The signal that is over its limit when the queue is full.
+        is_lagging: The last measured lag of the event loop was over its limit.
     """
 
     __slots__ = (
@@ -106,6 +107,7 @@ class AdmissionControl:
         "_pace",
         "_tats",
         "full",
+        "is_lagging",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -116,6 +118,7 @@ class AdmissionControl:
         self._burst_ns = limits.ingress_burst_max * self._interval_ns
         self._lag_ns = 0
         self._lag_seen_ns = 0
+        self.is_lagging = False
         self._tats: OrderedDict[str, int] = OrderedDict()
         self._pace = DrainRate()
         # Made once, for it is asked for as often as there is overload.
@@ -139,7 +142,7 @@ class AdmissionControl:
             return Overload(
                 _OVERLOADED, "mailbox_age_ms", age_ms, limits.mailbox_age_ms_max, clears_ns
             )
-        if self._lag_ns > self._lag_ns_max:
+        if self.is_lagging:
             left_ns = self._lag_seen_ns + self._lag_ns - now_ns
             if left_ns > 0:  # a lag is believed for as long as it lasted
                 lag_ms = self._lag_ns // _MS_NS
@@ -151,6 +154,7 @@ class AdmissionControl:
 
     def note_lag(self, lag_ns: int, now_ns: int) -> None:
         """Take in how long the orchestrator waited for its turn after it was woken."""
+        self.is_lagging = lag_ns > self._lag_ns_max
         self._lag_ns = lag_ns
         self._lag_seen_ns = now_ns
 

@@ -32,7 +32,8 @@ class Executors:
         on_fault: Told of what handlers raise.
 
     Attributes:
-        by_kind: The executors.
+        by_kind: The executors by the kind of effect that they run.
+        is_awaited: A task waits for settlements, so `notify` has a receiver.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class Executors:
         self._clock = clock
         self._counters = counters
         self._on_fault = on_fault
-        self._news: anyio.Event | None = None
+        self._settlement: anyio.Event | None = None
+        self.is_awaited = False
         self._ending: Callable[[], Exception] | None = None
 
     async def register(
@@ -78,7 +80,7 @@ class Executors:
             counters=self._counters,
             seed=self._kernel.config.seed,
             on_fault=self._on_fault,
-            on_left=self.tell,
+            on_left=self.notify,
         )
         self.by_kind[kind] = executor  # now, so that it misses none that becomes durable meanwhile
         try:
@@ -111,7 +113,7 @@ class Executors:
         await executor.finish()
         if self.by_kind.get(kind) is executor:
             del self.by_kind[kind]
-            self.tell()
+            self.notify()
 
     def take(self, effects: Iterable[Effect]) -> None:
         """Take effects that are durable. One that has no executor waits in the log for it."""
@@ -166,20 +168,16 @@ class Executors:
                 continue
             if self._ending is not None:
                 raise self._ending()
-            self._news = self._news or anyio.Event()
-            await self._news.wait()
+            self._settlement = self._settlement or anyio.Event()
+            self.is_awaited = True
+            await self._settlement.wait()
         await self._actor.command(_nothing)
 
-    @property
-    def is_awaited(self) -> bool:
-        """Somebody waits for settlements."""
-        return self._news is not None
-
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake every waiter for settlements."""
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        if self._settlement is not None:
+            self._settlement.set()
+            self._settlement, self.is_awaited = None, False
 
     def end(self, failure: Exception | None) -> None:
         """Fail every waiter, because no settlement will come."""
@@ -187,7 +185,7 @@ class Executors:
             failure
             or ClosedError("the world was closed before all effects were settled; open it again")
         )
-        self.tell()
+        self.notify()
 
     def _moves(self, place: tuple[int, int]) -> bool:
         """Return whether an open effect may come to an end without an operator."""
