@@ -1,14 +1,19 @@
-"""The texts by which a person recognizes a view, a state, a refusal and a batch."""
+"""The texts by which a person recognizes a view, an observation, a state, a refusal and a batch."""
 
 from placet.kernel.state.tree import State, WorldState
 from placet.schemas.batch import CheckedBatch
 from placet.schemas.refusal import Refusal, Stage
-from placet.schemas.view import View
+from placet.schemas.view import Observation, View
 
 
 def test_a_view_shows_its_agent_seq_and_size():
     view = View(7, 1.0, "ann", {"a.b": {"x": {}, "y": {}}})
     assert repr(view) == "<View of ann at seq 7, 2 entities>"
+
+
+def test_an_observation_shows_its_kind_agent_seq_and_size():
+    observation = Observation(7, 1.0, "ann", "delta", ())
+    assert repr(observation) == "<Observation delta for ann at seq 7, 0 changes, 0 events>"
 
 
 def test_a_world_state_shows_the_size_of_each_collection():

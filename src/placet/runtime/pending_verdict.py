@@ -1,4 +1,4 @@
-"""A verdict to come."""
+"""The verdict of a batch that was submitted without waiting."""
 
 import asyncio
 from collections.abc import Generator
@@ -11,41 +11,51 @@ from placet.schemas.verdict import Verdict
 
 
 class PendingVerdict(msgspec.Struct, eq=False):
-    """Stands for the verdict of a batch that was posted. Await it, as often as you like.
+    """The verdict of a batch that `submit_nowait` submitted. Can be awaited any number of times.
 
-    A struct, as there is one for each offer that is refused: one call in C makes it.
+    Canceling an `await` leaves the batch submitted; `cancel` withdraws it.
     """
 
+    # A msgspec struct, which one call in C creates: under overload there is one for each refused
+    # batch.
+
     _future: asyncio.Future[Verdict]
-    _is_turned_away: bool
+    _is_refused_at_once: bool
 
     def done(self) -> bool:
-        """Return whether the verdict is there."""
+        """Return whether the batch is decided or was withdrawn."""
         return self._future.done()
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict if it is there, without waiting; None before, and where there is none.
+        """The verdict, read without waiting; None if undecided or withdrawn.
 
         Raises:
-            StoreError: The world failed before it could tell.
+            StoreError: The world failed before the batch was durable.
         """
         done = self._future.done() and not self._future.cancelled()
         return self._future.result() if done else None
 
     def cancel(self) -> bool:
-        """Ask for no answer any more; False if the verdict is there.
+        """Withdraw the batch if it is not decided yet.
 
-        A batch that is not decided yet is withdrawn by it. One that is decided stays so, and
-        `verdict_of` has its answer. Who awaits the ticket gets a `CancelledError`.
+        A batch decided meanwhile stays decided, and `verdict_of` returns its verdict. Tasks that
+        await this object get a `CancelledError`.
+
+        Returns:
+            False if the verdict is available already.
         """
         return self._future.cancel()
 
     def __await__(self) -> Generator[Any, None, Verdict]:
         future = self._future
-        if self._is_turned_away:  # who posts and awaits in a loop lets others have a turn
+        # A caller that submits and awaits in a loop would otherwise never yield to the event loop
+        # while its batches are refused.
+        if self._is_refused_at_once:
             yield from asyncio.sleep(0).__await__()
-        if not future.done():  # awaited through another: who stops waiting withdraws nothing
+        # Await a second future: canceling the waiting task must not cancel, and so withdraw, the
+        # batch itself.
+        if not future.done():
             waiter = future.get_loop().create_future()
             wake = partial(_wake, waiter)
             future.add_done_callback(wake)
@@ -54,6 +64,14 @@ class PendingVerdict(msgspec.Struct, eq=False):
             finally:
                 future.remove_done_callback(wake)
         return future.result()
+
+    def __repr__(self) -> str:
+        if not self._future.done():
+            return "<PendingVerdict undecided>"
+        if self._future.cancelled():
+            return "<PendingVerdict withdrawn>"
+        error = self._future.exception()
+        return f"<PendingVerdict {error!r}>" if error else f"<PendingVerdict {self.verdict!r}>"
 
 
 def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Verdict]) -> None:

@@ -121,6 +121,12 @@ class Observation(msgspec.Struct, frozen=True):
             }
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"<Observation {self.kind} for {self.agent_id} at seq {self.view_seq}, "
+            f"{len(self.changes)} changes, {len(self.events)} events>"
+        )
+
 
 LocalView: TypeAlias = dict[str, dict[str, dict[str, Json]]]
 """The view that a client keeps: `collection -> entity -> field -> value`."""
