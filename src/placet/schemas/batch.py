@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import Json
 from placet.schemas.identity import Span
 from placet.schemas.intent import Intent
-from placet.schemas.log.intents import batch_in, checked_intents
+from placet.schemas.log.intents import decode_intents, checked_intents
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]
@@ -119,7 +119,7 @@ class CheckedBatch:
         """Return the agent of each intent, read from the encoded bytes. O(batch)."""
         if len(self.agents) == 1:
             return [self.agents[0]] * len(self.req_ids)
-        return [agent_id for agent_id, *_ in batch_in(self.encoded)]
+        return [agent_id for agent_id, *_ in decode_intents(self.encoded)]
 
     def reparse(self) -> None:
         """Restore the intents from their encoded bytes.

@@ -19,7 +19,7 @@ from placet.schemas.batch import CheckedBatch
 from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import Intent
 from placet.schemas.json_value import format_value, to_json_value
-from placet.schemas.log.intents import batch_in
+from placet.schemas.log.intents import decode_intents
 from placet.schemas.refusal import Refusal, RefusalCode, Stage
 
 FaultSink = Callable[[str, BaseException], None]
@@ -126,7 +126,7 @@ class DomainRules:
             would grow without bound.
         """
         kinds = context.registry.kinds
-        parts = batch_in(batch.encoded)  # not the intents, into which a rule may have written
+        parts = decode_intents(batch.encoded)  # not the intents, into which a rule may have written
         positions = range(len(batch)) if batch.order is None else batch.order
         for seq, effect, _, _ in context.draft.effects:
             position = positions[seq - context.ledger.seq - 1]

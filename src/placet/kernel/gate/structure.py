@@ -28,7 +28,7 @@ from placet.schemas.errors import INTERRUPTS
 from placet.schemas.intent import REQUIRED_FIELDS, Intent
 from placet.schemas.json_value import format_value, pointer
 from placet.schemas.limits import SECOND_NS, Limits
-from placet.schemas.log.intents import show_until
+from placet.schemas.log.intents import set_valid_until
 from placet.schemas.refusal import Notice, Refusal, RefusalCode
 
 _seems_huge: Final = re.compile(rb"\xcb[\x7f\xff]").search
@@ -201,7 +201,7 @@ class Structure:
         batch.due_of = batch.valid_until_ns = None
         if fields != count * REQUIRED_FIELDS:  # an intent has the optional field
             batch.valid_until_ns = [_until_ns(intent) for intent in intents]
-            show_until(intents, batch.valid_until_ns)
+            set_valid_until(intents, batch.valid_until_ns)
         if not index_intents(batch, taken):
             return self._diagnosis.duplicates(intents)
         if options:

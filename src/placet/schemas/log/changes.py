@@ -1,7 +1,6 @@
 """The state changes of a record, and the common head of records.
 
-The parts of a record that are no record by themselves: `schemas/log/record.py` and
-`schemas/log/operator_records.py` are made of them.
+These are parts of records: `schemas/log/record.py` and `schemas/log/operator_records.py` use them.
 """
 
 import msgspec
@@ -16,10 +15,10 @@ class EntityChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
         collection: The collection's name.
         entity: The entity's id.
         fields: New values; None when the entity was deleted.
-        is_whole: The fields are all there are: the entity was created, or made anew.
+        is_whole: `fields` has all fields, because the entity was created or replaced.
         seq: Stamp: sequence number of the latest change.
-        by: Stamp: who made it.
-        foreign_seq: Stamp: sequence number of the latest change by anyone but `by`.
+        by: Stamp: agent of the latest change.
+        foreign_seq: Stamp: sequence number of the latest change by another agent than `by`.
     """
 
     collection: str
@@ -32,7 +31,7 @@ class EntityChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class CollectionChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The stamp that a record left on a collection in which it created or deleted."""
+    """The new stamp of a collection in which a record created or deleted an entity."""
 
     collection: str
     seq: int
@@ -41,7 +40,7 @@ class CollectionChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """All that a record did to the state."""
+    """All state changes of a record."""
 
     entities: list[EntityChange] = []
     collections: list[CollectionChange] = []

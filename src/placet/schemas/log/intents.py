@@ -1,7 +1,7 @@
-"""The intents in the record of a batch, as they are written there.
+"""Decode the intents in the record of a batch.
 
-Code that rebuilds a batch from its record relies on these checks: a hash proves that the bytes are
-as written, not that a gate wrote them.
+Code that rebuilds a batch from its record relies on these checks: the hash of a record proves that
+its bytes are unchanged, not that a gate wrote them.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ Proposed: TypeAlias = tuple[str, str, str, dict[str, Json], int]
 _DECODER: Final = msgspec.msgpack.Decoder(list[Proposed])
 
 
-def batch_in(encoded: bytes) -> list[Proposed]:
-    """Read the batch in a record.
+def decode_intents(encoded: bytes) -> list[Proposed]:
+    """Decode the intents of a record.
 
     Raises:
-        ValueError: The bytes are no batch.
+        ValueError: The bytes are not a batch.
     """
     try:
         return _DECODER.decode(encoded)
@@ -34,15 +34,16 @@ def batch_in(encoded: bytes) -> list[Proposed]:
 def checked_intents(
     encoded: bytes, contexts: Sequence[int], until: Sequence[int | None] | None
 ) -> list[Intent]:
-    """Rebuild the intents of a batch as a gate has them, in the submitted order.
+    """Rebuild the checked intents of a batch, in the submitted order.
 
     Args:
-        encoded: The batch.
-        contexts: `context_seq` of each.
-        until: Latest time of each in nanoseconds, or None; None where no intent names one.
+        encoded: The encoded batch.
+        contexts: `context_seq` of each intent.
+        until: Latest simulated time of each intent in nanoseconds, or None; None if no intent has
+            one.
 
     Raises:
-        ValueError: The bytes are no batch, or one of as many intents.
+        ValueError: The bytes are not a batch, or the number of intents differs from `contexts`.
     """
     intents: list[Intent] = [
         {
@@ -55,19 +56,19 @@ def checked_intents(
             "schema_version": SCHEMA_VERSION,
         }
         for (agent_id, req_id, kind, payload, priority), context_seq in zip(
-            batch_in(encoded), contexts, strict=True
+            decode_intents(encoded), contexts, strict=True
         )
     ]
     if until is not None:
-        show_until(intents, until)
+        set_valid_until(intents, until)
     return intents
 
 
-def show_until(intents: Sequence[Intent], until: Sequence[int | None]) -> None:
-    """Write into intents until when they are valid, in the seconds that a record can tell.
+def set_valid_until(intents: Sequence[Intent], until: Sequence[int | None]) -> None:
+    """Set `valid_until` of each intent, in seconds, from the nanoseconds of a record.
 
-    Times are in nanoseconds, and a None is left out: so rules see the same for a submitted batch
-    and for one read back.
+    None removes the field. A rule then sees the same intent in a submitted batch and in a batch
+    read back from the log.
     """
     for intent, until_ns in zip(intents, until, strict=True):
         if until_ns is not None:

@@ -1,28 +1,27 @@
-"""The records of an operator's own hand: a world forked, values put otherwise."""
+"""The records of operator actions: a fork adopted, values patched."""
 
 from placet.schemas.codec import Json
 from placet.schemas.log.changes import Changes, Entry
 
 Given = list[tuple[str, str, dict[str, Json] | None, bool]]
-"""`(collection, entity, fields, is_whole)`: what an operator puts. Fields None delete the entity;
-whole, they are all that it has after, and it need not be there before."""
+"""`(collection, entity, fields, is_whole)` of each patched entity. Fields None delete the entity.
+If `is_whole`, `fields` replace all fields, and the entity need not exist before."""
 
 
 class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
-    """From here on it is another world, which begins where the one before it stood.
+    """The first record of a fork after the copied records of its parent.
 
-    `prev` is the parent's hash at this place, and `seq` its seq: earlier records are the parent's.
-    Like a header, it stands at the seq at which the world begins and takes none, so that the fork
-    counts and draws as its parent did.
+    `prev` is the hash of the parent's last copied record, and `seq` its seq. Like a header, the
+    record takes no seq, so the fork counts and draws as its parent did.
 
     Attributes:
-        world: Name of the new world, part of every key of an effect that it declares.
-        parent: Name of the world it was.
-        effects: `refuse`: no kind of effect has an executor any more. `simulate`: the gate behaves
-            as if they had.
-        given: Initial changes of the fork.
-        dropped: Agents that are not there from the start.
-        changes: What that did.
+        world: Name of the fork, part of the key of each effect that it emits.
+        parent: Name of the parent world.
+        effects: `refuse`: no kind of effect has an executor. `simulate`: the gate behaves as if the
+            executors of the parent were registered.
+        given: Values patched at the start of the fork.
+        dropped: Agents removed at the start of the fork.
+        changes: State changes of the patch and of the removals.
     """
 
     world: str
@@ -34,12 +33,12 @@ class ForkAdopted(Entry, array_like=True, frozen=True, tag=21):
 
 
 class Patched(Entry, array_like=True, frozen=True, tag=22):
-    """The operator put values otherwise, past all kinds and within all invariants.
+    """The operator patched values: no kind is involved, and all invariants hold.
 
     Attributes:
-        cause: Why, in words that a program can find again: `restore world.agents to 41`.
+        cause: The reason, in a form that a program can search: `restore world.agents to 41`.
         given: Patched values.
-        changes: What that did.
+        changes: State changes of the patch.
     """
 
     cause: str

@@ -1,7 +1,7 @@
 """A pack: a whole log in one immutable file, to hand on, to archive, to check its origin.
 
-The bytes are a function of the log alone, not of how it lay in its store: the same log gives the
-same pack on every machine. A checksum is over all of them.
+The bytes depend only on the log, not on its store: the same log makes the same pack on every
+machine. A checksum covers all bytes.
 """
 
 from typing import Final
@@ -17,16 +17,16 @@ ENVELOPE: Final = Envelope("pack", PACK_MAGIC, PACK_VERSION)
 
 
 class Pack(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """A log, or the end of one.
+    """A log, or the retained end of a compacted log.
 
     Attributes:
-        version: Of this form.
+        version: Version of this format.
         about: Description that needs no fold: world, seed, domains with their settings and
             fingerprint, first and last position, state digest and last hash.
         first_record: Ordinal number of the first record.
-        after_seq: Sequence number of the world before that.
-        snapshots: What led there, encoded; none where it begins at the front.
-        records: The records, encoded.
+        after_seq: Sequence number of the world before the first record.
+        snapshots: Encoded snapshots of the world before the first record; empty for a whole log.
+        records: Encoded records.
     """
 
     version: int

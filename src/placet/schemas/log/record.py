@@ -1,4 +1,4 @@
-"""One durable entry of the log, and the chain that binds entries together.
+"""The records of the log, and the hash chain that connects them.
 
 A record is an array-like struct in canonical msgpack whose first item is its tag. It carries the
 hash of the record before it, so a log can be checked by anyone who can read msgpack and compute
@@ -15,7 +15,7 @@ from placet.schemas.codec import Json
 from placet.schemas.effect import EffectMark
 from placet.schemas.errors import StoreError
 
-# Re-exported by name: whoever reads a record reads its parts here.
+# Re-exported, so that code that reads records imports their parts from one module.
 from placet.schemas.log.changes import Changes as Changes  # noqa: PLC0414
 from placet.schemas.log.changes import CollectionChange as CollectionChange  # noqa: PLC0414
 from placet.schemas.log.changes import EntityChange as EntityChange  # noqa: PLC0414
@@ -27,7 +27,7 @@ from placet.schemas.log.operator_records import Patched as Patched  # noqa: PLC0
 FORMAT_VERSION: Final = 1
 HASH_BYTES: Final = 16
 GENESIS: Final = bytes(HASH_BYTES)
-"""What the first record names as the hash before it."""
+"""`prev` of the first record."""
 
 
 class _Record(Entry, msgspec.Struct, array_like=True, frozen=True):
@@ -38,11 +38,11 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
     """The first record: the world's identity, its rules, and the domains' initial state.
 
     Attributes:
-        settings: For each domain by name, the keywords that make it again; absent where it has
-            none to give.
-        origin: What began the log, as its program wants to find it again; `{}` is nothing said.
+        settings: Name of a domain -> keywords that recreate it; absent for a domain without
+            `settings`.
+        origin: Origin of the log in a form that its program can find again; `{}` if none.
         kinds: Version of every kind.
-        validator: Name of the host's own rule, which the log cannot hold; empty if there is none.
+        validator: Name of the effect validator, whose code the log cannot hold; empty if none.
     """
 
     format_version: int
@@ -58,10 +58,10 @@ class Header(_Record, array_like=True, frozen=True, tag=0):
 
 
 class Forked(Header, array_like=True, frozen=True, tag=23):
-    """The header in force where a world was forked from another: in snapshots, and in no log.
+    """The header in force in a fork; it occurs in snapshots, never in a log.
 
     Attributes:
-        forked_from: World and seq that this one was forked from; what came before is its own.
+        forked_from: Name of the parent world and seq of the fork.
     """
 
     forked_from: tuple[str, int] = ("", 0)
@@ -78,7 +78,7 @@ class Configured(_Record, array_like=True, frozen=True, tag=1):
 
 
 class Registered(_Record, array_like=True, frozen=True, tag=2):
-    """An agent came. `quotas` are its own."""
+    """An agent was registered. `quotas` apply to this agent only."""
 
     agent_id: str
     owner: str
@@ -90,7 +90,7 @@ class Registered(_Record, array_like=True, frozen=True, tag=2):
 
 
 class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
-    """An agent's standing changed: `permissions`, `suspended`, `resumed` or `removed`."""
+    """An agent changed: `what` is `permissions`, `suspended`, `resumed` or `removed`."""
 
     agent_id: str
     what: str
@@ -99,7 +99,7 @@ class AgentChanged(_Record, array_like=True, frozen=True, tag=3):
 
 
 class ExecutorChanged(_Record, array_like=True, frozen=True, tag=4):
-    """An executor of an effect kind came, or went (`depth_max` None)."""
+    """An executor of an effect kind was registered, or removed (`depth_max` None)."""
 
     kind: str
     depth_max: int | None
@@ -110,14 +110,14 @@ class _BatchBody(_Record, array_like=True, frozen=True):
 
     Attributes:
         batch_id: Name of the batch.
-        submitter: Who handed it in.
-        fingerprint: 64 bits over its content.
+        submitter: The submitting agent, or `operator`.
+        fingerprint: 64-bit hash of its content.
         encoded: One msgpack array of `[agent_id, req_id, kind, payload, priority]`.
         contexts: `context_seq` of each intent.
         valid_until_ns: Latest time of each intent, or None.
-        due_of: Schedule entry that it comes from; None on arrival.
-        group_seq: Sequence number of the world when its group was opened: batches that agree in it
-            were decided together, for claims and for the fair order.
+        due_of: Number of its schedule entry; None on arrival.
+        group_seq: Sequence number of the world when its group was opened. Batches with the same
+            value were decided together, which matters for claims and for the fair order.
     """
 
     batch_id: str
@@ -131,14 +131,14 @@ class _BatchBody(_Record, array_like=True, frozen=True):
 
 
 class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
-    """A batch that passed.
+    """An admitted batch.
 
     Attributes:
-        order: Positions in order of execution; None where that is the submitted order.
+        order: Positions in order of execution; None for the submitted order.
         changes: State changes of the batch.
         effects: `[seq, kind, payload, agent_id]` of each effect, in order of `effect_index`.
-        normalized: `[position, payload]` of each payload that the rules rewrote.
-        notices: `[position, [[code, message, at], ...]]` of each intent that has any.
+        normalized: `[position, payload]` of each payload that the rules changed.
+        notices: `[position, [[code, message, at], ...]]` of each intent with warnings.
     """
 
     order: list[int] | None
@@ -149,12 +149,12 @@ class Admitted(_BatchBody, array_like=True, frozen=True, tag=5):
 
 
 class AdmittedWithOutput(Admitted, array_like=True, frozen=True, tag=20):
-    """A batch that passed and whose rules had something to tell.
+    """An admitted batch whose rules returned output.
 
     It has a separate tag, so that batches without output keep their bytes.
 
     Attributes:
-        answers: `[position, value]` of each intent whose rule answered.
+        answers: `[position, value]` of each intent whose rule returned output.
     """
 
     answers: list[tuple[int, Json]] = []
@@ -170,9 +170,9 @@ class Scheduled(_BatchBody, array_like=True, frozen=True, tag=7):
     """A batch accepted for later; its quota is charged.
 
     Attributes:
-        number: Of its entry in the schedule.
-        due_ns: When it is due, simulated nanoseconds.
-        versions: Of its kinds as they were: when it is due, they may be newer.
+        number: Number of its entry in the schedule.
+        due_ns: Simulated time at which it is due, nanoseconds.
+        versions: Versions of its kinds when it was accepted; they may be newer when it is due.
     """
 
     number: int
@@ -187,7 +187,7 @@ class Tick(_Record, array_like=True, frozen=True, tag=8):
 
 
 class Settled(_Record, array_like=True, frozen=True, tag=9):
-    """An effect's outcome came back."""
+    """An effect was settled."""
 
     effect_seq: int
     effect_index: int
@@ -197,18 +197,18 @@ class Settled(_Record, array_like=True, frozen=True, tag=9):
 
 
 class Checkpoint(_Record, array_like=True, frozen=True, tag=10):
-    """The state digest at this point, to check a fold against."""
+    """The state digest, which a replay compares with its own."""
 
     state_digest: bytes
 
 
 class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
-    """An effect that is done at most once was `started`, or came to be `in_doubt`.
+    """An `at_most_once` effect was `started`, or is `in_doubt`.
 
-    Written before the attempt begins; no other class of effects needs it.
+    `started` is durable before the attempt begins. Effects of other deliveries have no such record.
 
     Attributes:
-        why: In words; empty for a start.
+        why: Reason of the doubt; empty for `started`.
     """
 
     effect_seq: int
@@ -218,7 +218,7 @@ class EffectChanged(_Record, array_like=True, frozen=True, tag=24):
 
 
 class RulesChanged(_Record, array_like=True, frozen=True, tag=11):
-    """Other rules decide from here on. The fields are the header's, as they are now."""
+    """Other rules decide from this record on. The fields replace those of the header."""
 
     domains: list[tuple[str, str]]
     fingerprint: str
@@ -266,11 +266,11 @@ def decode_record(data: bytes) -> Record:
 
 
 _HASH: Final = blake2b(digest_size=HASH_BYTES)
-"""Copied for each record: to make a hash with its options takes half as long again."""
+"""Copied for each record: a new hash with its options would cost 50 % more."""
 
 
 def record_hash(data: bytes) -> bytes:
-    """Return the hash by which the next record will name this one."""
+    """Return the hash of a record, which is `prev` of the next record."""
     hashed = _HASH.copy()
     hashed.update(data)
     return hashed.digest()
@@ -281,9 +281,9 @@ _FIXARRAY: Final = 0x90
 
 
 def record_body(data: bytes) -> bytes:
-    """Return the bytes of a record without the hash of the one before it, to compare two logs by.
+    """Return the bytes of a record without `prev`, to compare records of two logs.
 
-    A record is an array header of one byte or three, a tag of one byte, and then that hash.
+    A record is an array header of one or three bytes, a tag of one byte, `prev`, and the rest.
     """
     tag = 1 if data[0] & 0xF0 == _FIXARRAY else 3
     return data[tag : tag + 1] + data[tag + 1 + _HASH_ITEM_BYTES :]
@@ -311,7 +311,7 @@ _TYPES: Final[dict[type, str]] = {
 
 
 def record_type(record: Record) -> str:
-    """Name the type of a record as people read it."""
+    """Return the type name of a record in JSON and events."""
     return _TYPES[type(record)]
 
 
@@ -319,10 +319,10 @@ class LogGroup(NamedTuple):
     """Records that become durable together: one group of batches.
 
     Attributes:
-        first_record: Ordinal number of the first of them in the log, from 0.
-        seq_before: Sequence number of the world before them.
-        seq: Sequence number of the world after them.
-        records: The records, encoded.
+        first_record: Ordinal number of the first record of the group, from 0.
+        seq_before: Sequence number of the world before the group.
+        seq: Sequence number of the world after the group.
+        records: Encoded records.
     """
 
     first_record: int
@@ -332,11 +332,11 @@ class LogGroup(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """Where a log begins: at (0, 0), or where compaction has cut it off.
+    """The start of a log: (0, 0), or later if the log was compacted.
 
     Attributes:
-        record: Ordinal of the first record that is kept.
-        seq: Sequence number of the world before it: what led there is gone.
+        record: Ordinal number of the first retained record.
+        seq: Sequence number of the world before that record.
     """
 
     record: int = 0
@@ -347,7 +347,7 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
     """Rebuild the intents of a batch from its record, in the submitted order.
 
     Raises:
-        StoreError: There are none in it: the record is of a known form, and no gate has written it.
+        StoreError: The record holds no valid intents, so no gate has written it.
     """
     try:
         intents = checked_intents(record.encoded, record.contexts, record.valid_until_ns)
@@ -364,7 +364,7 @@ def intents_of(record: Admitted | Refused | Scheduled) -> list[dict[str, Json]]:
 
 
 def record_as_dict(record: Record) -> dict[str, Json]:
-    """Return a record's own fields as plain JSON, without the chain and the common head."""
+    """Return the fields of a record as plain JSON, without `prev`, `seq` and `now_ns`."""
     fields = {name: msgspec.to_builtins(getattr(record, name)) for name in record.__struct_fields__}
     for name in ("prev", "seq", "now_ns"):
         del fields[name]

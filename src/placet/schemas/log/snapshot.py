@@ -1,4 +1,4 @@
-"""A world at one place of its log, as one value that proves itself.
+"""A snapshot: the state and the ledger of a world at one position of its log.
 
 It equals a fold of the log up to its position, so that opening a world costs only the records after
 it. A checksum covers all bytes; the value contains the hash of the record at its position, so that
@@ -18,22 +18,23 @@ ENVELOPE: Final = Envelope("snapshot", MAGIC, SNAPSHOT_VERSION)
 
 
 class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=False):
-    """A world as it was after so many records.
+    """A world after a number of records.
 
     Attributes:
-        version: Of this form and of `world`'s.
-        header: The log's first record, which may be gone from a compacted log; where other rules
-            took over since, with those.
-        configured: The record of the policy in force, likewise; None where none was written.
-        records: How many records it stands for: the ordinal of the next one.
-        seq: Sequence number there.
-        now_ns: Simulated time there.
-        chain: Hash of the last of these records.
-        batches_seen: Highest number of a batch so far.
-        groups: Groups of batches since the last checkpoint, and
-        group_seq: where the latest of them was opened: checkpoints come where they would have.
-        state_digest: Of the domain state.
-        world: State and books, canonical (`kernel/log/snapshot.py`).
+        version: Version of this format and of the format of `world`.
+        header: Header record with the rules in force; a compacted log may no longer contain it.
+        configured: Record of the settings in force, which a compacted log may no longer contain;
+            None if none was written.
+        records: Number of records before the snapshot, which is the ordinal of the next one.
+        seq: Sequence number of the world.
+        now_ns: Simulated time, nanoseconds.
+        chain: Hash of the last record before the snapshot.
+        batches_seen: Highest number of a batch.
+        groups: Groups of batches since the last checkpoint; with `group_seq` it keeps later
+            checkpoints at the same records as without the snapshot.
+        group_seq: Sequence number at which the latest group was opened.
+        state_digest: Digest of the domain state.
+        world: State and ledger in canonical encoding (`kernel/log/snapshot.py`).
     """
 
     version: int
@@ -51,7 +52,7 @@ class Snapshot(msgspec.Struct, array_like=True, frozen=True, kw_only=True, gc=Fa
 
     @property
     def world_digest(self) -> bytes:
-        """Hash of state and books, 16 bytes. O(world)."""
+        """Hash of state and ledger, 16 bytes. O(world)."""
         return blake2b(self.world, digest_size=CHECKSUM_BYTES).digest()
 
 
