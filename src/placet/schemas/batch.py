@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from placet.schemas.codec import Json
 from placet.schemas.identity import Span
 from placet.schemas.intent import Intent
-from placet.schemas.log.intents import decode_intents, checked_intents
+from placet.schemas.log.intents import checked_intents, decode_intents
 from placet.schemas.refusal import Notice
 
 Part: TypeAlias = tuple[str, str, str, Json, int]

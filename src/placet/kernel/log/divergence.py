@@ -1,7 +1,7 @@
-"""Where a record and the same decision, taken again, part: what differs, and which rule made it.
+"""Compare a record with its re-execution, and name the differing field and its rule.
 
-Texts are not compared: a verdict promises its stage and its code (G5), and a release may improve
-its messages.
+Messages are not compared: a verdict guarantees its stage and its code (G5), and a release may
+improve the text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ BatchRecord: TypeAlias = Admitted | Refused | Scheduled
 HookRecord: TypeAlias = Header | Registered | AgentChanged | Tick | Settled | ForkAdopted | Patched
 
 STRUCTURE_NOTICES: Final = frozenset({"version_unknown", "field_dropped"})
-"""Codes of the warnings that are of the batch as it came, which no record holds."""
+"""Codes of warnings about the submitted form of a batch, which no record holds."""
 
 _HOOK_OF: Final[Mapping[type[Record], str]] = {
     Header: "on_open",
@@ -52,24 +52,24 @@ _HOOK_OF: Final[Mapping[type[Record], str]] = {
     ForkAdopted: "on_remove, for a fork,",
     Patched: "invariants, for an amendment,",
 }
-_GIVEN: Final = (
+_HOOK_INPUTS: Final = (
     *("agent_id", "what", "owner", "permissions", "priority_max", "quotas", "attributes"),
     *("effect_seq", "effect_index", "succeeded", "output"),
     *("world", "parent", "given", "dropped", "cause"),
 )
-"""Fields that say what a hook was told, where a record has them."""
+"""Inputs of a hook, for the records that have these fields."""
 
-_PROPOSED: Final = (
+_BATCH_INPUTS: Final = (
     *("batch_id", "submitter", "fingerprint", "encoded", "contexts", "valid_until_ns"),
     *("due_of", "group_seq"),
 )
-"""Fields that say what a batch was, whatever became of it."""
+"""Inputs of a batch."""
 
 _VALUE_CHARS_MAX: Final = 300
 
 
 class Draw(NamedTuple):
-    """A number that a rule drew: a function of the seed and of these."""
+    """A random number that a rule drew; it depends on the seed and on these fields."""
 
     purpose: str
     seq: int
@@ -85,10 +85,10 @@ class DivergentField:
     """One field in which two records differ.
 
     Attributes:
-        what: In words: `the verdict`, `world.agents/ann position`.
+        what: Name of the field for people: `the verdict`, `world.agents/ann position`.
         recorded: The value in the log.
         decided: The value from re-execution.
-        index: Position of the intent at fault in its batch; None where it is not of one.
+        index: Position of the intent at fault in its batch; None if it belongs to no intent.
         stage: The stage at which it differs.
     """
 
@@ -101,20 +101,20 @@ class DivergentField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first record that is decided otherwise than it was.
+    """The first record whose re-execution differs.
 
     Attributes:
-        record: Its ordinal number, from 0.
-        seq: Of the world before it.
-        type: Of the record, as events name it.
-        what: What differs, in words.
-        recorded: The record in the log.
-        decided: The record from re-execution.
-        rule: Which rule or stage decided it: `Move of world 1`. Of an entity that several intents
-            of the batch changed, it is that of the last of them.
-        batch_id: Of the batch; None where it is none.
-        agent_id: Whose intent it is.
-        req_id: Its req_id.
+        record: Ordinal number of the record, from 0.
+        seq: Sequence number of the world before it.
+        type: Type of the record, as in events.
+        what: Name of the differing field, for people.
+        recorded: The value in the log.
+        decided: The value from re-execution.
+        rule: The rule or stage that decided: `Move of world 1`. For an entity that several intents
+            of the batch changed, the rule of the last of them.
+        batch_id: Id of the batch; None if the record holds no batch.
+        agent_id: Agent of the intent.
+        req_id: Id of the intent.
         draws: The random draws of the rules of the record, in order.
     """
 
@@ -138,22 +138,22 @@ class Difference:
             who += f" of {self.agent_id!r}" + (f" ({self.req_id})" if self.req_id else "")
         drawn = "; ".join(map(str, self.draws))
         return (
-            f"{who}: decided again, {self.what} is {_shown(self.decided)}, recorded is "
-            f"{_shown(self.recorded)}; the rule is {self.rule}"
+            f"{who}: decided again, {self.what} is {_shortened(self.decided)}, recorded is "
+            f"{_shortened(self.recorded)}; the rule is {self.rule}"
             + (f"; it drew {drawn}" if drawn else "")
         )
 
     def as_dict(self) -> dict[str, Json]:
-        """Return it as plain JSON."""
+        """Return plain JSON."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {**fields, "draws": [draw._asdict() for draw in self.draws], "why": self.why}
 
 
 class DecisionMismatch(Divergence):
-    """A record is not what its inputs are decided to be.
+    """The re-execution of a record differs from the record.
 
     Attributes:
-        difference: How it differs.
+        difference: The differing field and its rule.
     """
 
     def __init__(self, difference: Difference) -> None:
@@ -164,13 +164,13 @@ class DecisionMismatch(Divergence):
 def difference_of_batch(
     record: BatchRecord, again: Record | None, verdict: Verdict
 ) -> DivergentField | None:
-    """Compare a batch's record with the verdict that it gets again, and the record of that."""
+    """Compare the record of a batch with the verdict and the record of its re-execution."""
     recorded_refusals = record.refusals if isinstance(record, Refused) else []
     decided_refusals = [(r.index, r.stage.value, r.code) for r in verdict.refusals]
     if _outcome(record, recorded_refusals) != _verdict_outcome(verdict):
         one = (recorded_refusals or decided_refusals or [(0, Stage.DOMAIN.value)])[0]
-        recorded = _in_words(_outcome(record, recorded_refusals), recorded_refusals)
-        decided = _in_words(_verdict_outcome(verdict), decided_refusals)
+        recorded = _outcome_text(_outcome(record, recorded_refusals), recorded_refusals)
+        decided = _outcome_text(_verdict_outcome(verdict), decided_refusals)
         return DivergentField("the verdict", recorded, decided, one[0] or 0, one[1])
     for then, now in zip_longest((r[:3] for r in recorded_refusals), decided_refusals):
         if then != now:
@@ -188,8 +188,8 @@ def difference_of_batch(
 
 
 def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentField | None:
-    """Compare the inputs of the gate: a due batch is compared with the schedule's entry."""
-    for name in _PROPOSED:
+    """Compare the inputs of the gate; for a due batch, with the entry of the schedule."""
+    for name in _BATCH_INPUTS:
         then, now = getattr(record, name), getattr(again, name)
         if then != now:
             return DivergentField(f"its {name}", then, now, None, "schedule")
@@ -197,7 +197,7 @@ def _difference_of_proposal(record: BatchRecord, again: Record) -> DivergentFiel
 
 
 def difference_of_records(one: Record, other: Record) -> DivergentField:
-    """Compare two records that differ, made at the same place of two logs of one world."""
+    """Compare two different records at the same position of two logs of one world."""
     if isinstance(one, BatchRecord) and isinstance(other, BatchRecord):
         part = _difference_of_proposals(one, other)
     elif type(one) is not type(other):
@@ -222,7 +222,7 @@ def _difference_of_proposals(one: BatchRecord, other: BatchRecord) -> DivergentF
         return _difference_of_admitted(one, other)
     then, now = (r.refusals if isinstance(r, Refused) else [] for r in (one, other))
     index, stage, *_ = (then or now or [(0, Stage.DOMAIN.value, "", "")])[0]
-    words = _in_words(_outcome(one, then), then), _in_words(_outcome(other, now), now)
+    words = _outcome_text(_outcome(one, then), then), _outcome_text(_outcome(other, now), now)
     return (
         None if words[0] == words[1] else DivergentField("the verdict", *words, index or 0, stage)
     )
@@ -238,8 +238,8 @@ def _proposed(record: BatchRecord) -> Json:
 
 
 def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField | None:
-    """Compare the changes that the domains' hooks made."""
-    for name in _GIVEN:
+    """Compare the inputs and the changes of the hooks of domains."""
+    for name in _HOOK_INPUTS:
         then, now = getattr(record, name, None), getattr(again, name, None)
         if canonical(then) != canonical(now):
             return DivergentField(f"its {name}", then, now)
@@ -250,7 +250,7 @@ def difference_of_hook(record: HookRecord, again: HookRecord) -> DivergentField 
 def name_of_rule(
     part: DivergentField, record: Record, registry: Registry, batch: CheckedBatch | None
 ) -> str:
-    """Name the rule that a difference is of, with the versions of its domain and kind."""
+    """Return the name of the rule that made a difference, with the versions of domain and kind."""
     if batch is None:
         domains = " and ".join(f"{domain.name} {domain.version}" for domain in registry.domains)
         return f"{_HOOK_OF[type(record)]} of {domains}"
@@ -281,7 +281,7 @@ def _verdict_outcome(verdict: Verdict) -> str:
     return "scheduled" if verdict.scheduled else "admitted"
 
 
-def _in_words(outcome: str, refusals: Sequence[Sequence[Json]]) -> str:
+def _outcome_text(outcome: str, refusals: Sequence[Sequence[Json]]) -> str:
     return outcome + "".join(f", {refusal[2]}" for refusal in refusals[:1])
 
 
@@ -317,15 +317,11 @@ def _difference_of_texts(record: Admitted, again: Admitted) -> DivergentField | 
         before = len(codes) - len(new)
         if codes[before:] != new or any(c not in STRUCTURE_NOTICES for c, _ in codes[:before]):
             return DivergentField("a warning", codes, new, index)
-    told, tells = _answers_of(record), _answers_of(again)
-    both = sorted(told.keys() | tells.keys())
-    others = (i for i in both if canonical(told.get(i)) != canonical(tells.get(i)))
-    place = next(others, None)
-    return (
-        None
-        if place is None
-        else DivergentField("an answer", told.get(place), tells.get(place), place)
-    )
+    then, now = _answers_of(record), _answers_of(again)
+    for index in sorted(then.keys() | now.keys()):
+        if canonical(then.get(index)) != canonical(now.get(index)):
+            return DivergentField("an answer", then.get(index), now.get(index), index)
+    return None
 
 
 def _answers_of(record: Admitted) -> dict[int, Json]:
@@ -333,7 +329,7 @@ def _answers_of(record: Admitted) -> dict[int, Json]:
 
 
 def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json, int] | None:
-    """Find the first entity, field or collection that was changed otherwise, and at which seq."""
+    """Return the first differing entity, field or collection, both values, and the seq."""
     before = {(c.collection, c.entity): c for c in then.entities}
     after = {(c.collection, c.entity): c for c in now.entities}
     for key in [*after, *(key for key in before if key not in after)]:
@@ -354,7 +350,7 @@ def _difference_of_changes(then: Changes, now: Changes) -> tuple[str, Json, Json
 
 
 def _first_field(one: EntityChange | None, other: EntityChange | None) -> tuple[str, Json, Json]:
-    """Find what differs in an entity, the fields first: name, recorded, decided."""
+    """Return the first differing field or stamp of an entity: name, recorded, decided."""
     if one is None or other is None or one.fields is None or other.fields is None:
         return "", _entity(one), _entity(other)
     for field in [*other.fields, *(name for name in one.fields if name not in other.fields)]:
@@ -376,6 +372,6 @@ def _encoded(change: EntityChange | None) -> bytes:
     return msgspec.msgpack.encode(change, order="deterministic")
 
 
-def _shown(value: Json) -> str:
+def _shortened(value: Json) -> str:
     text = value if isinstance(value, str) else repr(msgspec.to_builtins(value))
     return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"

@@ -41,16 +41,16 @@ _NOT_FIELDS = frozenset({"changes"})
 
 
 def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explanation:
-    """Explain the record that a replay stands before.
+    """Explain the next record of a replay, which is a batch.
 
     Args:
         past: A replay of all records before it; it is not changed.
         record: The next record of the log.
-        position: Of the intent in question, in its batch.
+        position: Position of the requested intent in its batch.
     """
     again = past.reverify(record)
     batch = past.batch_of(record) if again is None else again[1]
-    told = _refusals(record, () if again is None else again[0].refusals)
+    refusals = _refusals(record, () if again is None else again[0].refusals)
     assert past.header is not None, "a log begins with its header"
     notes = [] if again is not None else [f"not decided again: {past.why_not}"]
     if past.needs_host(record):
@@ -69,9 +69,9 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
             "submitter": record.submitter,
             "position": position,
             "group_seq": record.group_seq,
-            "intents": [_shown(one) for one in batch.intents],
+            "intents": [_intent_as_dict(intent) for intent in batch.intents],
         },
-        stages=tuple(_stages(past, record, batch, told)),
+        stages=tuple(_stages(past, record, batch, refusals)),
         changes=() if not isinstance(record, Admitted) else _changes(past.state, record.changes),
         effects=_effects(past.header.world, record),
         rules=str(rules_in(past.header)),
@@ -80,7 +80,7 @@ def explain_batch(past: Verifier, record: BatchRecord, position: int) -> Explana
 
 
 def explain_other(past: Verifier, record: Record) -> Explanation:
-    """Explain a record that is no batch's: a registration, a tick, a settlement."""
+    """Explain a record that holds no batch: a registration, a tick, a settlement."""
     changes: Changes = getattr(record, "changes", Changes())
     fields = {k: v for k, v in record_as_dict(record).items() if k not in _NOT_FIELDS}
     return Explanation(
@@ -111,23 +111,28 @@ def _seq_of(record: BatchRecord, position: int) -> int | None:
     return record.seq - len(record.contexts) + 1 + rank
 
 
-def _shown(intent: Intent) -> dict[str, Json]:
+def _intent_as_dict(intent: Intent) -> dict[str, Json]:
     names = ("agent_id", "req_id", "kind", "payload", "context_seq", "priority")
     return {name: thaw(intent[name]) for name in names}  # type: ignore[literal-required]  # its own
 
 
 def _refusals(record: BatchRecord, again: Sequence[Refusal]) -> list[dict[str, Json]]:
-    """Return the recorded refusals, with the details of the same ones given again."""
+    """Return the recorded refusals, with the details of the same refusals from re-execution."""
     if not isinstance(record, Refused):
         return []
-    found: list[dict[str, Json]] = []
+    refusals: list[dict[str, Json]] = []
     for place, (index, stage, code, message) in enumerate(record.refusals):
-        told: dict[str, Json] = {"index": index, "stage": stage, "code": code, "message": message}
+        refusal: dict[str, Json] = {
+            "index": index,
+            "stage": stage,
+            "code": code,
+            "message": message,
+        }
         if place < len(again) and (again[place].index, again[place].code) == (index, code):
             details = again[place].as_dict()
-            told |= {name: details[name] for name in ("at", "suggestions", "changed", "details")}
-        found.append(told)
-    return found
+            refusal |= {name: details[name] for name in ("at", "suggestions", "changed", "details")}
+        refusals.append(refusal)
+    return refusals
 
 
 def _stages(
@@ -142,7 +147,7 @@ def _stages(
         if record.due_of is not None and stage in _ON_ARRIVAL:
             yield StageReport(stage=stage.value, said="passed on arrival")
             continue
-        saw = tuple(_LOOKS[stage](past, record, batch))
+        saw = tuple(_COMPARED[stage](past, record, batch))
         is_over = stage is refused_at
         said = "refused" if is_over else "passed"
         if stage is Stage.DOMAIN and isinstance(record, Scheduled):
@@ -246,17 +251,17 @@ def _staleness(
 def _reads(
     state: State, registry: Registry, intent: Intent, context_seq: int
 ) -> list[dict[str, Json]] | None:
-    """Return when each thing that an intent depends on was last changed by another."""
+    """Return, for each read of an intent, the latest change by another agent."""
     agent_id = intent["agent_id"]
     try:
         refs = list(reads_of(registry.kinds[intent["kind"]], intent))
-    except Exception:  # noqa: BLE001  # the rule boundary: the stage said so then, in its refusal
+    except Exception:  # noqa: BLE001  # the rule boundary: the refusal has the error
         return None
-    found = []
+    reads = []
     for collection, entity in refs:
         stamp = state.stamp(collection, entity)
         changed = None if stamp is None else stamp.changed_for(agent_id)
-        found.append(
+        reads.append(
             {
                 "entity": collection if entity is None else f"{collection}/{entity}",
                 "changed": changed,
@@ -264,7 +269,7 @@ def _reads(
                 "is_stale": changed is not None and changed > context_seq,
             }
         )
-    return found
+    return reads
 
 
 def _quota(past: Verifier, record: BatchRecord, batch: CheckedBatch) -> Iterator[dict[str, Json]]:
@@ -323,7 +328,7 @@ def _domain(past: Verifier, _: BatchRecord, batch: CheckedBatch) -> Iterator[dic
         }
 
 
-_LOOKS = {
+_COMPARED = {
     Stage.STRUCTURE: _structure,
     Stage.AGENT: _agent,
     Stage.DEDUP: _dedup,

@@ -1,7 +1,7 @@
-"""A gate over a replay's own state and books, where what happened can happen again.
+"""Re-execute one recorded decision in a sandbox.
 
-It writes only to its own state and ledger; its journal keeps the one record made since the start,
-for comparison.
+The sandbox is a gate over the state and the ledger of a replay. It writes to nothing else: its
+journal keeps the one record that was made, for comparison with the log.
 """
 
 from placet.kernel.commit.commit import Applier, Journal
@@ -38,29 +38,29 @@ class RecordingDraft(Transaction):
         self.drawn: list[Draw] = []
 
     def open_batch(self) -> None:
-        """Begin a batch, of which nothing is drawn yet."""
+        """Start a batch and clear the recorded draws."""
         self.drawn.clear()
         super().open_batch()
 
     def draw(self, purpose: str) -> float:
-        """Draw, and note it."""
+        """Return a random number and record the draw."""
         value = super().draw(purpose)
         self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
         return value
 
     def randint_below(self, bound: int, purpose: str) -> int:
-        """Draw, and note it."""
+        """Return a random number and record the draw."""
         value = super().randint_below(bound, purpose)
         self.drawn.append(Draw(purpose, self.seq, self.agent_id, value))
         return value
 
 
 class Sandbox:
-    """A gate over the replay's own state and books, and a journal that leads nowhere."""
+    """A gate over the state and ledger of a replay, with a journal that is not stored."""
 
     __slots__ = (
-        "_amender",
         "_journal",
+        "_operator_patch",
         "_records",
         "applier",
         "context",
@@ -89,18 +89,18 @@ class Sandbox:
         self.rules = DomainRules(validator)
         self.applier = Applier(self.context, self._journal, header.world)
         self.control = Control(self.context, self._journal, self.rules)
-        self._amender = OperatorPatch(self.context, self._journal, self.control)
+        self._operator_patch = OperatorPatch(self.context, self._journal, self.control)
         self.outbox = Outbox(self.context, self._journal, self.control)
 
     def start(self, prev: bytes, now_ns: int) -> None:
-        """Stand where a record stands: after the one that `prev` is the hash of."""
+        """Prepare the re-execution of the record that follows the record with hash `prev`."""
         self._journal.prev = prev
         self._records.clear()
         self.applier.effects.clear()
         self.context.now_ns = now_ns
 
     def produced_record(self) -> bytes | None:
-        """Return the record that was made since the start; None if none was."""
+        """Return the record made since `start`; None if none was."""
         return self._records[0] if self._records else None
 
     def execute(self, record: HookRecord) -> None:
@@ -122,10 +122,10 @@ class Sandbox:
                 key = EffectKey(self.world, record.effect_seq, record.effect_index)
                 self.outbox.settle(Settlement(key, record.succeeded, record.output))
             case ForkAdopted():
-                self._amender.fork(
+                self._operator_patch.fork(
                     record.world, record.parent, record.effects, record.given, record.dropped
                 )
             case Patched():
-                self._amender.patch(record.given, record.cause)
+                self._operator_patch.patch(record.given, record.cause)
             case _:
                 control.tick()

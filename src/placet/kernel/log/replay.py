@@ -1,7 +1,7 @@
-"""Read a log back: check its chain, and fold its records into the state and the books they made.
+"""Replay a log: check its hash chain, and fold its records into state and ledger.
 
-No rule runs and no effect is executed: a record holds its changes. So a fold needs no domain, and
-costs what was changed.
+No rule runs and no effect is executed, because a record contains its changes. A replay needs no
+domain, and its cost is proportional to the changes. `verify.py` re-executes the decisions instead.
 """
 
 from collections.abc import Iterable
@@ -48,12 +48,12 @@ MISFITS: Final = (
     TypeError,
     ValueError,
 )
-"""What records and snapshots of a known form may end in that fit no world: a hash and a checksum
-say that they are as they were written, not who wrote them."""
+"""Errors while folding a record or a snapshot that decodes but fits no world: its hash or checksum
+proves that the bytes are unchanged, not that a gate wrote them."""
 
 
 class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports by this name
-    """A log does not hold together; says at which record, at which seq, and why.
+    """A log is inconsistent; the message names the record, the seq and the reason.
 
     Attributes:
         record: Ordinal number of the first record that does not follow.
@@ -65,18 +65,18 @@ class Divergence(StoreError):  # noqa: N818  # the finding that `verify` reports
 
 
 class Replayer:
-    """The state and the books at some point of a log.
+    """Folds a log: the state and the ledger after the records read so far.
 
     Attributes:
-        header: The log's first record, with the rules that are in force; None before it was read.
-        header_data: Its bytes.
-        configured_data: The bytes of the policy's latest record; None before there was one.
-        state: The domain state so far.
-        ledger: The books so far.
-        journal: The chain so far.
-        batches_seen: Highest number of a batch so far.
+        header: The header with the rules in force; None before the first record.
+        header_data: Encoded header.
+        configured_data: Encoded record of the settings in force; None before the first.
+        state: Domain state.
+        ledger: Ledger.
+        journal: Hash chain and record count.
+        batches_seen: Highest number of a batch.
         groups: Groups of batches since the last checkpoint, as the kernel counts them.
-        group_seq: Where the latest of them was opened; -1 before the first.
+        group_seq: Sequence number at which the latest group was opened; -1 before the first.
     """
 
     __slots__ = (
@@ -106,7 +106,8 @@ class Replayer:
         """Check one encoded record against the chain and fold it.
 
         Raises:
-            Divergence: It is no record, does not follow the last one, or a digest differs.
+            Divergence: The bytes are not a record, do not follow the last record, or a digest
+                differs.
         """
         try:
             record = decode_record(data)
@@ -188,7 +189,7 @@ def folded(history: Iterable[bytes]) -> Replayer:
     """Fold encoded records, from the first of a log on.
 
     Raises:
-        Divergence: They do not hold together.
+        Divergence: The records are inconsistent.
     """
     past = Replayer()
     for data in history:
@@ -204,7 +205,7 @@ def header_after(header: Header | None, record: RulesChanged) -> Header:
 
 
 def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
-    """Make the header of the world that a fork begins."""
+    """Return the header of a fork."""
     assert header is not None, "a log begins with its header"
     fields = msgspec.structs.asdict(header)
     fields.update(world=record.world, forked_from=(record.parent, record.seq))
@@ -212,7 +213,7 @@ def forked_header(header: Header | None, record: ForkAdopted) -> Forked:
 
 
 def seqs_of(record: Record) -> int:
-    """By how much a record moves the world on."""
+    """Return the number of seqs that a record takes."""
     if isinstance(record, Admitted):
         return len(record.contexts)
     return 0 if isinstance(record, Header | Refused | Checkpoint | ForkAdopted) else 1

@@ -1,7 +1,7 @@
-"""The whole of a world as one value: for snapshots, and for the digest of state and books.
+"""Encode a world as one value, for snapshots and for the world digest.
 
-A snapshot is taken of a fold, not of a running world: any process that can read the log can take it
-(`docs/decisions/0008`).
+A snapshot is taken of a replay, not of a running world, so any process that can read the log can
+take it (`docs/decisions/0008`).
 """
 
 from hashlib import blake2b
@@ -18,7 +18,7 @@ from placet.schemas.log.snapshot import SNAPSHOT_VERSION, Snapshot
 
 
 def take(past: Replayer) -> Snapshot:
-    """Take a snapshot of a fold that has read its header. O(world)."""
+    """Return a snapshot of a replay that has read its header. O(world)."""
     assert past.header_data is not None, "a log begins with its header"
     ledger, journal = past.ledger, past.journal
     return Snapshot(
@@ -38,7 +38,7 @@ def take(past: Replayer) -> Snapshot:
 
 
 def resume(snapshot: Snapshot) -> Replayer:
-    """Return the fold that a snapshot was taken of. O(world).
+    """Return a replay at the position of a snapshot. O(world).
 
     Raises:
         ValueError: The snapshot contradicts itself.
@@ -49,8 +49,8 @@ def resume(snapshot: Snapshot) -> Replayer:
     except MISFITS as error:
         raise ValueError(f"it is no world of a known form: {error!r}") from error
     ledger = past.ledger
-    told = (snapshot.seq, snapshot.now_ns, snapshot.state_digest)
-    if told != (ledger.seq, ledger.now_ns, past.state.digest()):
+    expected = (snapshot.seq, snapshot.now_ns, snapshot.state_digest)
+    if expected != (ledger.seq, ledger.now_ns, past.state.digest()):
         raise ValueError("the world in it is not the one that it tells of")
     return past
 
@@ -71,15 +71,15 @@ def _resume(past: Replayer, snapshot: Snapshot) -> None:
 
 
 def dump(state: State, ledger: Ledger) -> bytes:
-    """Encode state and books canonically, without the policy, which is configuration. O(world)."""
+    """Encode state and ledger canonically, without the settings of the gate. O(world)."""
     return canonical([SNAPSHOT_VERSION, state.dump(), _dump_ledger(ledger)])
 
 
 def load(data: bytes, ledger: Ledger, tombstones_max: int) -> State:
-    """Fill an empty ledger from a dump, and give the state.
+    """Fill an empty ledger from a dump, and return the state.
 
     Raises:
-        ValueError: The bytes are no snapshot of a known version.
+        ValueError: The version of the dump is unknown.
     """
     version, dumped_state, dumped_ledger = from_canonical(data)
     if version != SNAPSHOT_VERSION:
@@ -89,12 +89,12 @@ def load(data: bytes, ledger: Ledger, tombstones_max: int) -> State:
 
 
 def world_digest(state: State, ledger: Ledger) -> bytes:
-    """Hash state and books, 16 bytes. O(world)."""
+    """Return the hash of state and ledger, 16 bytes. O(world)."""
     return blake2b(dump(state, ledger), digest_size=DIGEST_BYTES).digest()
 
 
 def _dump_ledger(ledger: Ledger) -> dict[str, Json]:
-    # Absent where there are none, so that a world without them has the digest that it always had.
+    # Omitted if empty, so that a world without them keeps the digest of earlier releases.
     marks = [[*key, *mark] for key, mark in ledger.marks.items()]
     floor = {"generation_floor": ledger.generation_floor} if ledger.generation_floor else {}
     return {

@@ -5,8 +5,8 @@ state that the records before it made, and must come out identical: verdict, cha
 ledger. The first record that differs is reported, with the rule and its random draws. Records whose
 rules are not available are folded and counted.
 
-What no record holds is not judged: refusals that leave no trace, and the order among the batches
-of one group, in which such batches had their place.
+Decisions without a record are not verified: refusals that leave no trace, and their position in
+the order of their group.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,19 +62,19 @@ if TYPE_CHECKING:
     from placet.schemas.limits import Limits
 
 Maker: TypeAlias = Callable[[Rules], Sequence[Domain]]
-"""Makes the domains of given rules again, or raises a `PlacetError` that says why it cannot."""
+"""Recreates the domains of recorded rules, or raises a `PlacetError` with the reason."""
 
 _CUT_OFF: Final = "the group that they were decided in began before what is left of the log"
 
 
 @dataclass(slots=True)
 class Unverified:
-    """Records that were folded and not decided again.
+    """A range of records that were folded and not re-executed.
 
     Attributes:
-        first_record: Ordinal number of the first.
-        last_record: Ordinal number of the last.
-        why: Rules or settings that are missing for a re-execution.
+        first_record: Ordinal number of the first record.
+        last_record: Ordinal number of the last record.
+        why: Rules or settings that are missing for the re-execution.
     """
 
     first_record: int
@@ -86,26 +86,29 @@ class Verifier(Replayer):
     """A replay that re-executes the records it reads.
 
     Args:
-        domains: What decides: domains, or what makes those of given rules again. None folds all.
-        validator: The host's own rule, if the log was made with one.
-        past: Where to begin, which is taken over; None is the beginning of a log.
+        domains: The deciding domains, or a function that recreates those of recorded rules. Empty
+            folds all records.
+        validator: The effect validator, if the log was made with one.
+        past: A replay to continue, which must not be used afterwards; None starts at the first
+            record.
 
     Attributes:
-        is_folding: Fold, and decide nothing: to come quickly to the place that is of interest.
-        batches: How many batches were decided again.
-        intents: How many intents they had.
-        hooks: How many registrations, ticks, settlements and the like were.
-        undecided: Parts that were folded instead, with the reason.
-        refused_by_host: Refusals that only the host's own rule can have made, which is not at hand.
+        is_folding: Fold records without re-execution, to reach a position quickly.
+        batches: Number of re-executed batches.
+        intents: Number of their intents.
+        hooks: Number of re-executed registrations, ticks, settlements and other hooks.
+        undecided: Ranges of records that were folded instead, with the reason.
+        refused_by_host: Number of refusals that only the effect validator can have made, while it
+            is not available.
     """
 
     __slots__ = (
-        "_begun_at",
+        "_current_header",
         "_domains",
         "_group",
-        "_judged",
         "_registry",
         "_sandbox",
+        "_start_seq",
         "_structure",
         "_validator",
         "_why_not",
@@ -128,7 +131,7 @@ class Verifier(Replayer):
         if past is not None:
             for name in Replayer.__slots__:
                 setattr(self, name, getattr(past, name))
-        self._begun_at = 0 if past is None else past.ledger.seq
+        self._start_seq = 0 if past is None else past.ledger.seq
         self._domains = domains
         self._registry: Registry | None = None
         self._validator = validator
@@ -136,47 +139,44 @@ class Verifier(Replayer):
         self._group: tuple[int, int] | None = None
         self._structure: tuple[Registry, Limits, Structure] | None = None
         self._why_not = ""
-        self._judged: Header | None = None
+        self._current_header: Header | None = None
         self.is_folding = False
         self.batches = self.intents = self.hooks = 0
         self.refused_by_host = 0
         self.undecided: list[Unverified] = []
 
     def reverify(self, record: BatchRecord) -> tuple[Verdict, CheckedBatch] | None:
-        """Decide the next record's batch and change nothing; None where its rules are not at hand.
+        """Decide the batch of the next record as a dry run; None if its rules are not available.
 
-        The refusals of such a verdict have all that the record has not: details, what has changed.
+        The refusals of the verdict have the details that a record omits.
         """
         sandbox = self._ready()
         if sandbox is None:
             return None
         batch = self.batch_of(record)
         batch.dry_run = True
-        return self._decided(sandbox, record, batch), batch
+        return self._decide(sandbox, record, batch), batch
 
     @property
     def registry(self) -> Registry | None:
-        """registry: Registry of the deciding rules.
-
-        None where those of this part of the log are not available.
-        """
-        if self.header is None:  # it is the header that came out otherwise
+        """Registry of the rules of this part of the log; None if they are not available."""
+        if self.header is None:  # the header itself differs
             return self._registry
         sandbox = self._ready()
         return None if sandbox is None else sandbox.registry
 
     @property
     def drawn(self) -> tuple[Draw, ...]:
-        """drawn: Random draws of the rules of the latest record."""
+        """Random draws of the rules in the latest record."""
         return () if self._sandbox is None else tuple(self._sandbox.draft.drawn)
 
     @property
     def why_not(self) -> str:
-        """Why nothing is decided here; empty where it is."""
+        """Reason why this part of the log is not re-executed; empty if it is."""
         return "" if self._ready() is not None else self._why_not
 
     def batch_of(self, record: BatchRecord) -> CheckedBatch:
-        """Rebuild a batch as it was before the gate."""
+        """Rebuild the batch of a record as it was before the gate."""
         if record.due_of is None:
             batch = recorded_batch(record)
             batch.sim_time_ns = record.due_ns if isinstance(record, Scheduled) else None
@@ -187,7 +187,7 @@ class Verifier(Replayer):
         return batch
 
     def needs_host(self, record: BatchRecord) -> bool:
-        """Return whether a refusal may be the host's own rule's, which is not in the log."""
+        """Return whether a refusal may come from an effect validator that is not available."""
         assert self.header is not None, "a log begins with its header"
         return (
             isinstance(record, Refused)
@@ -201,24 +201,24 @@ class Verifier(Replayer):
     def _fold(self, record: Record, data: bytes) -> None:
         match record:
             case Header() | RulesChanged():
-                self._take_rules(record, data)
+                self._change_rules(record, data)
             case Admitted() | Refused() | Scheduled():
-                self._live_batch(record, data)
+                self._verify_batch(record, data)
             case Registered() | AgentChanged() | Tick() | Settled() | ForkAdopted() | Patched():
-                self._live_hook(record, data)
+                self._verify_hook(record, data)
             case _:
                 super()._fold(record, data)
                 if isinstance(record, Configured):
-                    self._sandbox = None  # its limits bind the structure stage
+                    self._sandbox = None  # the structure stage depends on the limits
 
-    def _take_rules(self, record: Header | RulesChanged, data: bytes) -> None:
+    def _change_rules(self, record: Header | RulesChanged, data: bytes) -> None:
         if isinstance(record, Header) and not self.is_folding:
-            self._judge(record)
+            self._find_rules(record)
             if self._registry is not None:
-                self._open_again(self._registry, record)
+                self._verify_header(self._registry, record)
         super()._fold(record, data)
 
-    def _open_again(self, registry: Registry, record: Header) -> None:
+    def _verify_header(self, registry: Registry, record: Header) -> None:
         """Open the domains in a new world, and compare their initial state with the header."""
         sandbox = Sandbox(
             registry, self._structure_of(registry), State(), Ledger(self.ledger.policy), record
@@ -226,38 +226,38 @@ class Verifier(Replayer):
         sandbox.control.begin(record.world, record.seed, {}, rules_in(record))
         self._compare_hook(sandbox, record)
 
-    def _live_batch(self, record: BatchRecord, data: bytes) -> None:
+    def _verify_batch(self, record: BatchRecord, data: bytes) -> None:
         sandbox = self._ready(record)
         if sandbox is None:
             super()._fold(record, data)
             return
-        if record.group_seq < self._begun_at:  # who claimed what before that, nobody knows
+        if record.group_seq < self._start_seq:  # earlier claims of the group are unknown
             self._note_undecided(record, _CUT_OFF)
             super()._fold(record, data)
             return
         batch = self.batch_of(record)
-        self._batch(record)  # what a fold takes note of
+        self._batch(record)  # counts the batch and its group, as a fold does
         self.batches += 1
         self.intents += len(batch)
         if self.needs_host(record):
             batch.dry_run = True
-            verdict = self._decided(sandbox, record, batch)
+            verdict = self._decide(sandbox, record, batch)
             if difference_of_batch(record, None, verdict) is not None:
                 self.refused_by_host += 1
             super()._fold(record, data)
             return
-        verdict = self._decided(sandbox, record, batch)
+        verdict = self._decide(sandbox, record, batch)
         again = sandbox.produced_record()
         if again == data:
             return
         part = difference_of_batch(record, None if again is None else decode_record(again), verdict)
-        if again is None:  # a verdict that leaves no trace, though here is one
+        if again is None:  # the verdict leaves no record, but the log has one
             part = part or DivergentField("the outcome", record_type(record), "nothing is recorded")
         self._compare(part, sandbox, record, batch)
-        if isinstance(record, Scheduled):  # of the versions that it says, not of today's
+        if isinstance(record, Scheduled):  # the recorded kind versions, not the current ones
             self.ledger.scheduled[record.number] = record
 
-    def _live_hook(self, record: HookRecord, data: bytes) -> None:
+    def _verify_hook(self, record: HookRecord, data: bytes) -> None:
         sandbox = self._ready(record)
         if sandbox is None:
             super()._fold(record, data)
@@ -267,10 +267,11 @@ class Verifier(Replayer):
         sandbox.start(self.journal.prev, record.now_ns)
         try:
             sandbox.execute(record)
-        except Exception as error:  # noqa: BLE001  # the rule boundary: a domain was asked
-            said = f"{type(error).__name__}: {error}"
-            self._compare(DivergentField("the outcome", record_type(record), said), sandbox, record)
-        self._tell_validator(record)
+        except Exception as error:  # noqa: BLE001  # the rule boundary
+            raised = f"{type(error).__name__}: {error}"
+            part = DivergentField("the outcome", record_type(record), raised)
+            self._compare(part, sandbox, record)
+        self._sync_validator(record)
         self._compare_hook(sandbox, record, data)
 
     # comparing
@@ -285,7 +286,7 @@ class Verifier(Replayer):
             )
         else:
             made = decode_record(again)
-            assert isinstance(made, HookRecord), "as lived"
+            assert isinstance(made, HookRecord), "a hook writes a record of a hook"
             part = difference_of_hook(record, made)
         self._compare(part, sandbox, record)
 
@@ -318,16 +319,16 @@ class Verifier(Replayer):
     # deciding
 
     def _ready(self, record: Record | None = None) -> Sandbox | None:
-        """Return the deciding sandbox.
+        """Return the sandbox for the rules in force, or None.
 
-        If no rules are available, note which record is not verified.
+        If the rules are not available, add the record to `undecided`.
         """
         header = self.header
         assert header is not None, "a log begins with its header"
         if self.is_folding:
             return None
-        if header is not self._judged:  # other rules than a moment ago
-            self._judge(header)
+        if header is not self._current_header:  # the rules changed
+            self._find_rules(header)
         if self._registry is None:
             self._note_undecided(record, self._why_not)
             return None
@@ -344,16 +345,16 @@ class Verifier(Replayer):
         return self._sandbox
 
     def _structure_of(self, registry: Registry) -> Structure:
-        """Compile the first stage, or take the one that is compiled: it is what takes time here."""
+        """Return the structure stage, cached because its compilation is slow."""
         limits = self.ledger.policy.limits
         if self._structure is None or self._structure[:2] != (registry, limits):
             self._structure = (registry, limits, Structure(registry, limits))
         return self._structure[2]
 
-    def _judge(self, header: Header) -> None:
-        """Make what decided, or learn why there is nothing that could."""
+    def _find_rules(self, header: Header) -> None:
+        """Recreate the rules of a header, or store the reason why they are not available."""
         then = rules_in(header)
-        self._judged, self._registry, self._sandbox = header, None, None
+        self._current_header, self._registry, self._sandbox = header, None, None
         self._why_not = "no domain is given"
         try:
             domains = self._domains(then) if callable(self._domains) else self._domains
@@ -377,13 +378,13 @@ class Verifier(Replayer):
 
     @property
     def _has_host(self) -> bool:
-        """Return whether the host's own rule of this part of the log is at hand."""
+        """Return whether the effect validator of this part of the log is available."""
         assert self.header is not None, "a log begins with its header"
         return (
             self._validator is not None and validator_name(self._validator) == self.header.validator
         )
 
-    def _decided(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
+    def _decide(self, sandbox: Sandbox, record: BatchRecord, batch: CheckedBatch) -> Verdict:
         context = sandbox.context
         sandbox.start(self.journal.prev, record.now_ns)
         group = (record.group_seq, record.now_ns)
@@ -392,7 +393,7 @@ class Verifier(Replayer):
             context.group_seq = record.group_seq
             sandbox.draft.open_group(record.now_ns)
         assert self.header is not None, "a log begins with its header"
-        if record.due_of is None:  # one that was due passes the structure stage at the gate
+        if record.due_of is None:  # the gate checks the structure of a due batch
             try:
                 unsound = context.check_recorded(batch, self.header.kinds)
             except PluginError as fault:
@@ -401,8 +402,8 @@ class Verifier(Replayer):
                 return sandbox.applier.refuse(batch, unsound)
         return decide_batch(batch, context, sandbox.rules, sandbox.applier)
 
-    def _tell_validator(self, record: HookRecord) -> None:
-        """Keep a host's own rule informed of permissions, as a kernel does."""
+    def _sync_validator(self, record: HookRecord) -> None:
+        """Pass changed permissions to the effect validator, as the kernel does."""
         tell = getattr(self._validator, "set_agent_permissions", None)
         if tell is None or self._registry is None:
             return
