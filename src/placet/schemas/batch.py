@@ -1,7 +1,8 @@
 """Batches: the submitted form on the wire, and the checked form that the gate works on.
 
 The structure stage turns a submitted batch into a `CheckedBatch`, encodes it once and computes its
-fingerprint. Later stages and the log use that form. `recorded_batch` rebuilds it from a record.
+fingerprint. Later stages and the log use that form. `kernel/checked_batch.py` fills in the rest and
+rebuilds it from a record.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,8 +52,8 @@ class Batch(_BatchOptions):
 class CheckedBatch:
     """A batch that passed the structure stage: validated, encoded and measured once.
 
-    `kernel/gate/structure.py` builds it, and `kernel/checked_batch.py` rebuilds it from a record. All later stages read it and trust it. Sequences are
-    parallel and in the submitter's order.
+    `kernel/gate/structure.py` builds it, and `kernel/checked_batch.py` rebuilds it from a record;
+    later stages trust it. Sequences are parallel and in the submitted order.
 
     Attributes:
         intents: The validated intents.
