@@ -116,6 +116,10 @@ class CheckedBatch:
     def __len__(self) -> int:
         return len(self.intents)
 
+    def __repr__(self) -> str:
+        names = (getattr(self, name, "?") for name in ("batch_id", "submitter"))
+        return "<CheckedBatch {} by {}>".format(*names)
+
     def agent_ids(self) -> list[str]:
         """Return the agent of each intent, read from the encoded bytes. O(batch)."""
         if len(self.agents) == 1:
