@@ -1,4 +1,4 @@
-"""Laws that every domain keeps, as tests for the author of one. Needs the extra `testing`.
+"""Property tests that every domain must pass, for authors of domains. Needs the extra `testing`.
 
     from placet.testing import domain_property_tests
     TestGarden = domain_property_tests(Garden)        # in a test file; pytest collects it
@@ -10,7 +10,7 @@ trace (`properties.py`); `trace.py` defines a trace, `trace_generator.py` genera
 """
 
 try:
-    import hypothesis as _hypothesis  # noqa: F401  # asked for here, where the answer can be said
+    import hypothesis as _hypothesis  # noqa: F401  # checked here, for a message that names the extra
 except ImportError as error:
     raise ImportError(
         f"placet.testing needs hypothesis, which cannot be imported ({error}); "

@@ -8,17 +8,17 @@ from hypothesis.strategies import SearchStrategy
 
 from placet.testing import hash_order_property as hash_order
 from placet.testing.errors import PropertyViolation
-from placet.testing.properties import LAWS, Law
+from placet.testing.properties import PROPERTIES, Property
 from placet.testing.trace import Factory, Trace
 from placet.testing.trace_generator import Attributes, traces
 
 EXAMPLES: Final = 50
 
 _SLOW: Final = (HealthCheck.too_slow, HealthCheck.data_too_large)
-"""A world is made for every life; that it takes milliseconds is no fault of the author's."""
+"""Every trace makes a world, which takes milliseconds, so slow examples are expected."""
 
 _PHASES: Final = tuple(phase for phase in Phase if phase is not Phase.explain)
-"""What is to be explained, the message explains."""
+"""Without the phase `explain`, because the message of a violation explains it."""
 
 
 def domain_property_tests(
@@ -29,63 +29,63 @@ def domain_property_tests(
     examples: int = EXAMPLES,
     without: Collection[str] = (),
 ) -> type:
-    """Make the tests of a domain: a class, one method for each law that says something about it.
+    """Return a test class for a domain, with one method for each property that applies to it.
 
         TestGarden = domain_property_tests(Garden)
         TestSmallGarden = domain_property_tests(partial(Garden, size=2), intents={"Plant": plants})
 
     Args:
-        domain_factory: The class of the domain, or what makes one; called anew for every life.
-        intents: Kind -> strategy of its payloads, if those allowed by its JSON Schema seldom pass
-            its rule.
-        attributes: Keywords of registrations: the same each time, or a strategy of them.
+        domain_factory: The class of the domain, or a factory; called once for every trace.
+        intents: Kind -> strategy of its payloads, if payloads from its JSON Schema seldom pass its
+            rule.
+        attributes: Keywords of every registration, or a strategy of them.
         examples: Number of traces for each property.
-        without: Laws to leave out, by the names of their tests less `test_`.
+        without: Properties to omit, by the names of their tests without `test_`.
 
     Raises:
         ValueError: `intents` or `without` has an unknown name.
     """
-    names = [*(law.name for law in LAWS), hash_order.NAME]
+    names = [*(prop.name for prop in PROPERTIES), hash_order.NAME]
     unknown = sorted(set(without) - set(names))
     if unknown:
-        raise ValueError(f"there is no law {unknown[0]!r}; there are {', '.join(names)}")
+        raise ValueError(f"there is no property {unknown[0]!r}; there are {', '.join(names)}")
     drawn = traces(domain_factory, intents or {}, {} if attributes is None else attributes)
     domain = domain_factory()
     tests: dict[str, Any] = {
-        f"test_{law.name}": _test_of(law, domain_factory, drawn, examples)
-        for law in LAWS
-        if law.applies(domain)
+        f"test_{prop.name}": _test_of(prop, domain_factory, drawn, examples)
+        for prop in PROPERTIES
+        if prop.applies(domain)
     }
     tests[f"test_{hash_order.NAME}"] = _test_of_hashes(domain_factory, drawn, examples)
     for name in without:
         tests.pop(f"test_{name}", None)
-    doc = f"The laws that the domain {domain.name!r} keeps."
-    return type("DomainLaws", (), {**tests, "__doc__": doc})
+    doc = f"The properties of the domain {domain.name!r}."
+    return type("DomainProperties", (), {**tests, "__doc__": doc})
 
 
 def _test_of(
-    law: Law, factory: Factory, drawn: SearchStrategy[Trace], examples: int
+    prop: Property, factory: Factory, drawn: SearchStrategy[Trace], examples: int
 ) -> Callable[..., None]:
     @settings(max_examples=examples, deadline=None, suppress_health_check=_SLOW, phases=_PHASES)
-    @given(life=drawn)
-    def check(life: Trace) -> None:
-        law.check(factory, life)
+    @given(trace=drawn)
+    def check(trace: Trace) -> None:
+        prop.check(factory, trace)
 
     def test(_self: object) -> None:
         try:
             check()
         except PropertyViolation as broken:
-            # hypothesis makes the values small; a step or an intent it does not always leave out.
-            law.check_smaller(factory, broken)
+            # hypothesis shrinks values, but does not always drop a step or an intent.
+            prop.check_smaller(factory, broken)
 
-    return _named(test, law.name, law.sentence)
+    return _named(test, prop.name, prop.sentence)
 
 
 def _test_of_hashes(
     factory: Factory, drawn: SearchStrategy[Trace], examples: int
 ) -> Callable[..., None]:
     def test(_self: object) -> None:
-        found: list[Trace] = []
+        gathered: list[Trace] = []
 
         @settings(
             max_examples=examples,
@@ -94,12 +94,12 @@ def _test_of_hashes(
             phases=[Phase.generate],
             database=None,
         )
-        @given(life=drawn)
-        def gather(life: Trace) -> None:
-            found.append(life)
+        @given(trace=drawn)
+        def gather(trace: Trace) -> None:
+            gathered.append(trace)
 
         gather()
-        hash_order.check(factory, found)
+        hash_order.check(factory, gathered)
 
     return _named(test, hash_order.NAME, hash_order.SENTENCE)
 

@@ -3,25 +3,25 @@
 from placet.testing.trace import Trace, TraceRunner
 
 
-class PropertyViolation(AssertionError):  # noqa: N818  # what it says
-    """A domain breaks a law.
+class PropertyViolation(AssertionError):  # noqa: N818  # names the finding
+    """A domain violates a property.
 
     Attributes:
-        law: The law, as a sentence.
-        life: The life in which it is broken; the smallest that was found.
-        story: The same, a line for each step.
-        seen: The observation, and the remedy.
+        sentence: The property, as a sentence.
+        trace: The smallest violating trace that was found.
+        story: The steps of the trace, one line each.
+        finding: The observed violation, and the remedy.
     """
 
-    def __init__(self, law: str, life: Trace, runner: TraceRunner, seen: str) -> None:
+    def __init__(self, sentence: str, trace: Trace, runner: TraceRunner, finding: str) -> None:
         domain, story = runner.domain.name, runner.story
-        told = "".join(f"\n  {number}. {line}" for number, line in enumerate(story, start=1))
+        steps = "".join(f"\n  {number}. {line}" for number, line in enumerate(story, start=1))
         super().__init__(
-            f"the domain {domain!r} breaks a law: {law}\n"
-            f"The smallest life found in which it does:{told or ' it is only opened'}\n"
-            f"{seen}"
+            f"the domain {domain!r} violates a property: {sentence}\n"
+            f"The smallest trace that violates it:{steps or ' no step'}\n"
+            f"{finding}"
         )
-        self.law = law
-        self.life = life
+        self.sentence = sentence
+        self.trace = trace
         self.story = tuple(story)
-        self.seen = seen
+        self.finding = finding

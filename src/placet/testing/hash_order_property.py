@@ -1,9 +1,9 @@
-"""The law of hashes: a life is the same log whatever order Python gives to sets.
+"""The hash-order property: a trace gives the same log for every iteration order of sets.
 
-That order differs between processes (PYTHONHASHSEED), so traces are run in two other processes and
-the ends of their logs compared. `python -m placet.testing.hash_order_property` is such a process:
-it reads a pickle of the factory and the traces, and writes the hash of each log's last record, one
-per line.
+The order of a set differs between processes (PYTHONHASHSEED), so traces are run in two other
+processes and the ends of their logs compared. Such a process is started by
+`python -m placet.testing.hash_order_property`: it reads a pickle of the factory and the traces, and
+writes the hash of each log's last record, one per line.
 """
 
 import os
@@ -19,7 +19,7 @@ from placet.testing.errors import PropertyViolation
 from placet.testing.trace import Factory, Trace, TraceRunner
 
 NAME: Final = "the_order_of_sets_does_not_matter"
-SENTENCE: Final = "The same life is the same log, whatever order Python gives to sets."
+SENTENCE: Final = "The same trace gives the same log for every iteration order of sets."
 
 _HASH_SEEDS: Final = ("1", "2")
 
@@ -28,31 +28,31 @@ def check(factory: Factory, traces: Sequence[Trace]) -> None:
     """Run traces in two processes whose sets have different orders.
 
     Raises:
-        PropertyViolation: A life is not the same log in both.
+        PropertyViolation: A trace gives different logs in the two processes.
         SkipTest: The factory has no name by which another process could import it.
     """
     try:
-        told = pickle.dumps((factory, list(traces)))
+        job = pickle.dumps((factory, list(traces)))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise SkipTest(
             f"{NAME}: the factory must be a class or a function of a module, or a partial of one, "
             f"so that another process can import it ({error})"
         ) from None
-    processes = [_begun(seed) for seed in _HASH_SEEDS]
-    said = [_ended(process, told) for process in processes]
-    ends = [_ends(process, *text) for process, text in zip(processes, said, strict=True)]
-    parted = [life for life, one, other in zip(traces, *ends, strict=True) if one != other]
-    if parted:
-        smallest = min(parted, key=len)
-        runner = TraceRunner(factory).live_all(smallest)
-        seen = (
-            "Its log is another with PYTHONHASHSEED=1 than with PYTHONHASHSEED=2. Go through a set "
-            "in sorted order."
+    processes = [_start(seed) for seed in _HASH_SEEDS]
+    outputs = [_finish(process, job) for process in processes]
+    ends = [_ends(process, *text) for process, text in zip(processes, outputs, strict=True)]
+    different = [trace for trace, one, other in zip(traces, *ends, strict=True) if one != other]
+    if different:
+        smallest = min(different, key=len)
+        runner = TraceRunner(factory).run_all(smallest)
+        finding = (
+            "Its log with PYTHONHASHSEED=1 differs from that with PYTHONHASHSEED=2. Iterate over "
+            "sets in sorted order."
         )
-        raise PropertyViolation(SENTENCE, smallest, runner, seen)
+        raise PropertyViolation(SENTENCE, smallest, runner, finding)
 
 
-def _begun(hash_seed: str) -> "subprocess.Popen[bytes]":
+def _start(hash_seed: str) -> "subprocess.Popen[bytes]":
     environment = {
         **os.environ,
         "PYTHONHASHSEED": hash_seed,
@@ -63,24 +63,24 @@ def _begun(hash_seed: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-def _ended(process: "subprocess.Popen[bytes]", told: bytes) -> tuple[bytes, bytes]:
+def _finish(process: "subprocess.Popen[bytes]", job: bytes) -> tuple[bytes, bytes]:
     with process:
-        return process.communicate(told)
+        return process.communicate(job)
 
 
 def _ends(process: "subprocess.Popen[bytes]", out: bytes, err: bytes) -> list[bytes]:
     if process.returncode:
-        raise RuntimeError(f"a process that was to live lives failed:\n{err.decode()}")
+        raise RuntimeError(f"a process that runs traces failed:\n{err.decode()}")
     return out.split()
 
 
-def live_in_this_process() -> None:
+def run_in_this_process() -> None:
     """Read traces on stdin, run them, and write the hash of each log's end."""
     factory, traces = pickle.load(sys.stdin.buffer)
-    for life in traces:
-        end = record_hash(TraceRunner(factory).live_all(life).log[-1])
+    for trace in traces:
+        end = record_hash(TraceRunner(factory).run_all(trace).log[-1])
         sys.stdout.write(f"{end.hex()}\n")
 
 
 if __name__ == "__main__":
-    live_in_this_process()
+    run_in_this_process()

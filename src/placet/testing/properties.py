@@ -25,17 +25,17 @@ from placet.testing.tree_diff import difference, whole
 from placet.testing.visibility_property import has_sight, sight_breach
 
 Breach = Callable[[TraceRunner, Trace, Factory], str | None]
-"""Live a life in a new world, and say what was seen where the law is broken."""
+"""Runs a trace in a new world; returns a description of a violation, or None."""
 
 
-class Law(NamedTuple):
-    """A law of domains.
+class Property(NamedTuple):
+    """A property of domains.
 
     Attributes:
-        name: As an author names it, to leave it out; the test is `test_<name>`.
-        sentence: What every domain keeps.
-        breach: How it is found broken.
-        applies: Whether it says anything about a domain.
+        name: Name of the property; its test is `test_<name>`.
+        sentence: The property, as a sentence.
+        breach: Returns a violation in a trace.
+        applies: Returns whether the property applies to a domain.
     """
 
     name: str
@@ -43,47 +43,47 @@ class Law(NamedTuple):
     breach: Breach
     applies: Callable[[Domain], bool] = lambda _: True
 
-    def check(self, factory: Factory, life: Trace) -> None:
-        """Live a life under this law.
+    def check(self, factory: Factory, trace: Trace) -> None:
+        """Check the property in a trace.
 
         Raises:
-            PropertyViolation: The domain breaks it.
+            PropertyViolation: The domain violates it.
         """
         runner = TraceRunner(factory)
-        seen = self.breach(runner, life, factory)
-        if seen is not None:
-            raise PropertyViolation(self.sentence, life, runner, seen)
+        finding = self.breach(runner, trace, factory)
+        if finding is not None:
+            raise PropertyViolation(self.sentence, trace, runner, finding)
 
     def check_smaller(self, factory: Factory, broken: PropertyViolation) -> None:
         """Remove the parts of a violating trace that are not needed for the violation.
 
         Raises:
-            PropertyViolation: Of the smallest such life that is found.
+            PropertyViolation: With the smallest violating trace that was found.
         """
-        parts = smaller(broken.life)
-        while (life := next(parts, None)) is not None:
+        parts = smaller(broken.trace)
+        while (trace := next(parts, None)) is not None:
             try:
-                self.check(factory, life)
+                self.check(factory, trace)
             except PropertyViolation as again:
-                broken, parts = again, smaller(life)
+                broken, parts = again, smaller(trace)
         raise broken from None
 
 
-def _raised(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    for step in life:
-        runner.live(step)
+def _raised(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    for step in trace:
+        runner.run(step)
         for where, error in runner.faults:
             return (
-                f"{where} raised {type(error).__name__}: {error}. The kernel contains it; answer a "
-                "refusal instead, which says to the agent what it may do better."
+                f"{where} raised {type(error).__name__}: {error}. The kernel contains it; return a "
+                "refusal instead, which tells the agent what to change."
             )
     return None
 
 
-def _check_refusal_leaves_state(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    for step in one_by_one(life):
+def _check_refusal_leaves_state(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    for step in one_by_one(trace):
         before = whole(runner.kernel.tree)
-        verdicts = runner.live(step)
+        verdicts = runner.run(step)
         if not verdicts or verdicts[0].admitted:
             continue
         after = whole(runner.kernel.tree)
@@ -93,15 +93,15 @@ def _check_refusal_leaves_state(runner: TraceRunner, life: Trace, _: Factory) ->
     return None
 
 
-def _check_dry_run_matches(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    for step in one_by_one(life):
+def _check_dry_run_matches(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    for step in one_by_one(trace):
         if not isinstance(step, Propose):
-            runner.live(step)
+            runner.run(step)
             continue
         before = whole(runner.kernel.tree)
         trial = _outcome(runner.try_out(step))
         after = whole(runner.kernel.tree)
-        real = _outcome(runner.live(step)[0])
+        real = _outcome(runner.run(step)[0])
         if after != before:
             return f"{difference(before, after)} though the last batch was only tried."
         if trial != real:
@@ -112,23 +112,23 @@ def _check_dry_run_matches(runner: TraceRunner, life: Trace, _: Factory) -> str 
     return None
 
 
-def _replayed_and_other(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    tree = runner.live_all(life).kernel.tree
+def _replayed_and_other(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    tree = runner.run_all(trace).kernel.tree
     advice = "Write through the draft, and only there: what it is not told is not in the log."
     try:
         past = folded(runner.log)
     except Divergence as error:
         return f"{error}. {advice}"
-    lived, again = whole(tree), whole(past.state)
-    if lived != again:
-        return f"{difference(lived, again)} after a replay. {advice}"
+    live, again = whole(tree), whole(past.state)
+    if live != again:
+        return f"{difference(live, again)} after a replay. {advice}"
     if world_digest(past.state, past.ledger).hex() != runner.kernel.world_digest():
         return f"The values are the same, who changed them when is not. {advice}"
     return None
 
 
-def _decided_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    runner.live_all(life)
+def _decided_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+    runner.run_all(trace)
     advice = (
         "A rule may know nothing but the state and the intent: no global, no clock, no memory of "
         "its own, no order of a set; chance comes from `draft.draw`."
@@ -147,12 +147,12 @@ def _decided_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> st
     return None
 
 
-def _intent_rewritten(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _intent_rewritten(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     kinds, seen = runner.kernel.registry.kinds, list[str]()
     for name, kind in kinds.items():
         kinds[name] = replace(kind, rule=_watched(kind, seen))
-    for step in life:
-        runner.live(step)
+    for step in trace:
+        runner.run(step)
         if seen:
             return (
                 f"{seen[0]} An intent is what was sent, and so the log shows it. What was applied "
@@ -162,7 +162,7 @@ def _intent_rewritten(runner: TraceRunner, life: Trace, _: Factory) -> str | Non
 
 
 def _watched(kind: Kind, seen: list[str]) -> Rule:
-    """Return a rule that tells when it has changed its intent."""
+    """Return a rule that records a change of its intent in `seen`."""
 
     def rule(draft: Draft, intent: Intent) -> RuleRefusal | None:
         sent = canonical(intent)
@@ -177,28 +177,28 @@ def _watched(kind: Kind, seen: list[str]) -> Rule:
     return rule
 
 
-def _normalized_otherwise(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
-    for step in one_by_one(life):
+def _normalized_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
+    for step in one_by_one(trace):
         if isinstance(step, Propose):
             once = _normalized(runner.try_out(step))
             if once is not None:
                 again = runner.try_out(step, once)
                 twice = _normalized(again)
                 if canonical(twice) != canonical(once):
-                    runner.live(step)
+                    runner.run(step)
                     said = f"comes out as {twice}" if again.admitted else f"is {_outcome(again)}"
                     return (
                         f"The last batch is normalized to {once}; proposed in its place, that "
                         f"{said}. What the log shows must mean what was applied."
                     )
-        runner.live(step)
+        runner.run(step)
     return None
 
 
-def _invariant_violated(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _invariant_violated(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     tree = runner.kernel.tree
-    for step in life:
-        runner.live(step)
+    for step in trace:
+        runner.run(step)
         refs = [Ref(name, entity) for name in sorted(tree.collections) for entity in tree.ids(name)]
         for violation in runner.domain.invariants(tree, refs):
             return (
@@ -208,8 +208,8 @@ def _invariant_violated(runner: TraceRunner, life: Trace, _: Factory) -> str | N
     return None
 
 
-def _seen_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    tree = runner.live_all(life).kernel.tree
+def _seen_otherwise(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+    tree = runner.run_all(trace).kernel.tree
     before, dumped = whole(tree), tree.dump()
     other, same = factory(), State.load(thaw(dumped))
     for name in sorted(tree.collections):
@@ -229,7 +229,7 @@ def _seen_otherwise(runner: TraceRunner, life: Trace, factory: Factory) -> str |
     return None if after == before else f"{difference(before, after)} by looking at it."
 
 
-def _made_otherwise(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+def _made_otherwise(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     domain = runner.domain
     settings = runner.kernel.registry.settings[domain.name]
     maker = type(domain)
@@ -243,8 +243,8 @@ def _made_otherwise(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
     if again.kernel.registry.fingerprint != runner.kernel.registry.fingerprint:
         ours, theirs = domain.version, again.domain.version
         return f"Made of its settings, it is another: version {theirs!r}, not {ours!r}."
-    for step in life:
-        ours_told, theirs_told = runner.live(step), again.live(step)
+    for step in trace:
+        ours_told, theirs_told = runner.run(step), again.run(step)
         if list(map(_outcome, ours_told)) != list(map(_outcome, theirs_told)):
             return (
                 f"Made again of its settings {settings}, it answers {_told(theirs_told)}, not "
@@ -267,7 +267,7 @@ def _normalized(verdict: Verdict) -> list[Json] | None:
 
 
 class _Outcome(NamedTuple):
-    """All that is promised of an answer, and its texts."""
+    """The guaranteed parts of a verdict, and its texts."""
 
     admitted: bool
     answers: list[Json]
@@ -291,65 +291,65 @@ def _has_own(hook: str) -> Callable[[Domain], bool]:
     return lambda domain: getattr(type(domain), hook) is not getattr(Domain, hook)
 
 
-LAWS: Final = (
-    Law("rules_never_raise", "Rules and hooks answer; they never raise.", _raised),
-    Law(
+PROPERTIES: Final = (
+    Property("rules_never_raise", "Rules and hooks return a refusal; they never raise.", _raised),
+    Property(
         "a_rule_changes_nothing_but_its_draft",
-        "A rule leaves its intent as it was sent.",
+        "A rule does not change its intent.",
         _intent_rewritten,
     ),
-    Law(
+    Property(
         "a_refused_batch_changes_nothing",
-        "A batch that is refused changes nothing.",
+        "A refused batch changes nothing.",
         _check_refusal_leaves_state,
     ),
-    Law(
-        "a_dry_run_tells_what_will_be",
-        "A dry run is answered as the batch itself would be, and changes nothing.",
+    Property(
+        "a_dry_run_matches_the_real_run",
+        "A dry run has the verdict of the real run and changes nothing.",
         _check_dry_run_matches,
     ),
-    Law(
+    Property(
         "a_replay_gives_the_same_state",
         "A replay of the log, which runs no rule, gives the same state and digest.",
         _replayed_and_other,
     ),
-    Law(
-        "deciding_again_gives_the_same_log",
-        "The same inputs, decided again, give the same log.",
+    Property(
+        "re_execution_gives_the_same_log",
+        "Re-execution of the same inputs gives the same log.",
         _decided_otherwise,
     ),
-    Law(
-        "a_normalized_payload_stays_as_it_is",
-        "A payload as it was applied, proposed in its place, means the same and stays as it is.",
+    Property(
+        "normalization_is_idempotent",
+        "A normalized payload, proposed again, is accepted and stays unchanged.",
         _normalized_otherwise,
     ),
-    Law(
+    Property(
         "invariants_hold_after_every_step",
-        "Invariants hold for all of the state, whatever happened.",
+        "All invariants hold for the whole state after every step.",
         _invariant_violated,
         _has_own("invariants"),
     ),
-    Law(
-        "footprints_name_what_matters",
-        "An intent comes out otherwise only if something that its kind reads has changed.",
+    Property(
+        "read_sets_are_complete",
+        "An intent has another outcome only if something that its kind reads has changed.",
         footprint_breach,
         has_footprints,
     ),
-    Law(
-        "looking_is_pure",
-        "What an agent may see is a function of the state, and looking changes nothing.",
+    Property(
+        "visibility_is_pure",
+        "Visibility is a function of the state, and asking for it changes nothing.",
         _seen_otherwise,
         _has_own("may_see"),
     ),
-    Law(
-        "sight_overlooks_nobody",
-        "Whoever may see something otherwise is asked about it.",
+    Property(
+        "interest_index_is_complete",
+        "The interest index names every agent whose visibility changes.",
         sight_breach,
         has_sight,
     ),
-    Law(
-        "settings_make_the_domain_again",
-        "A domain made of its own settings is the same domain.",
+    Property(
+        "settings_recreate_the_domain",
+        "A domain recreated from its settings is the same domain.",
         _made_otherwise,
         lambda domain: domain.settings() is not None,
     ),

@@ -1,9 +1,10 @@
 """The read-set property: an intent's behavior depends only on what its kind declares to read.
 
-Two copies of a world are made. In one, another agent's intent passes first; in the other, a record
-without state changes, so that both have the same seq. If the gate then does not call the intent
-stale, it must behave the same in both: its answer, and its writes to what it reads. Writes
-elsewhere, such as to a shared counter, may differ, and so may what its kind declares to revalidate.
+The check makes two copies of a world. In one, another agent's intent runs first; in the other, a
+record without state changes, so that both have the same seq. Unless the gate refuses the intent as
+stale, it must have the same verdict and the same writes to its read set in both copies. Writes
+outside the read set, such as to a shared counter, may differ, and so may entities that its kind
+declares to revalidate.
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from placet.schemas.refusal import RefusalCode
 from placet.testing.trace import Factory, Proposal, Propose, Trace, TraceRunner
 
 _OTHERS_MAX: Final = 6
-_NOBODYS: Final = "placet.testing"
-"""An executor that no rule emits for: entering it is a record, and no change of the state."""
+_UNUSED_EXECUTOR: Final = "placet.testing"
+"""An effect kind that no rule emits: registering it writes a record without state changes."""
 
 
 class _Outcome(NamedTuple):
@@ -37,16 +38,16 @@ class _Outcome(NamedTuple):
 
 
 def has_footprints(domain: Domain) -> bool:
-    """Return whether a kind of the domain is held to one."""
+    """Return whether a kind of the domain has a read set that the gate checks."""
     return any(map(_is_bound, domain.kinds))
 
 
-def footprint_breach(runner: TraceRunner, life: Trace, factory: Factory) -> str | None:
-    """Return where an intent's outcome is up to what its kind does not say that it reads."""
+def footprint_breach(runner: TraceRunner, trace: Trace, factory: Factory) -> str | None:
+    """Return a proposal whose outcome depends on an entity outside its read set."""
     copy = TraceRunner(factory)
     kinds = runner.kernel.registry.kinds
-    proposals = [p for s in life if isinstance(s, Propose) for batch in s.batches for p in batch]
-    for step in life:
+    proposals = [p for s in trace if isinstance(s, Propose) for batch in s.batches for p in batch]
+    for step in trace:
         bound = step.batches[0] if isinstance(step, Propose) else ()
         for proposal in bound:
             if not _is_bound(kinds[proposal.kind]):
@@ -55,7 +56,7 @@ def footprint_breach(runner: TraceRunner, life: Trace, factory: Factory) -> str 
                 found = _breach(runner, copy, proposal, other)
                 if found is not None:
                     return found
-        runner.live(step)
+        runner.run(step)
     return None
 
 
@@ -81,18 +82,18 @@ def _breach(
     if RefusalCode.STALE_CONTEXT.value in after.codes:
         return None
     copy.kernel.restore(world)
-    copy.kernel.change_executor(_NOBODYS, 1)
+    copy.kernel.change_executor(_UNUSED_EXECUTOR, 1)
     alone = _outcome(runner, copy, proposal)
-    if after == alone or _is_judged_anew(touched, runner, proposal):
+    if after == alone or _is_revalidated(touched, runner, proposal):
         return None
     return (
         f"Now {proposal} would be {alone}; but if first {other}, it is {after}, and the gate does "
-        f"not call it stale. Let the footprint of {proposal.kind} name what its rule looks at."
+        f"not call it stale. Add the entities that its rule reads to `reads` of {proposal.kind}."
     )
 
 
 def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Outcome:
-    """Decide a proposal in the copy, as its agent meant it before anything else was."""
+    """Decide a proposal in the copy, with the `context_seq` of the original world."""
     verdict = copy.kernel.decide(runner.intents((proposal._replace(behind=0),)), runner.now)
     if not verdict.admitted:
         return _Outcome(verdict.codes, None, None)
@@ -108,19 +109,19 @@ def _outcome(runner: TraceRunner, copy: TraceRunner, proposal: Proposal) -> _Out
 
 
 def _latest(copy: TraceRunner) -> Admitted:
-    """Return the record of the batch that passed last."""
-    latest = map(decode_record, reversed(copy.log))  # a checkpoint may stand behind it
+    """Return the record of the latest admitted batch."""
+    latest = map(decode_record, reversed(copy.log))  # a checkpoint may follow it
     return next(record for record in latest if isinstance(record, Admitted))
 
 
-def _is_judged_anew(touched: set[tuple[str, str]], runner: TraceRunner, proposal: Proposal) -> bool:
-    """Return whether every change is in what the rule declares to revalidate."""
+def _is_revalidated(touched: set[tuple[str, str]], runner: TraceRunner, proposal: Proposal) -> bool:
+    """Return whether every changed entity is declared in `revalidates`."""
     revalidates = runner.kernel.registry.kinds[proposal.kind].revalidates
     if revalidates is None:
         return False
     [intent] = runner.intents((proposal,))
-    judged = {(collection, entity) for collection, entity in revalidates(cast("Intent", intent))}
-    return all(one in judged or (one[0], None) in judged for one in touched)
+    declared = {(collection, entity) for collection, entity in revalidates(cast("Intent", intent))}
+    return all(ref in declared or (ref[0], None) in declared for ref in touched)
 
 
 def _read(kind: Kind, intent: Intent) -> set[tuple[str, str | None]]:

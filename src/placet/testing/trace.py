@@ -18,17 +18,17 @@ from placet.schemas.verdict import Verdict
 Factory: TypeAlias = Callable[[], Domain]
 
 AGENTS: Final = ("ann", "bob", "cyd")
-"""Who lives; the first two are there from the start."""
+"""The agents of a trace; the first two are registered at the start."""
 
 _CONFIG: Final = KernelConfig(seed=7)
 _OUTBOX: Final = 1_000
 
 
 class Proposal(NamedTuple):
-    """The unbound form of an intent: the remaining fields are set when it is submitted.
+    """An intent without the fields that are set when it is submitted.
 
     Attributes:
-        behind: How many seqs ago its agent looked.
+        behind: Difference between the seq of the world and `context_seq`.
     """
 
     agent_id: str
@@ -45,7 +45,7 @@ Batch: TypeAlias = tuple[Proposal, ...]
 
 
 class Join(NamedTuple):
-    """An agent is registered."""
+    """Register an agent."""
 
     agent_id: str
     attributes: dict[str, Json]
@@ -57,7 +57,7 @@ class Join(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """An agent is removed."""
+    """Remove an agent."""
 
     agent_id: str
 
@@ -66,18 +66,18 @@ class Leave(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Some time passes, and batches are proposed at the same moment."""
+    """Advance time, and decide batches as one group."""
 
     seconds: float
     batches: tuple[Batch, ...]
 
     def __str__(self) -> str:
-        told = "; ".join(" and ".join(map(str, batch)) for batch in self.batches)
-        return f"after {self.seconds:g} s {told}" if self.seconds else told
+        text = "; ".join(" and ".join(map(str, batch)) for batch in self.batches)
+        return f"after {self.seconds:g} s {text}" if self.seconds else text
 
 
 class Wait(NamedTuple):
-    """Advance time, and run the domain's ticks."""
+    """Advance time, and run the ticks of the domain."""
 
     seconds: float
 
@@ -86,7 +86,7 @@ class Wait(NamedTuple):
 
 
 class Settle(NamedTuple):
-    """The oldest open effect has an outcome."""
+    """Settle the oldest open effect."""
 
     succeeded: bool
     output: Json
@@ -101,14 +101,14 @@ Trace: TypeAlias = Sequence[Step]
 
 
 class Fault(NamedTuple):
-    """An exception of a domain, and its place."""
+    """An exception of a domain, and the rule or hook that raised it."""
 
     where: str
     error: BaseException
 
 
 class TraceRunner:
-    """One world of a domain, made for one life.
+    """Runs the steps of one trace in a new world.
 
     Args:
         factory: Makes the domain; each instance is used once.
@@ -133,7 +133,7 @@ class TraceRunner:
         for effect in sorted({effect for kind in self.domain.kinds for effect in kind.effects}):
             self.kernel.change_executor(effect, _OUTBOX)
 
-    def live(self, step: Step) -> list[Verdict]:
+    def run(self, step: Step) -> list[Verdict]:
         """Run one step, and return the verdicts of its batches."""
         verdicts: list[Verdict] = []
         match step:
@@ -141,7 +141,7 @@ class TraceRunner:
                 batches = [self.intents(batch, number) for number, batch in enumerate(step.batches)]
                 self.now += step.seconds
                 verdicts = self.kernel.decide_group(batches, self.now)
-                self.story.append(f"{step}: {'; '.join(map(_told, verdicts))}")
+                self.story.append(f"{step}: {'; '.join(map(_answer_text, verdicts))}")
             case Wait():
                 self.now += step.seconds
                 self.kernel.tick(self.now)
@@ -151,21 +151,21 @@ class TraceRunner:
                     self.kernel.settle(Settlement(effect.key, step.succeeded, step.output))
                 self.story.append(str(step))
             case _:
-                self._come_or_go(step)
+                self._register_or_remove(step)
         return verdicts
 
-    def live_all(self, life: Trace) -> "TraceRunner":
-        """Live a whole life."""
-        for step in life:
-            self.live(step)
+    def run_all(self, trace: Trace) -> "TraceRunner":
+        """Run all steps of a trace and return this runner."""
+        for step in trace:
+            self.run(step)
         return self
 
     def try_out(self, step: Propose, payloads: Sequence[Json] | None = None) -> Verdict:
-        """Decide the first batch of a step as `live` would now, and change nothing.
+        """Decide the first batch of a step as `run` would now, and change nothing.
 
         Args:
             step: The step to try.
-            payloads: In place of those of its intents.
+            payloads: Payloads that replace those of its intents.
         """
         intents = self.intents(step.batches[0])
         for intent, payload in zip(intents, payloads or (), strict=False):
@@ -174,7 +174,7 @@ class TraceRunner:
         return self.kernel.decide(batch, self.now + step.seconds)
 
     def intents(self, batch: Batch, number: int = 0) -> list[dict[str, Json]]:
-        """Make of proposals what can be decided at this place of the story."""
+        """Return the intents of a batch of proposals at the present seq."""
         seq = self.kernel.seq
         return [
             {
@@ -189,7 +189,7 @@ class TraceRunner:
             for index, proposal in enumerate(batch)
         ]
 
-    def _come_or_go(self, step: Join | Leave) -> None:
+    def _register_or_remove(self, step: Join | Leave) -> None:
         outcome = ""
         try:
             if isinstance(step, Join):
@@ -198,15 +198,15 @@ class TraceRunner:
                 self.kernel.change_agent(step.agent_id, "removed")
         except PlacetError as error:
             outcome = f": refused, {error}"
-        except Exception as error:  # noqa: BLE001  # the rule boundary: a law will tell of it
+        except Exception as error:  # noqa: BLE001  # the rule boundary: a property reports it
             outcome = f": {type(error).__name__}"
             self.faults.append(Fault("on_register", error))
         self.story.append(f"{step}{outcome}")
 
 
-def one_by_one(life: Trace) -> Iterator[Step]:
-    """Return the same trace with each batch in a separate step."""
-    for step in life:
+def one_by_one(trace: Trace) -> Iterator[Step]:
+    """Yield the steps of a trace, with each batch in a separate step."""
+    for step in trace:
         if isinstance(step, Propose):
             for number, batch in enumerate(step.batches):
                 yield Propose(0.0 if number else step.seconds, (batch,))
@@ -214,10 +214,10 @@ def one_by_one(life: Trace) -> Iterator[Step]:
             yield step
 
 
-def smaller(life: Trace) -> Iterator[Trace]:
-    """Return the traces that lack one part of this one: a step, a batch, or a proposal."""
-    for at, step in enumerate(life):
-        before, after = life[:at], life[at + 1 :]
+def smaller(trace: Trace) -> Iterator[Trace]:
+    """Yield traces without one part of this trace: a step, a batch, or a proposal."""
+    for at, step in enumerate(trace):
+        before, after = trace[:at], trace[at + 1 :]
         yield (*before, *after)
         if isinstance(step, Propose):
             for batches in _less(step.batches):
@@ -234,7 +234,7 @@ def _less(batches: tuple[Batch, ...]) -> Iterator[tuple[Batch, ...]]:
                 yield (*before, (*batch[:place], *batch[place + 1 :]), *after)
 
 
-def _told(verdict: Verdict) -> str:
+def _answer_text(verdict: Verdict) -> str:
     return "admitted" if verdict.admitted else "refused, " + ", ".join(verdict.codes)
 
 

@@ -33,8 +33,8 @@ _NAMES_MAX: Final = 40
 _SECONDS: Final = (0.0, 0.25, 1.0, 10.0, 700.0)
 _BEHIND: Final = (0, 0, 0, 0, 0, 1, 5)
 _WORDS: Final = ("a", "b")
-_STRAYS: Final = 15
-"""One payload in so many is not what the kind's schema allows."""
+_INVALID_SHARE: Final = 15
+"""One payload in this number is drawn without regard to the schema of the kind."""
 
 
 def traces(
@@ -44,8 +44,8 @@ def traces(
 
     Args:
         factory: Makes the domain.
-        intents: Kind -> payloads, in place of those allowed by its JSON Schema.
-        attributes: The keywords of registrations, or what draws them.
+        intents: Kind -> strategy of payloads, which replaces the one from its JSON Schema.
+        attributes: Keywords of every registration, or a strategy of them.
 
     Raises:
         ValueError: `intents` names a kind that the domain does not have.
@@ -73,33 +73,35 @@ def traces(
     ]
     if any(kind.effects for kind in registry):
         others += [st.builds(Settle, st.booleans(), ANY_JSON)]
-    # Proposals are twice as likely as all else together.
+    # Proposals are twice as likely as all other steps together.
     steps = st.lists(st.one_of([*[proposing] * (2 * len(others)), *others]), max_size=_STEPS_MAX)
     beginning = st.tuples(
         *(st.builds(Join, st.just(name), attributes_strategy) for name in AGENTS[:2])
     )
-    return st.builds(_life, beginning, steps)
+    return st.builds(_compose, beginning, steps)
 
 
-def _life(beginning: Sequence[Step], steps: Sequence[Step]) -> Trace:
+def _compose(beginning: Sequence[Step], steps: Sequence[Step]) -> Trace:
     """Compose a trace whose proposals mostly come from registered agents."""
-    life: list[Step] = []
-    there: dict[str, None] = {}
+    trace: list[Step] = []
+    registered: dict[str, None] = {}
     for step in (*beginning, *steps):
-        spoken = step
+        adapted = step
         match step:
             case Join():
-                there[step.agent_id] = None
+                registered[step.agent_id] = None
             case Leave():
-                there.pop(step.agent_id, None)
-            case Propose() if there:
-                spoken = step._replace(batches=tuple(_of_those(there, b) for b in step.batches))
-        life.append(spoken)
-    return tuple(life)
+                registered.pop(step.agent_id, None)
+            case Propose() if registered:
+                adapted = step._replace(
+                    batches=tuple(_by_registered(registered, b) for b in step.batches)
+                )
+        trace.append(adapted)
+    return tuple(trace)
 
 
-def _of_those(there: Iterable[str], batch: Batch) -> Batch:
-    names = list(there)
+def _by_registered(registered: Iterable[str], batch: Batch) -> Batch:
+    names = list(registered)
     return tuple(
         proposal
         if proposal.agent_id in names
@@ -112,12 +114,12 @@ def _batches(
     registry: Registry, intents: Mapping[str, SearchStrategy[Any]], words: Sequence[str]
 ) -> SearchStrategy[Batch]:
     schemas = registry.json_schemas()
-    stray = st.dictionaries(st.sampled_from(words), SCALARS, max_size=2)
+    invalid = st.dictionaries(st.sampled_from(words), SCALARS, max_size=2)
     kinds = []
     for name in registry.kinds:
         payload = intents.get(name)
         if payload is None:
-            payload = _mostly(payloads(schemas[name], words), stray)
+            payload = _mostly(payloads(schemas[name], words), invalid)
         kinds.append(
             st.builds(
                 Proposal, st.sampled_from(AGENTS), st.just(name), payload, st.sampled_from(_BEHIND)
@@ -126,12 +128,14 @@ def _batches(
     return st.lists(st.one_of(kinds), min_size=1, max_size=_INTENTS_MAX).map(tuple)
 
 
-def _mostly(allowed: Payloads, stray: Payloads) -> Payloads:
-    return st.integers(1, _STRAYS).flatmap(lambda n: stray if n == _STRAYS // 2 else allowed)
+def _mostly(allowed: Payloads, invalid: Payloads) -> Payloads:
+    return st.integers(1, _INVALID_SHARE).flatmap(
+        lambda n: invalid if n == _INVALID_SHARE // 2 else allowed
+    )
 
 
 def _words(runner: TraceRunner) -> list[str]:
-    """Names that mean something in a world as it begins, and two that mean nothing yet."""
+    """Return the ids of the initial state, the agents, and two unknown words."""
     tree = runner.kernel.tree
     ids = [entity for name in sorted(tree.collections) for entity in tree.ids(name)]
     return list(dict.fromkeys([*AGENTS, *_WORDS, *ids[:_NAMES_MAX]]))

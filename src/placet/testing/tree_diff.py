@@ -1,4 +1,4 @@
-"""A state tree as one value, and in words where two of them differ."""
+"""Copies of state trees, and the first difference between two of them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,12 +12,12 @@ _ABSENT: Final = "absent"
 
 
 def whole(state: State) -> dict[str, dict[str, dict[str, Json]]]:
-    """Copy a tree from its values, ignoring its caches. O(state)."""
+    """Return a copy of all values of a tree, computed without its caches. O(state)."""
     return state.as_dict()
 
 
 def difference(one: Tree, other: Tree) -> str:
-    """Name the first value in which two trees differ: `a.b/c d is 1, which was 2,`."""
+    """Return a text of the first difference of two trees: `a.b/c d is 1, which was 2,`."""
     ours, theirs = _leaves(one), _leaves(other)
     place = min(
         p for p in ours.keys() | theirs.keys() if ours.get(p, _ABSENT) != theirs.get(p, _ABSENT)
@@ -27,7 +27,7 @@ def difference(one: Tree, other: Tree) -> str:
 
 
 def _leaves(tree: Tree) -> dict[str, Json]:
-    """Return every value by its place; an entity has one too, so that an empty one counts."""
+    """Return every value by its path; an entity has an entry too, so that empty ones count."""
     leaves: dict[str, Json] = {}
     for collection, entities in tree.items():
         for entity, fields in entities.items():

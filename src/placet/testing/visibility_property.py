@@ -16,32 +16,32 @@ from placet.schemas.identity import Ref
 from placet.testing.trace import AGENTS, Factory, Trace, TraceRunner
 
 Shown: TypeAlias = dict[tuple[str, Ref], bytes]
-"""What each agent may see of each entity."""
+"""(agent, entity) -> encoded fields that the agent may see."""
 
 
 def has_sight(domain: Domain) -> bool:
-    """Return whether a domain is composed of policies."""
+    """Return whether a domain has a visibility policy."""
     return domain.sight is not None
 
 
-def sight_breach(runner: TraceRunner, life: Trace, _: Factory) -> str | None:
+def sight_breach(runner: TraceRunner, trace: Trace, _: Factory) -> str | None:
     """Run a trace, and return an agent that would still be shown hidden entities."""
     kernel = runner.kernel
     interest = InterestManager(kernel.registry)
     published = ReadReplica(kernel)
     interest.build(published)
     shown, fields = _shown(kernel, published), _fields(published)
-    for step in life:
+    for step in trace:
         for agent_id in AGENTS:
             interest.add_observer(published.state, agent_id)
         there = frozenset(kernel.ledger.agents)
-        runner.live(step)
-        there &= kernel.ledger.agents.keys()  # who comes begins with a snapshot, who leaves ends
+        runner.run(step)
+        there &= kernel.ledger.agents.keys()  # a new agent starts with a snapshot
         published = ReadReplica(kernel)
         shown_now, fields_now = _shown(kernel, published), _fields(published)
         changed = sorted(ref for ref, _ in fields.items() ^ fields_now.items())
         concerns = list(
-            map(_kept, interest.affected(published.state, list(dict.fromkeys(changed))))
+            map(_copied, interest.affected(published.state, list(dict.fromkeys(changed))))
         )
         for agent_id, ref in sorted({pair for pair, _ in shown.items() ^ shown_now.items()}):
             if agent_id in there and not any(
@@ -74,8 +74,8 @@ def _fields(published: ReadReplica) -> dict[Ref, bytes]:
     return {ref: canonical(row.fields) for ref, row in rows if row is not None}
 
 
-def _kept(concern: Affected) -> Affected:
-    """Copy a concern, which is good until the next is asked for."""
+def _copied(concern: Affected) -> Affected:
+    """Return a copy of a concern, which is valid only until the next one."""
     agent_ids, refs = concern
     return Affected(
         None if agent_ids is None else frozenset(agent_ids),

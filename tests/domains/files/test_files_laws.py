@@ -45,7 +45,7 @@ TestFiles = pytest.mark.slow(
         partial(CountedFiles, files_max=2, bytes_max=12),
         intents={**CREATES, **READS},
         examples=30,
-        without=["footprints_name_what_matters"],
+        without=["read_sets_are_complete"],
     )
 )
 TestOverwrites = pytest.mark.slow(

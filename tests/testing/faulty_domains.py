@@ -275,7 +275,7 @@ class Envious(Purses):
 
 
 class Candid(Envious):
-    """Says that its rule looks into all purses at its turn, which no law forbids."""
+    """Says that its rule looks into all purses at its turn, which no property forbids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -381,7 +381,11 @@ class Overlooking(Purses):
 
 
 CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
-    (Secretive, "a_dry_run_tells_what_will_be", r"'absent', though the last batch was only tried"),
+    (
+        Secretive,
+        "a_dry_run_matches_the_real_run",
+        r"'absent', though the last batch was only tried",
+    ),
     (
         Rounded,
         "a_rule_changes_nothing_but_its_draft",
@@ -390,12 +394,12 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     (Hurried, "a_rule_changes_nothing_but_its_draft", r"The rule of Put rewrote its intent\."),
     (Smuggler, "a_replay_gives_the_same_state", r"odd.hidden/box is changed but not there"),
     (Backdater, "a_replay_gives_the_same_state", r"who changed them when is not"),
-    (Newborn, "deciding_again_gives_the_same_log", r"may not decide it again"),
-    (Vain, "settings_make_the_domain_again", r"Made of .*'size': 2.* its settings are .*'size': 3"),
-    (large_branded, "settings_make_the_domain_again", r"it is another: version '1\+1', not '1\+3'"),
+    (Newborn, "re_execution_gives_the_same_log", r"may not decide it again"),
+    (Vain, "settings_recreate_the_domain", r"Made of .*'size': 2.* its settings are .*'size': 3"),
+    (large_branded, "settings_recreate_the_domain", r"it is another: version '1\+1', not '1\+3'"),
     (
         large_generous,
-        "settings_make_the_domain_again",
+        "settings_recreate_the_domain",
         r"odd.purses/(ann|bob) gift is 1, which was 3",
     ),
     (Unwary, "rules_never_raise", r"rule Put raised ZeroDivisionError"),
@@ -405,7 +409,7 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
         "a_refused_batch_changes_nothing",
         r"odd.purses/(ann|bob|cyd) refused is \d+, which was 'absent'",
     ),
-    (Mindful, "a_dry_run_tells_what_will_be", r"Tried before, .*; in earnest it is .*odd.tired"),
+    (Mindful, "a_dry_run_matches_the_real_run", r"Tried before, .*; in earnest it is .*odd.tired"),
     (
         Secretive,
         "a_replay_gives_the_same_state",
@@ -413,22 +417,22 @@ CONTROLS: list[tuple[Callable[[], Domain], str, str]] = [
     ),
     (
         Numbered,
-        "deciding_again_gives_the_same_log",
+        "re_execution_gives_the_same_log",
         r"odd.purses/(ann|bob|cyd) number .* rule is Put of odd 1",
     ),
-    (Shuffled, "the_order_of_sets_does_not_matter", r"another with PYTHONHASHSEED=1 than"),
+    (Shuffled, "the_order_of_sets_does_not_matter", r"with PYTHONHASHSEED=1 differs"),
     (
         Doubled,
-        "a_normalized_payload_stays_as_it_is",
+        "normalization_is_idempotent",
         r"normalized to .*coins.*; proposed in its place, that (comes out|is refused)",
     ),
     (Taxed, "invariants_hold_after_every_step", r"negative: (ann|bob|cyd) owes"),
     (Blind, "invariants_hold_after_every_step", r"full: the purse of (bob|cyd) bursts"),
-    (Envious, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
-    (Sly, "footprints_name_what_matters", r"if first .*, it is refused, odd.enough"),
-    (Moody, "looking_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
-    (large_forgetful, "settings_make_the_domain_again", r"`settings` leaves something out"),
-    (Overlooking, "sight_overlooks_nobody", r"sees odd.purses/(ann|bob|cyd) otherwise"),
-    (Renamed, "settings_make_the_domain_again", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
+    (Envious, "read_sets_are_complete", r"if first .*, it is refused, odd.enough"),
+    (Sly, "read_sets_are_complete", r"if first .*, it is refused, odd.enough"),
+    (Moody, "visibility_is_pure", r"May ann see odd.purses/\*\? .* answers are True, False, True"),
+    (large_forgetful, "settings_recreate_the_domain", r"`settings` leaves something out"),
+    (Overlooking, "interest_index_is_complete", r"sees odd.purses/(ann|bob|cyd) otherwise"),
+    (Renamed, "settings_recreate_the_domain", r"Renamed\(\*\*\{'size': 3\}\), .* raised"),
 ]
 """The domain, the law that is meant for it, and what that says."""

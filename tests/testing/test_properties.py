@@ -1,4 +1,4 @@
-"""Each law catches the domain that is made to break it, in words that say which law and how."""
+"""Each property finds the domain that is made to violate it, and the message names the fault."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from placet.testing import PropertyViolation, domain_property_tests
 from placet.testing import hash_order_property as hash_order
 from placet.testing.hash_order_property import NAME as ORDER_OF_SETS
-from placet.testing.properties import LAWS
+from placet.testing.properties import PROPERTIES
 from placet.testing.trace import (
     Join,
     Leave,
@@ -27,21 +27,21 @@ from placet.testing.trace import (
 )
 from placet.testing.trace_generator import traces
 from tests.kernel.domains import Lab
-from tests.testing.unlawful import CONTROLS, Candid, Clumsy, Purses, Unwary
+from tests.testing.faulty_domains import CONTROLS, Candid, Clumsy, Purses, Unwary
 
 _EXAMPLES = {ORDER_OF_SETS: 40}
-"""The others stop at the first life that is not lawful; that one lives them all."""
+"""The other properties stop at the first violating trace; this one runs all traces."""
 
 TestPurses = domain_property_tests(Purses, examples=15)
-NAMES = [*(law.name for law in LAWS), ORDER_OF_SETS]
+NAMES = [*(law.name for law in PROPERTIES), ORDER_OF_SETS]
 
 
 @pytest.fixture(autouse=True)
 def same_lives_each_time():
-    """Draw the same lives in every run: what is said of the smallest is then the same too."""
+    """Draw the same traces in every run: what is said of the smallest is then the same too."""
     before = settings.get_current_profile_name()
-    settings.register_profile("same lives", derandomize=True, database=None)
-    settings.load_profile("same lives")
+    settings.register_profile("same traces", derandomize=True, database=None)
+    settings.load_profile("same traces")
     yield
     settings.load_profile(before)
 
@@ -55,17 +55,17 @@ def broken(laws, name) -> PropertyViolation:
 @pytest.mark.parametrize(
     ("factory", "law", "seen"), CONTROLS, ids=[f"{c.__name__}-{law}" for c, law, _ in CONTROLS]
 )
-def test_an_unlawful_domain_is_caught_by_the_law_that_is_meant_for_it(factory, law, seen):
+def test_each_faulty_domain_violates_its_property(factory, law, seen):
     error = broken(domain_property_tests(factory, examples=_EXAMPLES.get(law, 400)), law)
-    assert str(error).startswith(f"the domain 'odd' breaks a law: {error.law}\n")
-    assert re.search(seen, error.seen), error.seen
+    assert str(error).startswith(f"the domain 'odd' violates a property: {error.sentence}\n")
+    assert re.search(seen, error.finding), error.finding
 
 
 def test_every_law_has_a_domain_that_breaks_it():
     assert {law for _, law, _ in CONTROLS} == set(NAMES)
 
 
-def test_the_smallest_life_is_told():
+def test_the_message_shows_the_smallest_trace():
     error = broken(domain_property_tests(Unwary, examples=400), "rules_never_raise")
     who = error.story[0].split()[0]
     assert error.story == (
@@ -73,31 +73,32 @@ def test_the_smallest_life_is_told():
         f'{who} proposes Put {{"coins": 3}}: refused, rule_error',
     )
     assert str(error) == (
-        "the domain 'odd' breaks a law: Rules and hooks answer; they never raise.\n"
-        "The smallest life found in which it does:\n"
+        "the domain 'odd' violates a property: "
+        "Rules and hooks return a refusal; they never raise.\n"
+        "The smallest trace that violates it:\n"
         f"  1. {who} joins\n"
         f'  2. {who} proposes Put {{"coins": 3}}: refused, rule_error\n'
         "rule Put raised ZeroDivisionError: integer division or modulo by zero. The kernel "
-        "contains it; answer a refusal instead, which says to the agent what it may do better."
+        "contains it; return a refusal instead, which tells the agent what to change."
     )
 
 
 def test_a_law_that_says_nothing_about_a_domain_is_no_test_of_it():
     names = {name for name in vars(domain_property_tests(Purses)) if name.startswith("test_")}
-    silent = {"invariants_hold_after_every_step", "looking_is_pure"}
-    silent |= {"settings_make_the_domain_again", "sight_overlooks_nobody"}
+    silent = {"invariants_hold_after_every_step", "visibility_is_pure"}
+    silent |= {"settings_recreate_the_domain", "interest_index_is_complete"}
     assert names == {f"test_{name}" for name in NAMES} - {f"test_{name}" for name in silent}
 
 
 def test_what_a_rule_says_that_it_judges_at_its_turn_may_make_a_difference():
-    # Envious, which says nothing of it, is caught in its 134th life.
-    domain_property_tests(Candid, examples=200)().test_footprints_name_what_matters()
+    # Envious, which says nothing of it, is caught in its 134th trace.
+    domain_property_tests(Candid, examples=200)().test_read_sets_are_complete()
 
 
 def test_an_author_may_leave_a_law_out():
-    laws = domain_property_tests(Purses, without=["footprints_name_what_matters"])
-    assert not hasattr(laws, "test_footprints_name_what_matters")
-    with pytest.raises(ValueError, match=r"no law 'kindness'; there are rules_never_raise, "):
+    laws = domain_property_tests(Purses, without=["read_sets_are_complete"])
+    assert not hasattr(laws, "test_read_sets_are_complete")
+    with pytest.raises(ValueError, match=r"no property 'kindness'; there are rules_never_raise, "):
         domain_property_tests(Purses, without=["kindness"])
 
 
@@ -132,11 +133,11 @@ def test_without_hypothesis_the_extra_is_named():
     assert "install placet[testing]" in outcome.stderr
 
 
-# a life, as it is told and lived
+# a trace, as it is told and lived
 
 
 def test_a_life_reads_like_sentences():
-    life: Trace = [
+    trace: Trace = [
         Join("ann", {"count": 3}),
         Join("ann", {"count": 4}),
         Propose(1.5, ((Proposal("ann", "Mail", {"count": 1}),), (Proposal("ann", "Nap", {}, 2),))),
@@ -147,7 +148,7 @@ def test_a_life_reads_like_sentences():
         Leave("ann"),
         Leave("ann"),
     ]
-    runner = TraceRunner(Lab).live_all(life)
+    runner = TraceRunner(Lab).run_all(trace)
     assert runner.story == [
         'ann joins with {"count": 3}',
         'ann joins with {"count": 4}',
@@ -167,13 +168,13 @@ def test_a_life_reads_like_sentences():
 
 
 def test_a_life_lived_again_is_the_same_log():
-    life: Trace = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
-    assert TraceRunner(Lab).live_all(life).log == TraceRunner(Lab).live_all(life).log
+    trace: Trace = [Join("ann", {}), Propose(1.0, ((Proposal("ann", "Add", {"amount": 1}),),))]
+    assert TraceRunner(Lab).run_all(trace).log == TraceRunner(Lab).run_all(trace).log
 
 
 def test_the_same_proposal_a_step_later_is_another():
     again = Propose(0.0, ((Proposal("ann", "Add", {"amount": 1}),),))
-    runner = TraceRunner(Lab).live_all([Join("ann", {}), again, again])
+    runner = TraceRunner(Lab).run_all([Join("ann", {}), again, again])
     assert runner.kernel.tree.get("lab.counts", "ann", "count") == 2
 
 
@@ -182,9 +183,9 @@ def test_those_propose_who_are_there():
 
     @settings(max_examples=40, database=None, phases=[Phase.generate])
     @given(traces(Purses, {}, {}))
-    def gather(life):
+    def gather(trace):
         there = set()
-        for step in life:
+        for step in trace:
             if isinstance(step, Join):
                 there.add(step.agent_id)
             elif isinstance(step, Leave):
@@ -199,8 +200,8 @@ def test_those_propose_who_are_there():
 
 def test_of_each_life_those_that_lack_one_part_are_smaller():
     one, two = Proposal("ann", "Add", {"amount": 1}), Proposal("ann", "Add", {"amount": 2})
-    life: Trace = (Wait(1.0), Propose(0.0, ((one, two), (two,))))
-    assert list(smaller(life)) == [
+    trace: Trace = (Wait(1.0), Propose(0.0, ((one, two), (two,))))
+    assert list(smaller(trace)) == [
         (Propose(0.0, ((one, two), (two,))),),
         (Wait(1.0),),
         (Wait(1.0), Propose(0.0, ((two,),))),
