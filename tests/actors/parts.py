@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from placet.actors.ports import Clock, EventLog
 from placet.kernel import Domain, Kernel
-from placet.runtime.api.effects import ExecutesEffects
 from placet.runtime.clock import DilatedClock
 from placet.runtime.config import OrchestratorConfig
 from placet.runtime.executors.handlers import AnyHandler
+from placet.runtime.orchestrator import Orchestrator
 from placet.runtime.stores.memory import MemoryEventLog
 from placet.runtime.world import WorldRuntime
 from placet.schemas.limits import Limits
@@ -73,20 +73,11 @@ async def open_world(
         await world.stop()
 
 
-class _Face(ExecutesEffects):
-    """The part of the public face that is about effects, over a world of the test's own parts."""
-
-    def __init__(self, world: WorldRuntime) -> None:
-        self._world = world
-
-    @property
-    def _open(self) -> WorldRuntime:
-        return self._world
-
-
-def effects_of(world: WorldRuntime) -> ExecutesEffects:
-    """Give what a program can ask about the effects of a world."""
-    return _Face(world)
+def effects_of(world: WorldRuntime) -> Orchestrator:
+    """Return the public class over a world of the test's own parts."""
+    orchestrator = Orchestrator()
+    orchestrator._world = world
+    return orchestrator
 
 
 async def register_executor(world: WorldRuntime, handler: AnyHandler, **options: Any) -> None:

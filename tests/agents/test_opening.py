@@ -20,6 +20,7 @@ from placet.agents import (
 from placet.agents.proposal.contract import Call
 from placet.domains.session import SESSION_CHARS_MAX, Sessions
 from placet.errors import AgentError, ClosedError
+from placet.runtime.api.gateway import AgentGateway
 from placet.schemas.verdict import Verdict
 from tests.agents.till import EMPTY, Till, put, talk, total
 
@@ -39,7 +40,7 @@ async def test_a_session_is_not_opened_as_another_agent() -> None:
         with pytest.raises(SessionError, match="is of the agent 'agent', not of 'other'") as caught:
             await Session.open(world=world, session="a", agent="other")
         assert caught.value.code == "session.agent_other"
-        assert not await world.is_registered("other"), "who is refused leaves no trace"
+        assert not await world.gateway.is_registered("other"), "who is refused leaves no trace"
 
 
 async def test_who_is_not_named_is_whose_the_session_is() -> None:
@@ -238,7 +239,7 @@ async def test_a_plan_is_its_agents_up_to_the_moment_in_which_it_is_decided(kind
         turn = await session.send("go")
         assert (turn.outcome, turn.stop) == ("refused", "agent_unknown")
         assert await total(session) == 0
-        assert await world.entities("session.approvals") == {}
+        assert await world.gateway.entities("session.approvals") == {}
 
 
 async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
@@ -247,12 +248,12 @@ async def test_no_turn_and_no_grant_is_begun_for_the_next_of_a_name() -> None:
         world.at = "session.grant"
         with pytest.raises(PermissionError, match="the agent was removed"):
             await session.grant("till.empty", by="ann")
-        assert await world.entities("session.grants") == {}
+        assert await world.gateway.entities("session.grants") == {}
         again = await Session.open(world=world, adapter=ScriptedAdapter([]))
         world.at = "session.turn"
         with pytest.raises(SessionError, match="was removed; open the session again"):
             await again.send("go")
-        assert await world.entities("session.turns") == {}
+        assert await world.gateway.entities("session.turns") == {}
 
 
 async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
@@ -280,7 +281,9 @@ async def test_closing_ends_what_waits_for_the_proposer_and_in_line() -> None:
         assert isinstance(second, ClosedError)
 
 
-async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
+async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[PlannerInput] = []
 
     def listens(context: PlannerInput) -> Any:
@@ -292,11 +295,14 @@ async def test_a_turn_that_is_stopped_as_it_begins_asks_nobody() -> None:
 
         session: Session | None = None
 
-        async def entities(self, collection: str, names: Any = None) -> Any:
-            if collection == "session.turns" and self.session is not None:
-                self.session.stop()
-            return await super().entities(collection, names)
+    read = AgentGateway.entities
 
+    async def stop_and_read(gateway: AgentGateway, collection: str, names: Any = None) -> Any:
+        if collection == "session.turns" and world.session is not None:
+            world.session.stop()
+        return await read(gateway, collection, names)
+
+    monkeypatch.setattr(AgentGateway, "entities", stop_and_read)
     async with Slow([Till(), Sessions()]) as world:
         session = await Session.open(world=world, adapter=listens)
         await session.send("/till.look")  # so that there is something to be told
@@ -325,5 +331,5 @@ async def test_who_goes_away_as_it_opens_leaves_the_next_somebody_who_asks(
             await Session.open(world=world, adapter=ScriptedAdapter([]))
         assert caller.cancelled_caught
         session = await Session.open(world=world, adapter=ScriptedAdapter([[put(1)]]))
-        assert "session.propose" in await world.executed()
+        assert "session.propose" in await world.gateway.executed()
         assert (await session.send("go")).outcome == "applied"

@@ -69,7 +69,7 @@ async def test_a_refusal_points_into_the_plan_and_not_past_the_grant_before_it()
         turn = await session.send("empty it")
         issue = turn.attempts[0].issues[0]
         assert (issue.code, issue.at) == ("till.nothing", "/actions/0/payload/amount")
-        [grant] = (await world.entities("session.grants")).values()
+        [grant] = (await world.gateway.entities("session.grants")).values()
         assert grant["uses"] == 1, "what was refused used nothing up"
 
 

@@ -24,7 +24,7 @@ async def think(agent: AgentHandle, seconds: float) -> None:
 
 
 @in_virtual_time
-async def test_barrier_opens_when_every_agent_submitted_or_skipped():
+async def test_it_opens_with_the_last_who_submits_or_passes():
     async with world_of() as world:
         ann, bob, cy = await registered(world, "ann", "bob", "cy")
         ann.submit_nowait([ann.intent("Move", to=[1, 0])])  # before anybody waits for it
@@ -39,7 +39,7 @@ async def test_barrier_opens_when_every_agent_submitted_or_skipped():
 
 
 @in_virtual_time
-async def test_late_agents_are_listed_and_counted_and_the_step_runs_without_them():
+async def test_who_is_late_is_told_and_counted_and_the_step_goes_without():
     async with world_of() as world:
         _, bob, _ = await registered(world, "ann", "bob", "cy")
         thought = asyncio.create_task(think(bob, 1.0))
@@ -54,7 +54,7 @@ async def test_late_agents_are_listed_and_counted_and_the_step_runs_without_them
 
 
 @in_virtual_time
-async def test_skip_before_the_barrier_counts_once():
+async def test_a_pass_before_it_counts_once():
     async with world_of() as world:
         ann, _ = await registered(world, "ann", "bob")
         ann.skip_step()
@@ -63,7 +63,7 @@ async def test_skip_before_the_barrier_counts_once():
 
 
 @in_virtual_time
-async def test_skip_ends_with_its_step():
+async def test_a_pass_is_over_with_the_step_that_it_was_for():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")
         assert (await world.barrier(deadline_s=1.0)).late == ("ann",)
@@ -74,7 +74,7 @@ async def test_skip_ends_with_its_step():
 
 @pytest.mark.parametrize("places", [1, 10])
 @in_virtual_time
-async def test_withdrawn_batch_does_not_count_as_submitted(places: int) -> None:
+async def test_what_was_withdrawn_is_not_submitted(places: int) -> None:
     async with world_of(backpressure="wait", mailbox_batches_max=places) as world:
         ann, bob = await registered(world, "ann", "bob")
         ann.submit_nowait([ann.intent("Move", to=[1, 0])])
@@ -84,7 +84,7 @@ async def test_withdrawn_batch_does_not_count_as_submitted(places: int) -> None:
 
 @pytest.mark.parametrize("backpressure", ["reject", "wait"])
 @in_virtual_time
-async def test_batch_refused_by_a_full_queue_does_not_count_as_submitted(backpressure: str) -> None:
+async def test_what_finds_no_place_is_not_submitted(backpressure: str) -> None:
     limits = Limits(mailbox_bytes_max=1_000, wait_queue_bytes_max=1_000)
     async with world_of(backpressure=backpressure, limits=limits) as world:
         ann, bob = await registered(world, "ann", "bob")
@@ -103,7 +103,7 @@ async def test_batch_refused_by_a_full_queue_does_not_count_as_submitted(backpre
 
 
 @in_virtual_time
-async def test_malformed_dry_run_and_scheduled_batches_do_not_count_as_submitted():
+async def test_what_is_malformed_or_a_dry_run_or_for_later_is_not_submitted():
     async with world_of() as world:
         (ann,) = await registered(world, "ann")
         move = ann.intent("Move", to=[1, 0])
@@ -120,7 +120,7 @@ async def test_malformed_dry_run_and_scheduled_batches_do_not_count_as_submitted
 
 
 @in_virtual_time
-async def test_barrier_does_not_wait_for_suspended_agents():
+async def test_suspended_agents_are_not_waited_for():
     async with world_of() as world:
         await registered(world, "ann", "bob")
         await world.suspend_agent("ann")
@@ -129,7 +129,7 @@ async def test_barrier_does_not_wait_for_suspended_agents():
 
 @pytest.mark.parametrize("backpressure", ["reject", "wait", "shed_lowest"])
 @in_virtual_time
-async def test_batches_in_the_wait_queue_count_as_submitted(backpressure: str) -> None:
+async def test_those_in_line_and_in_turns_have_submitted_too(backpressure: str) -> None:
     async with world_of(backpressure=backpressure, mailbox_batches_max=4) as world:
         agents = await registered(world, *(f"agent_{n}" for n in range(4)))
         for number in range(3):
@@ -141,7 +141,7 @@ async def test_batches_in_the_wait_queue_count_as_submitted(backpressure: str) -
 
 
 @in_virtual_time
-async def test_second_waiter_is_refused_until_the_first_is_canceled():
+async def test_one_host_waits_at_a_time_and_another_may_when_it_gave_up():
     async with world_of() as world:
         await registered(world, "ann")
         first = asyncio.create_task(world.barrier())
@@ -154,7 +154,7 @@ async def test_second_waiter_is_refused_until_the_first_is_canceled():
 
 
 @in_virtual_time
-async def test_closing_the_world_ends_the_barrier():
+async def test_closing_the_world_ends_the_wait():
     async with world_of() as world:
         await registered(world, "ann")
         waiting = asyncio.create_task(world.barrier(deadline_s=1e6))
@@ -164,7 +164,7 @@ async def test_closing_the_world_ends_the_barrier():
 
 
 @in_virtual_time
-async def test_barrier_is_refused_outside_a_stepped_world():
+async def test_only_a_stepped_world_has_barriers():
     async with world_of("realtime") as world:
         (ann,) = await registered(world, "ann")
         with pytest.raises(ValueError, match="only a stepped world has barriers"):

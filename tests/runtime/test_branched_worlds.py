@@ -56,7 +56,7 @@ async def forked(tmp_path: Any, outside: Outside) -> OrchestratorConfig:
     return OrchestratorConfig(store=made.store, world="fork", log_level="critical")
 
 
-async def test_unmarked_handler_is_refused_in_a_fork(tmp_path):
+async def test_no_executor_comes_to_a_fork_by_accident(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
@@ -68,7 +68,7 @@ async def test_unmarked_handler_is_refused_in_a_fork(tmp_path):
     assert here.keys == []
 
 
-async def test_simulated_handler_runs_effects_open_in_the_parent(tmp_path):
+async def test_a_simulated_executor_gets_what_the_parent_left_open(tmp_path):
     config = await forked(tmp_path, Outside())
     here = Outside()
     async with Orchestrator(DOMAINS, config) as fork:
@@ -80,7 +80,7 @@ async def test_simulated_handler_runs_effects_open_in_the_parent(tmp_path):
     assert all(key.startswith("fork/") for key in here.keys)
 
 
-async def test_live_handler_does_not_run_effects_of_the_parent(tmp_path):
+async def test_a_live_executor_does_not_do_what_is_the_parents_to_do(tmp_path):
     outside = Outside()
     config = await forked(tmp_path, outside)
     here = Outside()
@@ -95,7 +95,7 @@ async def test_live_handler_does_not_run_effects_of_the_parent(tmp_path):
     assert "from which this world was forked" in str(dead[0].why)
 
 
-async def test_marked_handler_runs_everything_in_a_world_that_is_no_fork():
+async def test_the_words_mean_nothing_where_a_world_is_its_own():
     here = Outside()
     async with Orchestrator(DOMAINS) as world:
         await world.register_executor(MAIL, LiveHandler(here.mail))
@@ -118,7 +118,7 @@ async def a_walk(world: Orchestrator) -> int:
     return first.seq
 
 
-async def test_entity_is_restored_by_a_new_record(tmp_path):
+async def test_an_entity_is_put_back_by_a_new_record(tmp_path):
     config = OrchestratorConfig(store=f"sqlite:///{tmp_path / 'w.db'}")
     async with Orchestrator(World(), config) as world:
         seq = await a_walk(world)
@@ -133,7 +133,7 @@ async def test_entity_is_restored_by_a_new_record(tmp_path):
     assert decided.undecided == ()
 
 
-async def test_collection_is_restored_with_added_and_removed_entities():
+async def test_a_collection_is_put_back_with_what_came_and_went():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice")
         seq, then = world.seq, await world.state("lab.things")
@@ -145,7 +145,7 @@ async def test_collection_is_restored_with_added_and_removed_entities():
         assert await world.state("lab.things") == then
 
 
-async def test_value_that_differs_only_in_type_is_restored():
+async def test_what_differs_for_the_digest_alone_is_put_back():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice")
         await alice.submit([alice.intent("Put", thing="a", field="x", value=1)])
@@ -156,7 +156,7 @@ async def test_value_that_differs_only_in_type_is_restored():
         assert await world.digest() == digest
 
 
-async def test_restore_that_breaks_an_invariant_is_refused():
+async def test_what_breaks_an_invariant_is_not_put_back():
     async with Orchestrator(DOMAINS) as world:
         alice = await world.register_agent("alice", count=50)
         seq = world.seq
@@ -170,7 +170,7 @@ async def test_restore_that_breaks_an_invariant_is_refused():
         assert await world.state("lab.counts/alice/count") == 55
 
 
-async def test_restore_of_an_unknown_path_or_seq_is_refused():
+async def test_only_what_was_can_be_put_back():
     async with Orchestrator(World()) as world:
         seq = await a_walk(world)
         with pytest.raises(ValidationError, match=r"there is nothing at 'world\.agents/bob'"):

@@ -74,7 +74,7 @@ def live_until(forker, crash_at: str, places: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crash_at", POINTS)
-def test_steps_run_once_and_the_effect_settles_once_after_a_kill_at_any_point(
+def test_each_step_is_done_once_and_the_effect_settled_once_whenever_the_process_is_killed(
     forker, places, crash_at
 ):
     live_until(forker, crash_at, places)
@@ -88,7 +88,7 @@ def test_steps_run_once_and_the_effect_settles_once_after_a_kill_at_any_point(
 
 
 @pytest.mark.slow
-def test_workflow_survives_repeated_crashes(forker, places):
+def test_a_workflow_survives_one_crash_after_another(forker, places):
     for crash_at in POINTS:
         live_until(forker, crash_at, places)
 
@@ -100,7 +100,7 @@ def test_workflow_survives_repeated_crashes(forker, places):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("places", ["sqlite"], indirect=True)
-def test_planted_bug_of_repeated_steps_is_detected(forker, places):
+def test_that_steps_done_twice_would_be_seen(forker, places):
     """The planted bug: the id of the workflow is not the key of the effect."""
     child = {**places, "is_forgetful": True}
     live_until(forker, "after first", child)
@@ -141,18 +141,18 @@ async def ordered(shop: Orchestrator, article: str = "lamp") -> Any:
     return row["said"]
 
 
-async def test_output_of_a_workflow_settles_its_effect(shop, tmp_path):
+async def test_a_workflow_settles_its_effect_with_what_it_returns(shop, tmp_path):
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship))
     assert await ordered(shop) == SAID
     assert counted(tmp_path / "outside") == ONCE
 
 
-async def test_async_workflow_is_awaited(shop):
+async def test_an_async_workflow_is_waited_for(shop):
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_waiting))
     assert await ordered(shop) == {"article": "lamp"}
 
 
-async def test_failed_workflow_is_not_started_again(shop, tmp_path):
+async def test_a_workflow_that_raises_has_failed_and_is_not_begun_again(shop, tmp_path):
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_in_vain))
     said = await ordered(shop)
     assert said == "DoNotRetry: the workflow failed: LookupError: no lamp is left"
@@ -161,7 +161,7 @@ async def test_failed_workflow_is_not_started_again(shop, tmp_path):
     assert dead.kind == "ship"
 
 
-async def test_attempt_after_a_timeout_waits_for_the_same_workflow(shop, tmp_path):
+async def test_an_attempt_that_takes_too_long_leaves_the_workflow_to_the_next(shop, tmp_path):
     handler = DbosWorkflow(dbos_life.ship_at_leisure)
     await shop.register_executor("ship", handler, seconds_max=0.1, attempts_max=100, backoff=SOON)
     assert await ordered(shop) == "at leisure"
@@ -172,7 +172,7 @@ async def test_attempt_after_a_timeout_waits_for_the_same_workflow(shop, tmp_pat
 @pytest.mark.parametrize(
     ("stop", "said"), [(DBOS.cancel_workflow, "CANCELLED"), (DBOS.delete_workflow, "was deleted")]
 )
-async def test_canceled_or_deleted_workflow_fails_its_effect(shop, tmp_path, stop, said):
+async def test_a_workflow_that_an_operator_stops_is_a_failed_effect(shop, tmp_path, stop, said):
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship_until_stopped))
 
     async def stop_it_when_begun() -> None:
@@ -188,7 +188,7 @@ async def test_canceled_or_deleted_workflow_fails_its_effect(shop, tmp_path, sto
 
 
 @pytest.mark.parametrize("workflow", [dbos_life.ship, dbos_life.ship_waiting])
-async def test_workflow_of_another_world_with_the_same_name_is_refused(shop, workflow):
+async def test_the_workflow_of_a_world_of_the_same_name_is_not_taken_for_ones_own(shop, workflow):
     await shop.register_executor("ship", DbosWorkflow(dbos_life.ship))
     assert await ordered(shop) == SAID
 
@@ -198,7 +198,7 @@ async def test_workflow_of_another_world_with_the_same_name_is_refused(shop, wor
         assert "names of their own" in await ordered(other, "desk")
 
 
-def test_missing_library_is_reported_with_the_install_command(monkeypatch):
+def test_without_the_library_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "dbos", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'placet\[dbos\]'"):
         DbosWorkflow(dbos_life.ship)

@@ -56,7 +56,7 @@ def refuse_for_good(effect: Effect) -> Json:
     raise DoNotRetry("no such address")
 
 
-async def test_plain_function_runs_in_a_thread_while_the_world_decides():
+async def test_a_plain_function_runs_in_a_thread_and_the_world_goes_on_meanwhile():
     goes, began = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -77,7 +77,7 @@ async def test_plain_function_runs_in_a_thread_while_the_world_decides():
         assert key == f"world/{verdict.seq}/0"
 
 
-async def test_awaitable_result_of_a_plain_function_is_awaited():
+async def test_what_a_plain_function_gives_to_wait_for_is_waited_for():
     async def inner(effect: Effect) -> str:
         return f"later {effect.payload['number']}"
 
@@ -87,7 +87,7 @@ async def test_awaitable_result_of_a_plain_function_is_awaited():
         assert await outcomes(world) == [(True, "later 0")]
 
 
-async def test_partial_of_an_async_function_runs_in_the_event_loop():
+async def test_a_partial_of_an_async_function_runs_in_the_loop():
     async def inner(_greeting: str, effect: Effect) -> int:
         return threading.get_ident()
 
@@ -97,7 +97,7 @@ async def test_partial_of_an_async_function_runs_in_the_event_loop():
         assert await outcomes(world) == [(True, threading.get_ident())]
 
 
-async def test_number_of_abandoned_threads_is_bounded():
+async def test_threads_that_do_not_come_back_are_bounded():
     goes, begun = threading.Event(), asyncio.Semaphore(0)
     loop = asyncio.get_running_loop()
 
@@ -121,7 +121,7 @@ async def test_number_of_abandoned_threads_is_bounded():
     assert await handler(EFFECT) is True
 
 
-async def test_plain_function_may_resolve_an_effect_in_doubt():
+async def test_a_plain_hook_may_resolve_a_doubt():
     async with open_world() as world:
         await register_executor(
             world,
@@ -134,7 +134,7 @@ async def test_plain_function_may_resolve_an_effect_in_doubt():
 
 
 @pytest.mark.slow
-async def test_function_runs_in_another_process():
+async def test_a_function_runs_in_another_process():
     async with open_world() as world:
         await register_executor(world, InProcess(where_it_runs), concurrency=1)
         await mail(world, 2)
@@ -143,7 +143,7 @@ async def test_function_runs_in_another_process():
         assert first != second
 
 
-async def test_dead_process_fails_only_its_own_attempt():
+async def test_a_process_that_ends_is_a_failed_attempt_of_its_own_effect_only():
     async with open_world() as world:
         await register_executor(world, InProcess(end_the_process), backoff=SOON, concurrency=2)
         await mail(world, 3)
@@ -152,7 +152,7 @@ async def test_dead_process_fails_only_its_own_attempt():
 
 
 @pytest.mark.slow
-async def test_dead_process_leaves_an_at_most_once_effect_in_doubt():
+async def test_a_process_that_ends_leaves_what_is_done_at_most_once_in_doubt():
     async with open_world() as world:
         await register_executor(world, InProcess(end_the_process), delivery="at_most_once")
         await mail(world)
@@ -160,7 +160,7 @@ async def test_dead_process_leaves_an_at_most_once_effect_in_doubt():
         assert [one.state for one in await effects_of(world).effects()] == ["in_doubt"]
 
 
-async def test_process_that_exceeds_its_time_limit_is_killed():
+async def test_a_process_that_takes_too_long_is_killed():
     async with open_world() as world:
         await register_executor(world, InProcess(never_return), attempts_max=1, seconds_max=0.5)
         await mail(world)
@@ -173,20 +173,20 @@ async def test_process_that_exceeds_its_time_limit_is_killed():
     [RetryAfter(0.5), RetryAfter(2, "slow down"), DoNotRetry("gone"), OutcomeUnknown("lost")],
     ids=repr,
 )
-def test_handler_exceptions_survive_pickling(said):
+def test_what_a_handler_says_is_the_same_in_another_process(said):
     heard = pickle.loads(pickle.dumps(said))
     assert (type(heard), str(heard), vars(heard)) == (type(said), str(said), vars(said))
 
 
 @pytest.mark.slow
-async def test_handler_exceptions_reach_the_executor_from_another_process():
+async def test_what_a_handler_says_reaches_the_executor_from_another_process():
     async with open_world() as world:
         await register_executor(world, InProcess(refuse_for_good))
         await mail(world)
         assert await outcomes(world) == [(False, "DoNotRetry: no such address")]
 
 
-def test_effect_key_is_parsed_from_its_text():
+def test_a_key_is_read_as_it_is_printed():
     key = EffectKey("a world", 17, 3)
     assert EffectKey.parse(str(key)) == key
     for text in ("", "a", "a/1", "a/1/", "/1/2", "a/b/1", "a/1/2/3", "a/-1/0"):
@@ -211,14 +211,14 @@ def be_interrupted(effect: Effect) -> Json:
     [leave, InProcess(leave), InProcess(be_interrupted)],
     ids=["thread", "process", "interrupted"],
 )
-async def test_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
+async def test_a_handler_that_exits_ends_its_attempt_and_not_the_world(handler):
     async with open_world() as world:
         await register_executor(world, handler, backoff=SOON)
         await mail(world)
         assert await outcomes(world) == [(True, "survived")]
 
 
-async def test_interrupt_does_not_reach_handler_processes():
+async def test_an_interrupt_is_for_the_world_and_not_for_the_processes_of_its_handlers():
     """A terminal sends it to all of them, also where the program goes on, as a chat does."""
     async with open_world() as world:
         await register_executor(world, InProcess(where_it_runs))
@@ -231,7 +231,7 @@ async def test_interrupt_does_not_reach_handler_processes():
         assert pid != os.getpid()
 
 
-async def test_attempt_canceled_before_a_thread_took_it_frees_its_place():
+async def test_an_attempt_that_is_given_up_before_a_thread_has_it_costs_no_credit():
     handler = ThreadHandler(where_it_runs, concurrency=1)
     for _ in range(5):
         task = asyncio.ensure_future(handler(EFFECT))

@@ -6,7 +6,7 @@ from placet import IntentError, Orchestrator
 
 
 @pytest.mark.parametrize("given", [None, 5, "x", {}, [], [3]], ids=repr)
-async def test_malformed_batch_raises_an_intent_error(given):
+async def test_what_is_no_batch_raises_an_intent_error(given):
     async with Orchestrator() as orchestrator:
         alice = await orchestrator.register_agent("alice")
         for face in (orchestrator, alice):

@@ -94,7 +94,7 @@ PROPERTIES = [
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_package_exports_the_name(name):
+def test_the_package_exports_the_name(name):
     assert name in placet.__all__
     assert getattr(placet, name) is not None
     if name.endswith("Error"):
@@ -102,7 +102,7 @@ def test_package_exports_the_name(name):
         assert issubclass(getattr(placet, name), placet.PlacetError)
 
 
-def test_structure_error_is_a_value_error():
+def test_a_structure_error_is_a_value_error_too():
     assert issubclass(placet.IntentError, ValueError)
 
 
@@ -111,7 +111,7 @@ def test_structure_error_is_a_value_error():
     SHAPES,
     ids=[f"{owner.__name__}.{name}" for owner, name, *_ in SHAPES],
 )
-def test_method_has_its_signature(owner, name, is_awaited, parameters):
+def test_the_method_has_its_shape(owner, name, is_awaited, parameters):
     method = getattr(owner, name)
     assert inspect.iscoroutinefunction(method) == is_awaited
     present = inspect.signature(method).parameters
@@ -129,22 +129,22 @@ def test_method_has_its_signature(owner, name, is_awaited, parameters):
 
 
 @pytest.mark.parametrize(("owner", "name"), PROPERTIES, ids=lambda v: getattr(v, "__name__", v))
-def test_property_exists(owner, name):
+def test_the_property_is_there(owner, name):
     assert isinstance(inspect.getattr_static(owner, name), property)
 
 
-def test_orchestrator_is_an_async_context_manager():
+def test_an_orchestrator_is_an_async_context_manager():
     assert inspect.iscoroutinefunction(Orchestrator.__aenter__)
     assert inspect.iscoroutinefunction(Orchestrator.__aexit__)
 
 
-def test_pending_verdict_is_awaitable():
+def test_a_ticket_is_awaitable():
     from placet.runtime.pending_verdict import PendingVerdict
 
     assert hasattr(PendingVerdict, "__await__")
 
 
-def test_configuration_has_its_fields_and_defaults():
+def test_the_configuration_has_its_fields_and_defaults():
     expected: dict[str, Any] = {
         "store": "memory://",
         "seed": 0,
@@ -161,7 +161,7 @@ def test_configuration_has_its_fields_and_defaults():
     assert OrchestratorConfig(clock="stepped").clock == "stepped"
 
 
-def test_intent_is_a_typed_dict_with_the_specified_fields():
+def test_an_intent_is_a_typed_dict_of_the_documents_fields():
     assert Intent.__required_keys__ == {
         "kind",
         "payload",

@@ -29,7 +29,7 @@ def world_of(domain: Any = None, **config: Any) -> Orchestrator:
 
 
 @in_virtual_time
-async def test_time_jumps_between_events_and_costs_no_real_time():
+async def test_time_jumps_from_moment_to_moment_and_costs_no_real_time():
     loop = asyncio.get_running_loop()
     async with world_of() as world:
         woken: list[tuple[str, float]] = []
@@ -85,7 +85,7 @@ async def contested(seed: int, store: str = "memory://") -> tuple[str, list[byte
 
 
 @in_virtual_time
-async def test_digest_does_not_depend_on_how_long_agents_think():
+async def test_the_same_seed_gives_the_same_digest_however_long_each_thought_took():
     first, log = await contested(1)
     assert len(log) > 40
     for seed in (2, 3, 4):
@@ -94,11 +94,11 @@ async def test_digest_does_not_depend_on_how_long_agents_think():
 
 
 @in_virtual_time
-async def test_same_run_writes_the_same_log():
+async def test_the_same_run_twice_writes_the_same_bytes():
     assert await contested(5) == await contested(5)
 
 
-async def test_time_waits_for_the_disk_and_for_registrations(tmp_path):
+async def test_a_store_on_a_disk_is_waited_for_and_set_up_is_not_overtaken(tmp_path):
     store = f"sqlite:///{tmp_path}/town.db"
     async with world_of(store=store) as world:
         first = await world.register_agent("first", position=[0, 0])
@@ -111,7 +111,7 @@ async def test_time_waits_for_the_disk_and_for_registrations(tmp_path):
 
 
 @in_virtual_time
-async def test_time_moves_to_scheduled_batches_and_stands_still_without_any():
+async def test_what_is_scheduled_moves_time_and_without_anything_due_it_stands_still():
     async with world_of() as world:
         ann = await world.register_agent("ann", position=[0, 0])
         batch = {"intents": [ann.intent("Move", to=[1, 0])], "sim_time": 60.0}
@@ -127,7 +127,7 @@ async def test_time_moves_to_scheduled_batches_and_stands_still_without_any():
 
 
 @in_virtual_time
-async def test_ticks_run_on_the_way_and_do_not_move_time():
+async def test_ticks_fall_on_the_way_and_move_time_for_nobody():
     async with world_of(tick_s=1.0) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await world.wait_until(3.5)
@@ -141,7 +141,7 @@ async def test_ticks_run_on_the_way_and_do_not_move_time():
 
 
 @in_virtual_time
-async def test_batches_of_callers_outside_simulated_time_are_decided():
+async def test_who_submits_without_living_in_time_is_decided_all_the_same():
     async with world_of() as world:
         ann = await world.register_agent("ann", position=[0, 0])
         assert (await ann.submit([ann.intent("Move", to=[1, 0])])).admitted
@@ -150,7 +150,7 @@ async def test_batches_of_callers_outside_simulated_time_are_decided():
 
 
 @in_virtual_time
-async def test_time_waits_for_running_effects():
+async def test_time_waits_for_effects_that_run():
     async with world_of(Lab()) as world:
         ran: list[float] = []
 
@@ -168,7 +168,7 @@ async def test_time_waits_for_running_effects():
 
 
 @in_virtual_time
-async def test_time_does_not_wait_for_effects_without_an_executor():
+async def test_time_does_not_wait_for_effects_that_nobody_runs():
     async with world_of(Lab()) as world:
         may_end = asyncio.Event()
 
@@ -207,7 +207,7 @@ async def busy(agent: AgentHandle) -> None:
     ],
 )
 @in_virtual_time
-async def test_agent_that_holds_up_time_is_named(
+async def test_who_never_yields_to_time_is_found_out_and_named(
     policy: Callable[[AgentHandle], Awaitable[None]], said: str
 ) -> None:
     async with world_of(instant_groups_max=50, agent_think_seconds_max=60) as world:
@@ -223,7 +223,7 @@ async def test_agent_that_holds_up_time_is_named(
 
 
 @in_virtual_time
-async def test_callers_waiting_for_a_verdict_get_time_stalled_error():
+async def test_where_time_has_stalled_whoever_waits_for_a_decision_is_told():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob, cy = [await world.register_agent(n, position=[0, 0]) for n in ("a", "b", "c")]
         holding = asyncio.ensure_future(hanging(bob))
@@ -242,7 +242,7 @@ async def test_callers_waiting_for_a_verdict_get_time_stalled_error():
 
 
 @in_virtual_time
-async def test_stalled_time_ends_policies_without_suspending_their_agents():
+async def test_where_time_has_stalled_policies_end_and_nobody_is_suspended_for_it():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         holding = asyncio.ensure_future(hanging(bob))
@@ -257,7 +257,7 @@ async def test_stalled_time_ends_policies_without_suspending_their_agents():
 
 
 @in_virtual_time
-async def test_think_time_limit_runs_while_other_agents_act():
+async def test_a_thought_is_not_forgotten_over_what_others_do_meanwhile():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -277,7 +277,7 @@ async def test_think_time_limit_runs_while_other_agents_act():
 
 
 @in_virtual_time
-async def test_agent_that_thinks_exactly_the_limit_does_not_stall_time():
+async def test_a_thought_that_ends_just_as_its_time_is_over_holds_up_nobody():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -291,7 +291,7 @@ async def test_agent_that_thinks_exactly_the_limit_does_not_stall_time():
 
 
 @in_virtual_time
-async def test_think_time_limit_applies_to_each_decision_separately():
+async def test_thoughts_one_after_the_other_may_take_longer_than_one_of_them():
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -306,7 +306,7 @@ async def test_think_time_limit_applies_to_each_decision_separately():
 
 
 @in_virtual_time
-async def test_group_limit_is_counted_anew_at_each_instant():
+async def test_rounds_are_counted_at_each_moment_anew():
     async with world_of(instant_groups_max=2) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         waiting = asyncio.create_task(world.wait_until(20.0))
@@ -319,7 +319,7 @@ async def test_group_limit_is_counted_anew_at_each_instant():
 
 
 @in_virtual_time
-async def test_think_time_limit_applies_only_while_somebody_waits():
+async def test_a_long_thought_holds_up_nobody_who_does_not_wait():
     async with world_of(agent_think_seconds_max=1) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(1.0)
@@ -329,7 +329,7 @@ async def test_think_time_limit_applies_only_while_somebody_waits():
 
 
 @in_virtual_time
-async def test_pause_stops_time_and_resume_continues_it():
+async def test_a_pause_holds_time_and_a_resume_lets_it_go_on():
     async with world_of() as world:
         await world.pause()
         waiting = asyncio.create_task(world.wait_until(5.0))
@@ -343,7 +343,7 @@ async def test_pause_stops_time_and_resume_continues_it():
 
 
 @in_virtual_time
-async def test_pause_stops_time_at_any_iteration_of_the_event_loop():
+async def test_a_pause_at_any_turn_of_the_loop_holds_time():
     moments = set()
     for number in range(40):  # before, while, and after time jumps
         async with world_of() as world:
@@ -360,7 +360,7 @@ async def test_pause_stops_time_at_any_iteration_of_the_event_loop():
 
 
 @in_virtual_time
-async def test_closing_raises_closed_error_in_sleepers():
+async def test_closing_ends_time_and_who_sleeps_is_told():
     async with world_of() as world:
         await world.pause()
         sleeping = asyncio.create_task(world.wait_until(1e6))
@@ -371,7 +371,7 @@ async def test_closing_raises_closed_error_in_sleepers():
 
 
 @in_virtual_time
-async def test_policies_run_in_simulated_time():
+async def test_policies_that_are_run_live_in_simulated_time():
     loop = asyncio.get_running_loop()
     quotas = {"Speak": {"rate": 0.5, "burst": 1}}
     async with world_of(quotas=quotas) as world:
@@ -399,7 +399,7 @@ async def test_policies_run_in_simulated_time():
 
 @pytest.mark.parametrize("latency", [None, Constant(0.5)])
 @in_virtual_time
-async def test_agent_waiting_for_an_observation_does_not_stall_time(latency):
+async def test_one_who_waits_for_something_to_see_does_not_hold_up_time(latency):
     async with world_of(agent_think_seconds_max=60) as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
         seen: list[tuple[str, float]] = []
@@ -424,7 +424,7 @@ async def test_agent_waiting_for_an_observation_does_not_stall_time(latency):
 
 
 @in_virtual_time
-async def test_observing_policy_runs_in_simulated_time():
+async def test_a_policy_that_observes_lives_in_simulated_time():
     async with world_of() as world:
         ann, bob = [await world.register_agent(name, position=[0, 0]) for name in ("ann", "bob")]
 
@@ -443,7 +443,7 @@ async def test_observing_policy_runs_in_simulated_time():
 
 
 @in_virtual_time
-async def test_step_is_refused_with_the_next_event_clock():
+async def test_it_is_not_stepped_by_hand():
     async with world_of() as world:
         with pytest.raises(ValueError, match="only a stepped world is stepped"):
             await world.step(1.0)
@@ -458,6 +458,6 @@ async def test_step_is_refused_with_the_next_event_clock():
         ({"agent_think_seconds_max": 1.5}, "agent_think_seconds_max must be an int >= 1"),
     ],
 )
-def test_limits_of_the_next_event_clock_are_checked(options: dict[str, Any], said: str) -> None:
+def test_settings_of_moments_are_checked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         OrchestratorConfig(**options)

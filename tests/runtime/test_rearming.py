@@ -64,7 +64,7 @@ async def decided(world: Orchestrator, *batches: Any, dt: float = 1.0) -> list[V
     return [await ticket for ticket in tickets]
 
 
-async def test_agents_keep_permissions_and_suspension(life):
+async def test_agents_their_permissions_and_their_standing(life):
     async with life.open() as world:
         await world.register_agent("alice", permissions={"Take"})
         await world.register_agent("bob")
@@ -83,7 +83,7 @@ async def test_agents_keep_permissions_and_suspension(life):
         assert (await world.register_agent("carol")).generation == 2
 
 
-async def test_remembered_verdicts_survive_a_restart(life):
+async def test_answers_that_were_given_are_given_again(life):
     drop = intent("Drop", {"thing": "x"}, "gone")
     async with life.open() as world:
         await world.register_agent("alice")
@@ -98,7 +98,7 @@ async def test_remembered_verdicts_survive_a_restart(life):
         assert await world.state(f"{COUNTS}/alice/count") == 5
 
 
-async def test_req_ids_outside_the_dedup_window_stay_too_old(life):
+async def test_windows_that_have_forgotten_have_still_forgotten(life):
     small = Limits(window_ids_max=2)
     async with life.open(limits=small) as world:
         await world.register_agent("alice")
@@ -109,7 +109,7 @@ async def test_req_ids_outside_the_dedup_window_stay_too_old(life):
         assert answer.codes == ("req_id_too_old",)
 
 
-async def test_spent_quotas_stay_spent(life):
+async def test_quotas_that_were_spent_are_still_spent(life):
     quotas = {"Add": {"rate": 0.1, "burst": 2}}
     async with life.open(quotas=quotas) as world:
         await world.register_agent("alice")
@@ -122,7 +122,7 @@ async def test_spent_quotas_stay_spent(life):
         assert passed.admitted
 
 
-async def test_staleness_counts_changes_made_before_the_restart(life):
+async def test_staleness_is_judged_by_changes_of_the_earlier_life(life):
     async with life.open() as world:
         for name in ("alice", "bob"):
             await world.register_agent(name)
@@ -137,7 +137,7 @@ async def test_staleness_counts_changes_made_before_the_restart(life):
         assert stale.refusals[0].changed[0]["by"] == "bob"
 
 
-async def test_scheduled_batch_runs_after_a_restart(life):
+async def test_a_batch_for_later_is_run_when_it_is_due(life):
     async with life.open() as world:
         await world.register_agent("alice")
         ticket = world.submit_nowait({"intents": [add("later", 7)], "sim_time": 10.0})
@@ -156,7 +156,7 @@ async def test_scheduled_batch_runs_after_a_restart(life):
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_scheduled_batch_runs_by_the_realtime_clock_after_a_restart(life):
+async def test_a_batch_for_later_is_run_when_it_is_due_by_the_clock_itself(life):
     """In real time nobody steps: the alarm is set again as the world opens."""
     async with life.open(clock="stepped") as world:
         await world.register_agent("alice")
@@ -169,7 +169,7 @@ async def test_scheduled_batch_runs_by_the_realtime_clock_after_a_restart(life):
         assert await world.state(f"{COUNTS}/alice/count") == 7
 
 
-async def test_only_open_effects_run_after_a_restart(life):
+async def test_effects_that_are_open_are_run_when_their_executor_comes_and_others_are_not(life):
     ran: list[tuple[int, int]] = []
 
     async def send(effect: Effect) -> dict[str, Any]:
@@ -204,7 +204,7 @@ async def test_only_open_effects_run_after_a_restart(life):
         assert ran == []
 
 
-async def test_time_continues_from_the_log_and_never_goes_back(life):
+async def test_time_goes_on_from_the_logs_and_never_back(life):
     async with life.open() as world:
         await world.register_agent("alice")
         await decided(world, [add("a")], dt=2.5)
@@ -216,7 +216,7 @@ async def test_time_continues_from_the_log_and_never_goes_back(life):
         assert world.sim_time >= 3.0
 
 
-async def test_log_with_a_restart_equals_the_log_without(life, tmp_path):
+async def test_what_follows_is_what_would_have_followed(life, tmp_path):
     """The log of a life with a break is that of one without, byte for byte."""
 
     async def first(world: Orchestrator) -> None:
@@ -248,7 +248,7 @@ async def test_log_with_a_restart_equals_the_log_without(life, tmp_path):
     assert logs[0] == logs[1]
 
 
-async def test_log_keeps_the_origin_of_the_first_run(life):
+async def test_a_world_remembers_what_began_it(life):
     origin = {"program": "mine", "arguments": [1, {"two": None}]}
     async with life.open(origin=origin) as world:
         await world.register_agent("alice")
@@ -259,7 +259,7 @@ async def test_log_keeps_the_origin_of_the_first_run(life):
     assert past.header.origin == origin
 
 
-def test_orchestrator_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
+def test_facade_takes_the_fence_before_it_reads(monkeypatch, tmp_path):
     """Else a record that an earlier writer appends in between would be missed."""
     calls: list[str] = []
     world = Orchestrator(Lab(), OrchestratorConfig(store=f"{tmp_path}/w.db"))

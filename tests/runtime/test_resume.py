@@ -93,7 +93,7 @@ async def crashes(request, tmp_path, monkeypatch):
     return images, store, options
 
 
-async def test_run_resumed_after_any_group_ends_with_the_same_digest(crashes):
+async def test_wherever_it_is_cut_it_ends_as_it_would_have(crashes):
     images, store, options = crashes
     whole = whole_digest(store)
     assert len(images) > TICKS
@@ -110,7 +110,7 @@ async def test_run_resumed_after_any_group_ends_with_the_same_digest(crashes):
     assert resumed_at == set(range(TICKS + 1))
 
 
-async def test_run_resumed_repeatedly_ends_with_the_same_digest(tmp_path):
+async def test_a_run_that_is_cut_again_and_again_ends_as_it_would_have(tmp_path):
     store = f"sqlite:///{tmp_path}/t.db?synchronous=off"
     whole = await run(f"sqlite:///{tmp_path}/whole.db?synchronous=off")
     reports = []
@@ -130,7 +130,7 @@ async def test_run_resumed_repeatedly_ends_with_the_same_digest(tmp_path):
     assert (await ScenarioRunner(SCENARIO, store=store, is_resumed=True).run()).digest == whole
 
 
-def test_scenario_is_read_back_with_its_groups_in_order():
+def test_a_scenario_is_read_back_as_it_was_groups_in_order_and_all():
     text = as_text(SCENARIO)
     again = from_text("here", text)
     assert again == SCENARIO
@@ -138,7 +138,7 @@ def test_scenario_is_read_back_with_its_groups_in_order():
     assert list(again.members()) == list(SCENARIO.members())
 
 
-def test_scenario_of_another_release_is_reported(monkeypatch):
+def test_a_scenario_of_another_release_is_said_to_be(monkeypatch):
     with pytest.raises(ScenarioError, match=r"here: wings: there is no such key"):
         from_text("here", as_text(SCENARIO)[:-1] + ', "wings": 2}')
 
@@ -166,7 +166,7 @@ def mortals(tmp_path):
     ids=["registering", "first tick", "a tick", "last tick", "again and again"],
 )
 @pytest.mark.parametrize("options", [(), ("--snapshot-every", "9", "--compact")], ids=["", "snap"])
-def test_killed_run_is_resumed_from_its_store(mortals, moments, resumed_at, options):
+def test_a_run_that_is_killed_is_gone_on_with_by_its_store(mortals, moments, resumed_at, options):
     run_process("run", "mortal.toml", "--store", "whole.db", folder=mortals)
     arguments = ["run", "mortal.toml", "--store", "m.db", *options]
     for moment in moments:
@@ -181,7 +181,7 @@ def test_killed_run_is_resumed_from_its_store(mortals, moments, resumed_at, opti
     assert report["digest"] == whole_digest(f"{mortals}/whole.db")[0].hex()
 
 
-def test_policies_of_a_log_are_imported_to_resume_but_not_to_read(mortals):
+def test_what_a_log_names_is_imported_to_go_on_with_it_and_not_to_look_at_it(mortals):
     run_process("run", "mortal.toml", "--store", "m.db", folder=mortals)
     (mortals / "mortals.py").write_text("raise SystemExit('imported')")
     begun = run_process("run", "town", "--store", "m.db", folder=mortals)
@@ -204,7 +204,7 @@ def stopped_town(placet) -> None:
     asyncio.run(runner.run())
 
 
-def test_store_with_an_unfinished_run_is_refused_with_the_resume_command(placet):
+def test_a_store_that_holds_an_unfinished_run_says_how_to_go_on(placet):
     stopped_town(placet)
     refused = placet("run", "town", "--store", "town.db")
     assert refused.code == 1
@@ -219,7 +219,7 @@ def test_store_with_an_unfinished_run_is_refused_with_the_resume_command(placet)
     assert whole["store"] == "sqlite:///town-2.db"
 
 
-def test_resuming_a_finished_run_changes_nothing(placet):
+def test_a_finished_run_is_gone_on_with_to_no_effect(placet):
     whole = placet("run", "town", "--agents", "5", "--ticks", "2", "--json").json()
     again = placet("run", "--resume", "town.db", "--json").json()
     assert (again["digest"], again["seq"]) == (whole["digest"], whole["seq"])
@@ -227,7 +227,7 @@ def test_resuming_a_finished_run_changes_nothing(placet):
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])
-def test_fork_of_a_run_is_resumed_by_its_own_store(placet, is_compacted):
+def test_a_fork_of_a_run_is_gone_on_with_by_its_own_name(placet, is_compacted):
     stopped_town(placet)
     if is_compacted:
         placet("compact", "town.db", "--keep", "1")
@@ -241,7 +241,7 @@ def test_fork_of_a_run_is_resumed_by_its_own_store(placet, is_compacted):
     assert placet("replay", "fewer.db", "--path", "world.agents/folk_1").code != 0
 
 
-def test_log_that_no_run_wrote_cannot_be_resumed(placet):
+def test_a_log_that_no_run_wrote_is_not_gone_on_with(placet):
     run_process("gate", "--store", "g.db", folder=placet.folder, stdin=b'{"register":"ann"}\n')
     outcome = placet("run", "--resume", "g.db")
     assert outcome.code == 1
@@ -258,20 +258,20 @@ def test_log_that_no_run_wrote_cannot_be_resumed(placet):
         (("--resume", "a.db", "--set", "seed=3"), "or --set"),
     ],
 )
-def test_contradictory_arguments_are_a_usage_error(placet, arguments, said):
+def test_what_cannot_be_meant_is_a_usage_error(placet, arguments, said):
     outcome = placet("run", *arguments)
     assert outcome.code == 2
     assert said in outcome.err
 
 
-def test_missing_store_cannot_be_resumed(placet):
+def test_a_store_that_is_not_there_is_not_gone_on_with(placet):
     outcome = placet("run", "--resume", "gone.db")
     assert outcome.code == 1
     assert "there is no file" in outcome.err
     assert list(placet.folder.iterdir()) == []
 
 
-def test_new_store_does_not_touch_snapshots_of_another(placet):
+def test_a_fresh_store_leaves_the_snapshots_of_another_alone(placet):
     (placet.folder / "town.db.snapshots").mkdir()
     report = placet("run", "town", "--agents", "2", "--ticks", "1", "--json").json()
     assert report["store"] == "sqlite:///town-2.db"

@@ -85,7 +85,7 @@ async def town(
 # The code
 
 
-def test_document_has_the_blocks_that_run_here():
+def test_the_document_has_the_blocks_that_are_run_here():
     assert len(BLOCKS) == 11
     not_python = [code for code in BLOCKS if ": float" in code or ": str" in code.split("def ")[0]]
     assert len(not_python) == 4  # the shapes of payloads; they are rows below
@@ -93,7 +93,7 @@ def test_document_has_the_blocks_that_run_here():
 
 @pytest.mark.parametrize("kind", ["Move", "Speak", "Interact", "Custom"])
 @in_virtual_time
-async def test_example_of_each_kind_is_admitted(kind):
+async def test_the_example_of_a_kind_is_admitted(kind):
     async with town() as orchestrator:
         intent = example(kind)
         assert await orchestrator.submit_intent(intent) == intent["req_id"]
@@ -109,7 +109,7 @@ async def test_example_of_each_kind_is_admitted(kind):
 
 
 @in_virtual_time
-async def test_custom_validator_checks_intents_and_gets_permissions():
+async def test_the_custom_validator_judges_intents_and_is_told_permissions():
     code = block("class MyCustomValidator")
     names = await execute(code, Orchestrator=Orchestrator, config=OrchestratorConfig())
     orchestrator = names["orchestrator"]
@@ -131,7 +131,7 @@ async def test_custom_validator_checks_intents_and_gets_permissions():
 
 
 @in_virtual_time
-async def test_intents_submitted_together_have_the_same_simulated_time():
+async def test_intents_submitted_together_happen_at_the_same_simulated_time():
     code = block("submit_intents(intents, sim_time=current_time)")
     async with town() as orchestrator:
         names = await execute(code, orchestrator=orchestrator, current_time=orchestrator.sim_time)
@@ -165,9 +165,7 @@ class Refusing:
     ids=["stale", "quota", "validation", "admitted"],
 )
 @in_virtual_time
-async def test_error_handling_of_the_document_works(
-    config, validator, printed, refreshes, seconds, capsys
-):
+async def test_the_error_handling_handles(config, validator, printed, refreshes, seconds, capsys):
     code = block("except StaleContextError as e")
     loop, looked = asyncio.get_running_loop(), []
 
@@ -254,7 +252,7 @@ PAYLOADS: list[tuple[str, Mapping[str, Any], str]] = [
 
 @pytest.mark.parametrize(("kind", "payload", "code"), PAYLOADS, ids=lambda v: str(v)[:50])
 @in_virtual_time
-async def test_payload_is_checked_as_documented(kind, payload, code):
+async def test_a_payload_is_judged_as_the_document_says(kind, payload, code):
     async with Orchestrator(FLAT) as orchestrator:
         await orchestrator.register_agent("agent_1")
         intent = example("Move") | {"kind": kind, "payload": payload, "context_seq": 0}
@@ -267,7 +265,7 @@ async def test_payload_is_checked_as_documented(kind, payload, code):
 
 
 @in_virtual_time
-async def test_flat_position_becomes_a_point_and_channel_defaults_to_public():
+async def test_a_flat_position_becomes_a_point_in_space_and_the_channel_defaults_to_public():
     async with town() as orchestrator:
         move = example("Move") | {"payload": {"position": [3, 4]}}
         speak = example("Speak") | {"payload": {"text": "Hello"}}
@@ -296,7 +294,7 @@ FIELDS = ["kind", "payload", "agent_id", "req_id", "context_seq", "priority", "s
 
 @pytest.mark.parametrize("field", FIELDS)
 @in_virtual_time
-async def test_missing_field_is_a_value_error(field):
+async def test_each_of_the_seven_fields_is_required_and_missing_it_is_a_value_error(field):
     assert list(example("Move")) == FIELDS
     async with town() as orchestrator:
         intent = example("Move")
@@ -330,7 +328,7 @@ async def test_missing_field_is_a_value_error(field):
     ids=str,
 )
 @in_virtual_time
-async def test_field_of_the_wrong_type_or_range_is_a_value_error(change, code):
+async def test_a_field_of_the_wrong_type_or_range_is_a_value_error(change, code):
     async with town() as orchestrator:
         intent = example("Move") | change
         if not code:
@@ -343,7 +341,7 @@ async def test_field_of_the_wrong_type_or_range_is_a_value_error(change, code):
 
 
 @in_virtual_time
-async def test_future_minor_version_is_accepted_with_a_warning():
+async def test_a_future_minor_version_is_accepted_with_a_warning():
     async with town() as orchestrator:
         verdict = await orchestrator.submit(
             [example("Move") | {"schema_version": "1.9.0", "mood": "bright"}]
@@ -380,7 +378,9 @@ class FromFarAway:
     ids=["structure", "agent", "staleness", "quota", "domain", "nothing"],
 )
 @in_virtual_time
-async def test_refusal_names_the_first_stage_that_failed(wrongs, uses_quota, stage, error):
+async def test_the_first_stage_that_fails_is_the_one_that_is_named(
+    wrongs, uses_quota, stage, error
+):
     config = {"staleness_threshold": 10, "quotas": {"Move": {"rate": 0.001, "burst": 1}}}
     async with town(validator=FromFarAway(), **config) as orchestrator:
         if uses_quota:
@@ -398,7 +398,7 @@ async def test_refusal_names_the_first_stage_that_failed(wrongs, uses_quota, sta
 
 
 @in_virtual_time
-async def test_backpressure_is_checked_after_quota_and_before_the_domain():
+async def test_back_pressure_comes_after_quota_and_before_the_domain():
     """The document's fifth stage: an executor that has too much to do."""
 
     async def never(effect: Any) -> None:
@@ -420,7 +420,7 @@ async def test_backpressure_is_checked_after_quota_and_before_the_domain():
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 @in_virtual_time
-async def test_batch_with_one_bad_intent_is_refused_whole_and_costs_no_quota(wrong):
+async def test_if_one_fails_none_is_processed_and_no_quota_is_charged(wrong):
     async with town(quotas={"Move": {"rate": 0.001, "burst": 3}}) as orchestrator:
         before = await orchestrator.digest()
         intents = [example("Move") | {"req_id": f"move_{k}"} for k in range(3)]
@@ -434,7 +434,7 @@ async def test_batch_with_one_bad_intent_is_refused_whole_and_costs_no_quota(wro
 
 
 @in_virtual_time
-async def test_quotas_are_counted_per_kind():
+async def test_quotas_are_per_kind_so_speaking_does_not_block_moving():
     async with town(quotas={"Speak": {"rate": 0.001, "burst": 1}}) as orchestrator:
         await orchestrator.submit_intent(example("Speak"))
         with pytest.raises(QuotaExceededError) as caught:
@@ -457,7 +457,7 @@ async def test_intents_of_one_time_run_by_priority():
 
 
 @in_virtual_time
-async def test_stale_context_error_has_both_seqs_and_the_change():
+async def test_a_stale_context_error_carries_both_seqs_and_what_changed():
     async with town(staleness_threshold=2) as orchestrator:
         await orchestrator.register_agent("one")
         await orchestrator.register_agent("two")
@@ -472,7 +472,7 @@ async def test_stale_context_error_has_both_seqs_and_the_change():
 
 
 @in_virtual_time
-async def test_full_queue_is_a_backpressure_error():
+async def test_a_full_queue_is_a_back_pressure_error():
     async with town(mailbox_batches_max=1) as orchestrator:
         waiting = orchestrator.submit_nowait([example("Move")])
         with pytest.raises(BackpressureError) as caught:
@@ -482,7 +482,7 @@ async def test_full_queue_is_a_backpressure_error():
 
 
 @in_virtual_time
-async def test_every_error_has_its_refusals_and_its_verdict():
+async def test_every_error_carries_its_refusals_and_its_verdict():
     async with town() as orchestrator:
         intents = [example("Move") | {"req_id": f"r{k}", "priority": 101} for k in range(3)]
         with pytest.raises(placet.PlacetError, match=r"and 2 more") as caught:

@@ -15,7 +15,7 @@ def quiet(**options: object) -> OrchestratorConfig:
     return OrchestratorConfig(log_level="critical", **options)  # type: ignore[arg-type]  # any of its own
 
 
-async def test_sleepers_wake_when_a_stepped_world_reaches_their_time():
+async def test_sleepers_of_a_stepped_world_wake_when_it_is_stepped_there():
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         woken: list[tuple[str, float]] = []
@@ -38,7 +38,7 @@ async def test_sleepers_wake_when_a_stepped_world_reaches_their_time():
 
 
 @pytest.mark.parametrize("laps", range(5))
-async def test_canceled_step_wakes_sleepers_if_it_moved_time(laps):
+async def test_a_step_that_moved_time_wakes_who_slept_though_its_host_gave_up(laps):
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         sleeping = asyncio.create_task(world.wait_until(1.0))
         await asyncio.sleep(0)
@@ -55,7 +55,7 @@ async def test_canceled_step_wakes_sleepers_if_it_moved_time(laps):
         await sleeping
 
 
-async def test_sleep_in_a_realtime_world_waits_for_the_clock():
+async def test_a_realtime_world_is_waited_for():
     async with Orchestrator(config=quiet()) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         then = world.sim_time + 0.02
@@ -64,7 +64,7 @@ async def test_sleep_in_a_realtime_world_waits_for_the_clock():
         await world.wait_until(then)  # it has passed
 
 
-async def test_waiters_get_closed_error_when_the_world_closes():
+async def test_who_waits_when_the_world_is_closed_is_told():
     async with Orchestrator(config=quiet()) as world:
         waiting = asyncio.create_task(world.wait_until(1e6))
         await asyncio.sleep(0)
@@ -73,20 +73,20 @@ async def test_waiters_get_closed_error_when_the_world_closes():
 
 
 @pytest.mark.parametrize("moment", [math.nan, math.inf, 1e300])
-async def test_time_that_is_not_finite_or_too_late_is_refused(moment):
+async def test_what_is_no_moment_is_refused(moment):
     async with Orchestrator(config=quiet()) as world:
         with pytest.raises(ValueError, match="a moment must be seconds below"):
             await world.wait_until(moment)
 
 
 @pytest.mark.parametrize("dt", [-1.0, math.nan, math.inf])
-async def test_negative_or_infinite_step_is_refused(dt):
+async def test_a_step_that_is_none_is_refused(dt):
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         with pytest.raises(ValueError, match="dt must be a finite number"):
             await world.step(dt)
 
 
-async def test_step_past_the_end_of_time_is_refused_and_the_world_continues():
+async def test_a_step_past_the_end_of_time_is_refused_and_the_world_goes_on():
     async with Orchestrator(config=quiet(clock="stepped")) as world:
         await world.step(4.6e9)
         with pytest.raises(
@@ -97,7 +97,7 @@ async def test_step_past_the_end_of_time_is_refused_and_the_world_continues():
         assert world.sim_time == 4.6e9 + 1
 
 
-async def test_sleep_past_the_end_of_time_is_refused():
+async def test_a_sleep_past_the_end_of_time_is_refused():
     async with Orchestrator(config=quiet(clock="next_event")) as world:
         ann = await world.register_agent("ann", position=[0, 0])
         await ann.sleep(4.6e9)
@@ -107,19 +107,19 @@ async def test_sleep_past_the_end_of_time_is_refused():
 
 
 @pytest.mark.parametrize("clock", ["stepped"])
-def test_dilation_requires_the_realtime_clock(clock):
+def test_only_a_time_that_runs_by_itself_is_slowed(clock):
     with pytest.raises(ValueError, match="it needs clock='realtime', got 'stepped'"):
         OrchestratorConfig(clock=clock, backpressure="dilate")
 
 
-def test_dilation_settings_are_checked_under_every_policy():
+def test_settings_of_dilation_are_checked_whatever_the_policy():
     with pytest.raises(ValueError, match="dilation_factor_min"):
         OrchestratorConfig(dilation_factor_min=0.0)
     with pytest.raises(ValueError, match="dilation_wait_ms"):
         OrchestratorConfig(dilation_wait_ms=0)
 
 
-async def test_dilation_factor_is_in_statistics_and_metrics():
+async def test_the_factor_is_in_the_statistics_and_the_metrics():
     async with Orchestrator(config=quiet(backpressure="dilate")) as world:
         clock = world._open.clock
         assert isinstance(clock, DilatedClock)
@@ -138,7 +138,7 @@ async def test_dilation_factor_is_in_statistics_and_metrics():
         assert world.metrics_registry.get_sample_value("placet_time_dilation") == 1.0
 
 
-async def test_changes_of_the_dilation_factor_are_logged(capsys):
+async def test_changes_of_the_factor_are_lines_of_the_log(capsys):
     config = OrchestratorConfig(backpressure="dilate", log_level="info", log_format="json")
     async with Orchestrator(config=config) as world:
         clock = world._open.clock

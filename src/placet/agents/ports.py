@@ -13,7 +13,7 @@ from placet.schemas.view import View
 
 
 class Outcome(Protocol):
-    """The outcome of one effect; see `placet.runtime.api.gateway.Outcome`."""
+    """The outcome of one effect; see `placet.runtime.api.gateway.EffectOutcome`."""
 
     @property
     def seq(self) -> int:
@@ -50,12 +50,40 @@ class Handle(Protocol):
         """Look."""
 
 
-class World(Protocol):
-    """An open world."""
+class Gateway(Protocol):
+    """What this layer asks an open world, besides submitting."""
 
     @property
     def registry(self) -> Registry:
         """Its kinds and domains."""
+
+    async def entities(
+        self, collection: str, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Copy entities of a collection that are there."""
+
+    async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
+        """Return whether there is an agent of this name, or this very one of its name."""
+
+    async def permitted(self, agent_id: str) -> frozenset[str] | None:
+        """Name the kinds that an agent may use; None is all."""
+
+    async def executed(self) -> frozenset[str]:
+        """Name the kinds of effect that have an executor."""
+
+    async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
+        """Judge the risk of each `(kind, payload)` at the present state."""
+
+    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
+        """Wait for the effects of an admitted batch."""
+
+
+class WorldPort(Protocol):
+    """An open world, such as `placet.Orchestrator`."""
+
+    @property
+    def gateway(self) -> Gateway:
+        """Answers to the questions of this layer."""
 
     @property
     def seq(self) -> int:
@@ -89,23 +117,3 @@ class World(Protocol):
 
     async def state(self, path: str = "") -> Json:
         """Read a part of the state."""
-
-    async def entities(
-        self, collection: str, names: Sequence[str] | None = None
-    ) -> dict[str, dict[str, Json]]:
-        """Copy entities of a collection that are there."""
-
-    async def is_registered(self, agent_id: str, generation: int | None = None) -> bool:
-        """Return whether there is an agent of this name, or this very one of its name."""
-
-    async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Name the kinds that an agent may use; None is all."""
-
-    async def executed(self) -> frozenset[str]:
-        """Name the kinds of effect that have an executor."""
-
-    async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Judge the risk of each `(kind, payload)` at the present state."""
-
-    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> Sequence[Outcome]:
-        """Wait for the effects of an admitted batch."""

@@ -76,9 +76,11 @@ def domains_for(spec: str | None, store: str) -> list[Domain]:
 async def catalogue_of(session: Session) -> Catalogue:
     """Return the kinds that the agent of a session may propose."""
     world = session.world
-    permitted = await world.permitted(session.agent_id)
-    kinds = world.registry.kinds if permitted is None else permitted
-    return Catalogue(world.registry, frozenset(kinds) - KINDS, await world.executed())
+    permitted = await world.gateway.permitted(session.agent_id)
+    kinds = world.gateway.registry.kinds if permitted is None else permitted
+    return Catalogue(
+        world.gateway.registry, frozenset(kinds) - KINDS, await world.gateway.executed()
+    )
 
 
 def _given(spec: str) -> Sequence[str]:

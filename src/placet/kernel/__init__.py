@@ -1,9 +1,9 @@
-"""The kernel: batch in, decision out. No clock, no await, no I/O: the same result on any machine.
+"""Batch in, decision out. No clock, no await, no I/O: the same on any machine.
 
-    order > gate (seven stages) > commit > digest
+    order > gate (seven stages) > apply > digest
 
-Time, seed, order and configuration arrive as data. The kernel knows no domain by name; domains
-are plugged in through the port in `kernel/domain.py`.
+Rules of the room: time, seed, order and configuration arrive as data. Nothing here knows a
+domain's name; domains enter by the port in `kernel/domain.py`.
 """
 
 from placet.kernel.domain import Domain, Kind, RuleRefusal, conflict, refuse

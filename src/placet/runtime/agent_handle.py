@@ -1,7 +1,6 @@
 """The host program's handle of one agent: observe its view and submit its batches."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
@@ -10,8 +9,8 @@ from placet.actors.observation.observer import Observer
 from placet.actors.policies.staleness_scope import Begin, Read, StalenessOptions, StalenessScope
 from placet.actors.policies.subscriptions import ExternalChange
 from placet.kernel.kernel import Kernel
-from placet.runtime.api.sim_time import Sleeps
-from placet.runtime.api.typed_errors import RaisesRefusals
+from placet.runtime.api import sim_time as time_api
+from placet.runtime.api import submission
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.schemas.codec import Json
 from placet.schemas.errors import PermissionDeniedError
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY = 10
 
 
-class AgentHandle(RaisesRefusals, Sleeps):
-    """Speaks for one agent, and for no other.
+class AgentHandle:
+    """One agent of an open world: submit its batches, read its view, observe.
 
     Attributes:
-        agent_id: The agent.
-        generation: How often its name was registered; a handle of an earlier one is refused.
-        view_seq: Of the latest view it was given; fills in `context_seq`.
+        agent_id: Name of the agent.
+        generation: Number of registrations of the name; a handle of an earlier one is refused.
+        view_seq: Seq of the latest view; fills in `context_seq` of its intents.
 
     Args:
         world: The world that the agent is registered in.
-        agent_id: The agent.
-        generation: As above.
-        sequence: Name of the req_ids that it makes, which no other handle has.
+        agent_id: Name of the agent.
+        generation: Generation of the agent.
+        sequence: Prefix of the req_ids that it makes, unique to this handle.
     """
 
     __slots__ = ("_numbers", "_sequence", "_world", "agent_id", "generation", "view_seq")
@@ -55,9 +54,9 @@ class AgentHandle(RaisesRefusals, Sleeps):
         self._numbers = count()
 
     def intent(self, kind: str, /, **payload: Json) -> Intent:
-        """Make an intent of a payload; the other fields are filled in.
+        """Return an intent with this payload; the other fields are filled in.
 
-        The req_id is of the sequence form, `context_seq` is that of the latest view.
+        The req_id is `PREFIX:NUMBER`, and `context_seq` is the seq of the latest view.
         """
         return {
             "kind": kind,
@@ -70,16 +69,43 @@ class AgentHandle(RaisesRefusals, Sleeps):
         }
 
     async def submit(self, batch: object, *, dry_run: bool = False) -> Verdict:
-        """Submit a batch of this agent's own; never raises for a refusal."""
-        reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
-        if reply.done():  # turned away at the door; who tries again at once lets others have a turn
-            await asyncio.sleep(0)
-        return await reply
+        """Submit a batch of this agent; never raises for a refusal.
+
+        Args:
+            batch: A list of intents, a batch object, or one intent.
+            dry_run: Decide, and change nothing.
+        """
+        return await submission.submit(
+            self._world, batch, self.agent_id, dry_run=dry_run, identity=self
+        )
 
     def submit_nowait(self, batch: object, *, dry_run: bool = False) -> PendingVerdict:
         """Submit a batch of this agent without waiting; await the result for its verdict."""
         reply = self._world.actor.post(batch, self.agent_id, dry_run, self)
         return PendingVerdict(reply, reply.done())
+
+    async def submit_intents(
+        self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
+    ) -> list[str]:
+        """Submit intents that pass or fail together, and return their req_ids.
+
+        Args:
+            intents: 1 to 512 intents.
+            sim_time: When to decide, in simulated seconds; None, or a past time, means now.
+
+        Raises:
+            PlacetError: The batch was refused; the subclass stands for the first refusal.
+        """
+        verdict = await self.submit(submission.batch_of(intents, sim_time))
+        return submission.admitted_ids(verdict)
+
+    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
+        """Submit one intent, and return its req_id.
+
+        Raises:
+            PlacetError: The intent was refused; the subclass stands for the refusal.
+        """
+        return (await self.submit_intents([intent], sim_time))[0]
 
     async def refresh_view(self) -> View:
         """Return a view: an atomic cut of what the agent may see, at the latest durable seq.
@@ -133,12 +159,36 @@ class AgentHandle(RaisesRefusals, Sleeps):
             self.agent_id, freshness, self._look_and, world.subscriptions, changes_max
         )
 
-    async def submit_one(self, intent: Intent) -> Verdict:
-        """Propose one intent; never raises for a refusal."""
-        return await self.submit([intent])
+    def skip_step(self) -> None:
+        """Submit nothing before the next step; a barrier does not wait for this agent.
+
+        Raises:
+            ValueError: The world is not stepped.
+        """
+        if self._world.config.clock != "stepped":
+            raise ValueError("only a stepped world has steps to skip; set clock='stepped'")
+        self._world.actor.barrier.note_pass(self.agent_id)
+
+    async def sleep_until(self, sim_time: float) -> None:
+        """Wait until simulated time reaches a moment, in seconds.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before.
+            ValueError: It is no time that the world can reach.
+        """
+        await time_api.sleep_until(self._world, sim_time, self.agent_id)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for a number of simulated seconds.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before.
+            ValueError: The end is no time that the world can reach.
+        """
+        await time_api.sleep(self._world, seconds, self.agent_id)
 
     async def deregister(self) -> None:
-        """Leave the world: the agent is removed, and a policy that runs for it is stopped.
+        """Remove the agent from the world, and stop a policy that runs for it.
 
         Raises:
             PermissionDeniedError: The agent was removed before.
@@ -148,7 +198,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
             await actor.command(
                 lambda kernel: actor.change_agent(self._checked(kernel), agent_id, "removed")
             )
-        finally:  # it may be done though nobody waits for that any more
+        finally:  # the removal may happen although the caller was canceled
             self._world.policy_supervisor.sync(agent_id)
 
     async def observe(
@@ -158,12 +208,13 @@ class AgentHandle(RaisesRefusals, Sleeps):
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> AsyncGenerator[Observation, None]:
-        """Observe: a snapshot, then deltas as the world changes in the agent's eyes, until closed.
+        """Observe: a snapshot, then deltas of the agent's view, until closed.
 
         Args:
-            bytes_max: Budget of one observation: what does not fit comes late, the far after the
-                near. None is no budget.
-            limits: How much may wait for this observer; what does not fit becomes a snapshot.
+            bytes_max: Byte budget of one observation: changes that do not fit are deferred, the
+                least relevant first. None for no budget.
+            limits: Bounds of the changes that wait for this observer; beyond them it receives a
+                snapshot.
             latency: Delay of every observation, the agent's own changes included, in simulated
                 time: `Constant`, `Uniform` or `ByDistance` of `placet.schemas.latency`.
                 `refresh_view` is not delayed.
@@ -171,8 +222,8 @@ class AgentHandle(RaisesRefusals, Sleeps):
         Raises:
             PermissionDeniedError: The agent was removed.
         """
-        eyes = self.observer(bytes_max=bytes_max, limits=limits, latency=latency)
-        async with eyes as observer:
+        opened = self.observer(bytes_max=bytes_max, limits=limits, latency=latency)
+        async with opened as observer:
             while (observation := await observer.next()) is not None:
                 self.view_seq = max(self.view_seq, observation.view_seq)
                 yield observation
@@ -186,7 +237,7 @@ class AgentHandle(RaisesRefusals, Sleeps):
         limits: ObserverLimits | None = None,
         latency: Latency | None = None,
     ) -> Observer:
-        """Return the agent's eyes, an async context manager: `next` gives what `observe` gives."""
+        """Return an observer as an async context manager; its `next` returns observations."""
 
         def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
             return self._world.actor.command(lambda kernel: act(self._checked(kernel)))

@@ -1,32 +1,43 @@
-"""The public face of one world. Each method is one message to an actor, or one look.
+"""The `Orchestrator`: one open world, with every operation of a host program.
+
+Each method sends one message to an actor or reads durable state; the work is in `runtime/api/`.
 
 async with Orchestrator(World(), OrchestratorConfig(store="sqlite:///town.db")) as world:
     alice = await world.register_agent("alice", position=[0, 0, 0])
     await alice.submit_intents([alice.intent("Move", to=[1, 0, 0])])
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import anyio
 
+from placet.actors.barrier import Arrivals
+from placet.actors.policies.agent import AgentActor
+from placet.actors.policies.runner import AgentStatus
 from placet.actors.ports import AgentIdentity, EventLog
 from placet.kernel.domain import Domain
 from placet.kernel.gate.domain_rules import EffectValidator
 from placet.kernel.kernel import Kernel
 from placet.runtime.agent_handle import AgentHandle
-from placet.runtime.api.agents import RunsAgents
-from placet.runtime.api.effects import ExecutesEffects
-from placet.runtime.api.explanations import ExplainsAnswers
-from placet.runtime.api.forks import BranchesWorlds
-from placet.runtime.api.gateway import AnswersProposers
-from placet.runtime.api.observers import ShowsAgents
-from placet.runtime.api.sim_time import KeepsTime
-from placet.runtime.api.typed_errors import RaisesRefusals
+from placet.runtime.api import effects as effects_api
+from placet.runtime.api import history as history_api
+from placet.runtime.api import sim_time as time_api
+from placet.runtime.api import submission
+from placet.runtime.api.gateway import AgentGateway
 from placet.runtime.config import OrchestratorConfig
+from placet.runtime.executors.fork_handlers import LiveHandler, SimulatedHandler
+from placet.runtime.executors.handlers import AnyHandler, AnyInDoubt
 from placet.runtime.pending_verdict import PendingVerdict
 from placet.runtime.plugins import default_domain
 from placet.runtime.snapshots.recovery import Recovery, recover
@@ -36,29 +47,26 @@ from placet.runtime.stores.url import open_event_log
 from placet.runtime.world import WorldRuntime, in_thread_if
 from placet.schemas.codec import Json
 from placet.schemas.config import QuotaSpec
-from placet.schemas.errors import ClosedError, StoreError
+from placet.schemas.effect import Backoff, Delivery, EffectKey, EffectState, EffectStatus
+from placet.schemas.errors import AgentError, ClosedError, StoreError
 from placet.schemas.event import Event
 from placet.schemas.identity import OPERATOR
+from placet.schemas.latency import Latency
+from placet.schemas.limits import SECOND_NS, ObserverLimits
 from placet.schemas.log.record import LogStart
 from placet.schemas.verdict import Verdict
-from placet.schemas.view import View
+from placet.schemas.view import Observation, View
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from placet.runtime.history.fork import Fork, ForkOptions
+    from placet.schemas.explanation import Explanation
+
 T = TypeVar("T")
 
 
-class Orchestrator(
-    RaisesRefusals,
-    ExplainsAnswers,
-    ExecutesEffects,
-    RunsAgents,
-    ShowsAgents,
-    BranchesWorlds,
-    KeepsTime,
-    AnswersProposers,
-):
+class Orchestrator:
     """One world: its state, its log, its actors. Use it as an async context manager.
 
     Args:
@@ -97,12 +105,18 @@ class Orchestrator(
         self._world = WorldRuntime(self.config, log, epoch, kernel, records, recovery=recovery)
         try:
             await self._world.start()
-            await self._register_brought(self.domains)
+            await effects_api.register_domain_executors(self._world, self.domains)
         except BaseException:
             await self.close()
             self._world = None
             raise
         return self
+
+    def __repr__(self) -> str:
+        names = "+".join(domain.name for domain in self.domains)
+        if self._world is None:
+            return f"<Orchestrator of {names}, not open>"
+        return f"<Orchestrator of {names} on {self.store_scheme}, at seq {self.seq}>"
 
     async def __aexit__(
         self,
@@ -163,10 +177,10 @@ class Orchestrator(
         quotas: Mapping[str, Mapping[str, float] | QuotaSpec] | None = None,
         **attributes: Json,
     ) -> AgentHandle:
-        """Register an agent and give its handle; the domain places it by the other keywords.
+        """Register an agent, and return its handle; the domain reads the attributes.
 
-        Registering a registered name changes its permissions where they are given, and nothing
-        else; an owner that is given must be the one it has.
+        Registering a registered name changes its permissions if some are passed, and nothing else;
+        an owner that is passed must be the present one.
 
         Raises:
             AgentError: The name is no identity, reserved or another owner's; too many agents.
@@ -187,12 +201,56 @@ class Orchestrator(
         return AgentHandle(world, agent.agent_id, agent.generation, f"{world.epoch}.{number}")
 
     async def set_agent_permissions(self, agent_id: str, permissions: Iterable[str] | None) -> None:
-        """Return which kinds an agent may propose: None is all, the empty set nothing.
+        """Set the kinds that an agent may submit: None is all, the empty set nothing.
 
         Raises:
             AgentError: There is no such agent.
         """
         await self._open.actor.operate(lambda k: k.set_agent_permissions(agent_id, permissions))
+
+    async def suspend_agent(self, agent_id: str) -> None:
+        """Refuse the agent's batches until it is resumed; its policy is stopped meanwhile.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "suspended")
+
+    async def resume_agent(self, agent_id: str) -> None:
+        """End a suspension; a policy that runs for the agent continues with a new failure budget.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "resumed")
+
+    async def remove_agent(self, agent_id: str) -> None:
+        """Remove an agent: its handles become invalid, and its policy is stopped for good.
+
+        Raises:
+            AgentError: There is no such agent.
+        """
+        await self._open.change_agent(agent_id, "removed")
+
+    def run_agent(self, agent: AgentActor) -> None:
+        """Run an agent actor under this world's supervisor; if it keeps failing it is suspended.
+
+        The policy of a suspended agent waits until the agent is resumed.
+
+        Raises:
+            AgentError: The agent was removed since its handle was made.
+            ValueError: A policy runs for the agent already.
+        """
+        self._open.policy_supervisor.run(agent)
+
+    def agent_status(self, agent_id: str) -> AgentStatus:
+        """Return the status of an agent and its policy; `gone` also for an unknown name."""
+        return self._open.policy_supervisor.status(agent_id)
+
+    @property
+    def gateway(self) -> AgentGateway:
+        """This world as the agent layer uses it: kinds, risks, entities, effect outcomes."""
+        return AgentGateway(self._open)
 
     # batches
 
@@ -210,10 +268,9 @@ class Orchestrator(
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
         """
-        reply = self._open.actor.post(batch, OPERATOR, dry_run, identity)
-        if reply.done():  # turned away at the door; who tries again at once lets others have a turn
-            await asyncio.sleep(0)
-        return await reply
+        return await submission.submit(
+            self._open, batch, OPERATOR, dry_run=dry_run, identity=identity
+        )
 
     def submit_nowait(
         self, batch: object, *, dry_run: bool = False, submitter: str = OPERATOR
@@ -221,9 +278,9 @@ class Orchestrator(
         """Submit a batch without waiting; await the result for its verdict.
 
         Args:
-            batch: As `submit` takes it.
+            batch: A list of intents, a batch object, or one intent.
             dry_run: Decide, and change nothing.
-            submitter: For whom it speaks: agents of that name and that owner, and no others.
+            submitter: Name of the submitter: it may submit for agents of that name and owner only.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -231,8 +288,31 @@ class Orchestrator(
         reply = self._open.actor.post(batch, submitter, dry_run=dry_run)
         return PendingVerdict(reply, reply.done())
 
+    async def submit_intents(
+        self, intents: Iterable[Mapping[str, Json]], sim_time: float | None = None
+    ) -> list[str]:
+        """Submit intents that pass or fail together, and return their req_ids.
+
+        Args:
+            intents: 1 to 512 intents.
+            sim_time: When to decide, in simulated seconds; None, or a past time, means now.
+
+        Raises:
+            PlacetError: The batch was refused; the subclass stands for the first refusal.
+        """
+        verdict = await self.submit(submission.batch_of(intents, sim_time))
+        return submission.admitted_ids(verdict)
+
+    async def submit_intent(self, intent: Mapping[str, Json], sim_time: float | None = None) -> str:
+        """Submit one intent, and return its req_id.
+
+        Raises:
+            PlacetError: The intent was refused; the subclass stands for the refusal.
+        """
+        return (await self.submit_intents([intent], sim_time))[0]
+
     async def verdict_of(self, agent_id: str, req_id: str) -> Verdict | None:
-        """Ask for the answer to a request; None if it is not, or no longer, remembered."""
+        """Return the verdict on a request; None if it is not, or no longer, in the dedup window."""
         return await self._open.actor.operate(lambda kernel: kernel.verdict_of(agent_id, req_id))
 
     # load
@@ -252,7 +332,7 @@ class Orchestrator(
         await self._open.actor.drain()
 
     async def resume(self) -> None:
-        """Take back `pause` and `drain`."""
+        """End `pause` and `drain`."""
         await self._open.actor.resume()
 
     # reading
@@ -263,7 +343,7 @@ class Orchestrator(
         return self._open.committer.durable_seq
 
     async def log_start(self) -> LogStart:
-        """Return where the log begins, which is not at its front once it was compacted."""
+        """Return where the log begins: after its first record once it was compacted."""
         log = self._open.log
         return await in_thread_if(log.is_blocking, log.start)
 
@@ -275,7 +355,7 @@ class Orchestrator(
 
     @property
     def records(self) -> int:
-        """How many records the log has durably; the next one will have this ordinal."""
+        """Number of durable records of the log; the next one gets this ordinal."""
         return self._open.committer.durable_records
 
     @property
@@ -290,7 +370,7 @@ class Orchestrator(
 
     @property
     def is_paused(self) -> bool:
-        """No batches are decided until `resume`."""
+        """Whether batches are queued and not decided, until `resume`."""
         return self._open.actor.is_paused
 
     async def state(self, path: str = "") -> Json:
@@ -314,12 +394,27 @@ class Orchestrator(
         """
         return await self._open.actor.operate(fn)
 
+    def query_nowait(self, fn: Callable[[Kernel], T]) -> T:
+        """Run a function on the kernel at once, between two batches; `query` waits for its turn.
+
+        Args:
+            fn: Reads and changes nothing; returns copies.
+
+        Returns:
+            The result of `fn`. It may not be durable yet: do not release it before the verdict of a
+            batch that was submitted after it, which is durable no sooner.
+
+        Raises:
+            ClosedError: The world is not open.
+        """
+        return fn(self._open.kernel)
+
     async def digest(self) -> str:
         """Return the state digest, hexadecimal: equal states have equal digests."""
         return await self._open.actor.operate(lambda kernel: kernel.digest())
 
     async def views_for(self, agent_ids: Iterable[str]) -> list[View]:
-        """Return what each of several agents may see, all at one seq, in the order asked."""
+        """Return the views of several agents, all at one seq, in the given order."""
         view = self._open.viewer.view
         return await self._open.actor.operate(
             lambda kernel: [view(kernel, agent_id) for agent_id in agent_ids]
@@ -340,15 +435,259 @@ class Orchestrator(
 
     @property
     def metrics_registry(self) -> "CollectorRegistry":
-        """The Prometheus registry of this world, its own."""
+        """The Prometheus registry of this world."""
         return self._open.metrics_registry
 
     @property
     def metrics_url(self) -> str | None:
-        """Where the metrics are served; None where `metrics_port` is not set."""
+        """URL of the metrics; None if `metrics_port` is not set."""
         server = self._open.metrics_server
         return None if server is None else server.url
 
     def statistics(self) -> dict[str, Json]:
-        """Return counts and latencies so far as plain JSON."""
+        """Return the counts and latencies so far as plain JSON."""
         return self._open.statistics()
+
+    async def observe(
+        self,
+        agent_id: str,
+        *,
+        bytes_max: int | None = None,
+        limits: ObserverLimits | None = None,
+        latency: Latency | None = None,
+    ) -> AsyncGenerator[Observation, None]:
+        """Observe as an agent, as its handle does; it ends with the world, or with the agent.
+
+        Args:
+            agent_id: Agent whose visibility applies.
+            bytes_max: Byte budget of one observation; None for none.
+            limits: Bounds of the changes that wait for this observer.
+            latency: Delay of every observation, in simulated time.
+
+        Raises:
+            AgentError: There is no such agent.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        world = self._open
+
+        def begin(act: Callable[[Kernel], None]) -> Awaitable[None]:
+            def check_and_act(kernel: Kernel) -> None:
+                # One cycle for both: a removal after the check reaches the new observer.
+                if agent_id not in kernel.ledger.agents:
+                    raise AgentError(f"there is no agent {agent_id!r}; register it first")
+                act(kernel)
+
+            return world.actor.command(check_and_act)
+
+        opened = world.observing.observer(agent_id, begin, limits, bytes_max, latency)
+        async with opened as observer:
+            while (observation := await observer.next()) is not None:
+                yield observation
+
+    # effects
+
+    async def register_executor(
+        self,
+        kind: str,
+        handler: AnyHandler | SimulatedHandler | LiveHandler,
+        *,
+        delivery: Delivery = "keyed",
+        concurrency: int | None = None,
+        attempts_max: int | None = None,
+        seconds_max: float | None = None,
+        backoff: Backoff | None = None,
+        outbox_max: int | None = None,
+        on_in_doubt: AnyInDoubt | None = None,
+    ) -> None:
+        """Run effects of a kind, including those that are open now.
+
+        An effect runs at least once, with one key on all attempts, and is settled exactly once.
+        `at_most_once` is the reverse: one attempt, whose start is in the log before it begins; if
+        that attempt is cut off, its outcome is unknown and the effect is `in_doubt`.
+
+        Args:
+            kind: Kind of effect, as the domain's kinds declare it.
+            handler: Receives the effect and returns its output as plain JSON; an exception is a
+                failed attempt. An async function runs in the event loop, a plain one in a thread,
+                `InProcess(function)` in another process, `DbosWorkflow(workflow)` in durable steps.
+                In a forked world, pass `SimulatedHandler(handler)` or `LiveHandler(handler)`.
+            delivery: Whether a second attempt may repeat the effect outside: `pure`, `idempotent`,
+                `keyed` (the callee knows the key), or, if it does harm, `at_most_once`.
+            concurrency: Number of effects that run at a time.
+            attempts_max: Number of failed attempts after which an effect is settled as failed.
+            seconds_max: Time limit of one attempt, in seconds.
+            backoff: The pauses between attempts.
+            outbox_max: Number of unsettled effects at which the gate answers `executor_busy`.
+            on_in_doubt: Called with each effect in doubt, now and later; returns its settlement, or
+                None if it does not know either.
+
+        Raises:
+            ValueError: The kind has an executor already, an option is invalid, or the world is a
+                fork and the handler is neither a `SimulatedHandler` nor a `LiveHandler`.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        options = effects_api.ExecutorOptions(
+            delivery=delivery,
+            concurrency=concurrency,
+            attempts_max=attempts_max,
+            seconds_max=seconds_max,
+            backoff=backoff,
+            outbox_max=outbox_max,
+            on_in_doubt=on_in_doubt,
+        )
+        await effects_api.register_executor(self._open, kind, handler, options)
+
+    async def unregister_executor(self, kind: str) -> None:
+        """Refuse effects of a kind from now on, and let running attempts finish.
+
+        Open effects stay open until the kind has an executor again.
+
+        Raises:
+            ValueError: The kind has no executor.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        await self._open.executors.unregister(kind)
+
+    async def wait_effects(self, verdict: Verdict | None = None) -> None:
+        """Wait until effects are settled, durably, or in doubt.
+
+        An effect without an executor is waited for too: it settles once there is one.
+
+        Args:
+            verdict: Verdict of the batch that emitted them; None for all effects so far.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before they are.
+        """
+        await effects_api.wait_effects(self._open, verdict)
+
+    async def effects(
+        self, state: EffectState | None = None, *, kind: str | None = None
+    ) -> list[EffectStatus]:
+        """List the effects that are not settled, oldest first; or those that were given up.
+
+        Args:
+            state: `open`, `started`, `in_doubt`, or `dead`, which is read from the log: O(log).
+                None for all that are not settled.
+            kind: Kind of the effects to list; None for all.
+
+        Raises:
+            ValueError: There is no such state.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await effects_api.list_effects(self._open, state, kind)
+
+    async def resolve_effect(self, key: EffectKey, *, succeeded: bool, output: Json = None) -> bool:
+        """Settle an effect by hand: one that is in doubt, or that no longer has an executor.
+
+        Returns:
+            False if it is settled already, or unknown.
+
+        Raises:
+            ValueError: The output is not plain JSON, or too large; the effect is unchanged.
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await effects_api.resolve_effect(self._open, key, succeeded=succeeded, output=output)
+
+    # history
+
+    async def explain(self, agent_id: str, req_id: str) -> "Explanation":
+        """Explain from the log what each stage of the gate compared for a request. O(log).
+
+        For a request without an answer in the log, it names where it may have been refused. A log
+        in memory is read in the event loop's thread; one on disk, in a separate thread.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed.
+        """
+        return await history_api.explain(self._open, agent_id, req_id, self._validator)
+
+    async def fork(
+        self, to: str, options: "ForkOptions | None" = None, *, at: int | None = None
+    ) -> "Fork":
+        """Fork this world, which continues. O(log up to there).
+
+        Args:
+            to: Path of the new log; nothing may exist there.
+            options: Changes to apply in the fork; None for none.
+            at: Seq to fork at, the end of a batch; None for the durable seq.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or has failed; or it cannot be forked
+                there, or into that path.
+            ValidationError, AgentError: A change is invalid.
+            ValueError: The fork's name is invalid.
+        """
+        return await history_api.fork(self._open, to, options, at, self._validator)
+
+    async def restore(self, path: str, to_seq: int) -> int:
+        """Set a part of the state back to an earlier value, by a new record: nothing is rewound.
+
+        Decisions made since then stay; agents, quotas and effects are unchanged. The domains'
+        invariants are checked, as for a batch.
+
+        Args:
+            path: `collection` or `collection/entity`.
+            to_seq: Seq of the earlier value: the end of a batch that the log still has.
+
+        Returns:
+            The seq of the world after it; the present one if nothing differs.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, has failed, or never was at that seq.
+            ValidationError: There is nothing at the path, or an invariant would not hold; nothing
+                was changed.
+        """
+        return await history_api.restore(self._open, path, to_seq)
+
+    # simulated time
+
+    @property
+    def sim_time(self) -> float:
+        """Simulated time, seconds."""
+        return self._open.clock.now_ns() / SECOND_NS
+
+    async def step(self, dt: float) -> list[Verdict]:
+        """Advance a stepped world by `dt` simulated seconds, and decide all batches that are due.
+
+        Returns:
+            The verdicts of the batches that were held for the step, in order of arrival.
+
+        Raises:
+            ValueError: The world is not stepped, or `dt` is negative or leads past the end of time.
+        """
+        return await time_api.step(self._open, dt)
+
+    async def barrier(
+        self, agents: Iterable[str] | None = None, *, deadline_s: float = 10.0
+    ) -> Arrivals:
+        """Wait, before a step, until each agent has submitted since the last step, or skipped it.
+
+        A batch that is malformed or rejected at admission does not count as submitted. An agent
+        skips the step by `handle.skip_step()`.
+
+        Args:
+            agents: Agents to wait for; None for all that are registered and not suspended.
+            deadline_s: Real seconds after which missing agents count as late.
+
+        Returns:
+            The agents that skipped, and the late ones. The next step does not wait for these.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before.
+            ValueError: The world is not stepped, or another caller waits here already.
+        """
+        return await time_api.barrier(self._open, agents, deadline_s)
+
+    async def wait_until(self, sim_time: float) -> None:
+        """Wait until simulated time reaches a moment, in seconds.
+
+        A stepped world must be stepped by another task meanwhile. With time dilation this takes
+        longer in real seconds.
+
+        Raises:
+            ClosedError, StoreError: The world is closed, or fails, before.
+            TimeStalledError: A participant holds up the time of a `next_event` world.
+            ValueError: It is no time that the world can reach.
+        """
+        await time_api.sleep_until(self._open, sim_time, "the host")

@@ -262,7 +262,7 @@ async def test_the_facade_runs_suspends_resumes_removes_and_tells():
         assert policy.asked == 6
         await alice.deregister()
         assert world.agent_status("alice").state is AgentState.GONE
-        emitted = await alice.submit_one(alice.intent("Add", amount=1))
+        emitted = await alice.submit([alice.intent("Add", amount=1)])
         assert emitted.codes == ("unauthorized",)
 
 

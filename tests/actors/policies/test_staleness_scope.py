@@ -237,7 +237,7 @@ async def test_hidden_changes_do_not_cancel_and_are_not_disclosed():
 async def test_an_entity_that_becomes_hidden_cancels_without_disclosure():
     async with open_world(domain=World(), agents=("alice", "bob", "carol")) as world:
         bob = handle_of(world, "bob")
-        assert (await bob.submit_one(bob.intent("Speak", text="good morning"))).admitted
+        assert (await bob.submit([bob.intent("Speak", text="good morning")])).admitted
         async with thinking(handle_of(world)) as thought:
             whisper = bob.intent("Speak", text="psst", channel="private", target_id="carol")
             await act(world, whisper)

@@ -58,7 +58,7 @@ async def done(world, handle, kind, **payload):
     await handle.refresh_view()
     verdict = await handle.submit([handle.intent(kind, **payload)])
     assert verdict.codes == ()
-    [outcome] = await world.outcomes(verdict)
+    [outcome] = await world.gateway.outcomes(verdict)
     return outcome
 
 
@@ -94,7 +94,7 @@ async def test_a_plan_may_look_into_what_it_creates(folders):
                 (ANALYZE, {"path": f"d/{n}"}),
             )
         ]
-        outcomes = await world.outcomes(await ann.submit(plan))
+        outcomes = await world.gateway.outcomes(await ann.submit(plan))
         assert [one.output["words"] for one in outcomes[1::2]] == [1, 2, 3, 4, 5]
 
 
@@ -108,7 +108,7 @@ async def test_who_waits_for_a_write_that_fails_hears_that_it_is_not_there(folde
                 ann.intent(CREATE, filename=path, content="hi"),
                 ann.intent(ANALYZE, path=path),
             ]
-            created, looked = await world.outcomes(await ann.submit(plan))
+            created, looked = await world.gateway.outcomes(await ann.submit(plan))
             assert (created.succeeded, looked.succeeded) == (False, False)
             assert told in looked.output
         assert await world.state(USAGE) == {"all": {"files": 0, "bytes": 0}}
@@ -167,7 +167,7 @@ async def test_without_a_root_nobody_touches_a_disk():
         ann = await world.register_agent("ann")
         verdict = await ann.submit([ann.intent(CREATE, filename="a", content="x")])
         assert verdict.codes == ("tool_unregistered",)
-        assert await world.executed() == frozenset()
+        assert await world.gateway.executed() == frozenset()
 
 
 async def test_a_world_that_had_a_root_and_is_opened_without_refuses_what_it_did_before(
@@ -178,7 +178,7 @@ async def test_a_world_that_had_a_root_and_is_opened_without_refuses_what_it_did
         await done(world, ann, CREATE, filename="a", content="x")
     async with Orchestrator(Files(), config_of(store)) as world:
         ann = await world.register_agent("ann")
-        assert await world.executed() == frozenset()
+        assert await world.gateway.executed() == frozenset()
         verdict = await ann.submit([ann.intent(ANALYZE, path="a")])
         assert verdict.codes == ("tool_unregistered",)
 
@@ -188,7 +188,7 @@ async def test_a_root_that_is_none_keeps_the_world_shut_and_lets_go_of_its_log(t
     with pytest.raises(RootUnusable, match="cannot be the root of files"):
         await world.__aenter__()
     async with Orchestrator(Files(), config_of(store)) as again:
-        assert await again.executed() == frozenset()
+        assert await again.gateway.executed() == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from placet.agents.ports import World
+from placet.agents.ports import WorldPort
 from placet.agents.proposal.adapter import (
     Adapter,
     PlannerInput,
@@ -58,13 +58,13 @@ class ModelCalls:
         self._is_registered = False
 
     @classmethod
-    async def of(cls, world: World) -> "ModelCalls":
+    async def of(cls, world: WorldPort) -> "ModelCalls":
         """Return the model calls of a world; the first caller registers their executor."""
         calls = _OF_WORLDS.setdefault(world, cls())
         await calls.make_possible(world)
         return calls
 
-    async def make_possible(self, world: World) -> None:
+    async def make_possible(self, world: WorldPort) -> None:
         """Register the executor of model calls.
 
         If the first caller was canceled, the next one does it.
@@ -86,7 +86,7 @@ class ModelCalls:
 
     async def ask(
         self,
-        world: World,
+        world: WorldPort,
         ask: Intent,
         adapter: Adapter,
         context: PlannerInput,
@@ -115,7 +115,7 @@ class ModelCalls:
                 refusal = verdict.refusals[0]
                 is_spent = STAGE_OF.get(refusal.code) is Stage.QUOTA
                 raise (BudgetExceeded if is_spent else PlannerUnavailable)(refusal.message)
-            outcomes = await world.outcomes(
+            outcomes = await world.gateway.outcomes(
                 verdict, seconds_max=context.seconds_left + _SETTLE_SECONDS
             )
         finally:
@@ -154,7 +154,7 @@ async def _given_up(effect: Effect) -> Settlement:
     return Settlement(effect.key, False, "the process that asked is gone")
 
 
-_OF_WORLDS: Final[WeakKeyDictionary[World, ModelCalls]] = WeakKeyDictionary()
+_OF_WORLDS: Final[WeakKeyDictionary[WorldPort, ModelCalls]] = WeakKeyDictionary()
 
 
 def json_of(raw: PlannerOutput) -> Json:

@@ -16,7 +16,7 @@ from placet.agents.loop.plan_preview import (
     with_normalized_payloads,
 )
 from placet.agents.loop.system_intents import SystemIntentFactory
-from placet.agents.ports import Handle, Outcome, World
+from placet.agents.ports import Handle, Outcome, WorldPort
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.limits import AgentLimits
 from placet.agents.proposal.modes import RULINGS, ApprovalPolicy, Mode, PolicyDecision, covers
@@ -64,7 +64,7 @@ class PlanExecutor:
 
     def __init__(  # above
         self,
-        world: World,
+        world: WorldPort,
         session: str,
         agent: Handle,
         recorder: SystemIntentFactory,
@@ -212,7 +212,7 @@ class PlanExecutor:
     # what needs whom
 
     async def _risks(self, plan: Plan) -> list[Risk]:
-        return await self._world.risks([(one.kind, one.payload) for one in plan.actions])
+        return await self._world.gateway.risks([(one.kind, one.payload) for one in plan.actions])
 
     def _rule(
         self, plan: Plan, risks: Sequence[Risk], mode: Mode
@@ -236,7 +236,7 @@ class PlanExecutor:
         """Name for each action the grant that lets it pass; "" needs none, None has none."""
         if all(risk in mode.applies for risk in risks):
             return [""] * len(plan.actions)
-        grants = await self._world.entities("session.grants")
+        grants = await self._world.gateway.entities("session.grants")
         left = {
             name: grant["uses"]
             for name, grant in sorted(grants.items())
@@ -284,7 +284,7 @@ class PlanExecutor:
         Needed where a decision depends on state that no footprint declares: the risk of a payload,
         and the effect of a kind without a footprint.
         """
-        kinds = [self._world.registry.kinds[one.kind] for one in plan.actions]
+        kinds = [self._world.gateway.registry.kinds[one.kind] for one in plan.actions]
         if judged_by == "risk":
             is_needed = any(kind.risk_of is not None for kind in kinds)
         else:
@@ -319,7 +319,7 @@ class PlanExecutor:
                 plan, [_moved(Issue.of_refusal(one), ahead) for one in verdict.refusals]
             )
         results = verdict.results[ahead:]
-        outcomes = await self._world.outcomes(verdict, seconds_max=max(0.0, seconds_left))
+        outcomes = await self._world.gateway.outcomes(verdict, seconds_max=max(0.0, seconds_left))
         done = []
         has_acted = False
         for index, (action, result, risk) in enumerate(

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Final
 
 from placet.agents.loop.system_intents import SystemIntentFactory
-from placet.agents.ports import World
+from placet.agents.ports import WorldPort
 from placet.agents.proposal.plan import Plan
 from placet.schemas.codec import Json, canonical, thaw
 from placet.schemas.intent import Intent
@@ -23,7 +23,7 @@ RETRIES: Final = 5
 
 
 async def preview_plan(
-    world: World, recorder: SystemIntentFactory, intents: Sequence[Intent]
+    world: WorldPort, recorder: SystemIntentFactory, intents: Sequence[Intent]
 ) -> tuple[Verdict, str]:
     """Try a plan; the digest is of all that it would do, but what depends on the seq alone.
 

@@ -8,7 +8,7 @@ import anyio
 
 from placet.agents.loop.planning_loop import End
 from placet.agents.loop.system_intents import SystemIntentFactory
-from placet.agents.ports import Handle, World
+from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.turn_result import ApprovalRequest, Decision, Route
 from placet.agents.proposal.view_json import cut
@@ -47,7 +47,7 @@ class SessionRecorder:
     """
 
     def __init__(
-        self, world: World, system_intents: SystemIntentFactory, session: str, agent: Handle
+        self, world: WorldPort, system_intents: SystemIntentFactory, session: str, agent: Handle
     ) -> None:
         self._world = world
         self._system_intents = system_intents
@@ -166,7 +166,7 @@ class SessionRecorder:
 
     async def hold(self, name: str) -> dict[str, Json] | None:
         """Find a hold of this session and its proposer; another's is not there."""
-        held = (await self._world.entities("session.approvals", [name])).get(name)
+        held = (await self._world.gateway.entities("session.approvals", [name])).get(name)
         own = (self._session, self._agent.agent_id)
         return held if held and (held["session"], held["proposer"]) == own else None
 
@@ -177,7 +177,7 @@ class SessionRecorder:
         """
         found = []
         names = (await self._row())["approvals"]
-        for name, held in (await self._world.entities("session.approvals", names)).items():
+        for name, held in (await self._world.gateway.entities("session.approvals", names)).items():
             fields = {key: held[key] for key in ApprovalRequest.model_fields if key in held}
             if held["state"] == "open" and self._world.sim_time > held["expires"]:
                 fields["state"] = "expired"
@@ -209,7 +209,7 @@ class SessionRecorder:
         while last > 0 and (count is None or len(found) < count):
             number = max(0, last - (_TURNS_READ if count is None else count))
             names = {turn_id(self._session, n): n for n in range(number + 1, last + 1)}
-            rows = await self._world.entities("session.turns", list(names))
+            rows = await self._world.gateway.entities("session.turns", list(names))
             found.update({names[name]: row for name, row in rows.items()})
             if len(rows) < len(names):
                 break
@@ -227,9 +227,9 @@ class SessionRecorder:
         return row if row is not None and is_own else {"turns": 0, "approvals": []}
 
 
-async def row_of(world: World, session: str) -> dict[str, Json] | None:
+async def row_of(world: WorldPort, session: str) -> dict[str, Json] | None:
     """Return the row of a session; None if it has no turns yet."""
-    return (await world.entities("session.sessions", [session])).get(session)
+    return (await world.gateway.entities("session.sessions", [session])).get(session)
 
 
 class SessionError(PlacetError):

@@ -1,6 +1,6 @@
 """Builds the session's own intents, with `context_seq` set to the current seq."""
 
-from placet.agents.ports import Handle, World
+from placet.agents.ports import Handle, WorldPort
 from placet.schemas.codec import Json
 from placet.schemas.intent import Intent
 
@@ -13,7 +13,7 @@ class SystemIntentFactory:
         handle: The clerk's.
     """
 
-    def __init__(self, world: World, handle: Handle) -> None:
+    def __init__(self, world: WorldPort, handle: Handle) -> None:
         self._world = world
         self._handle = handle
 

@@ -12,7 +12,7 @@ import anyio
 from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.loop.planning_loop import End, end_of, end_of_stop
 from placet.agents.loop.recorder import SessionRecorder
-from placet.agents.ports import World
+from placet.agents.ports import WorldPort
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import Code
 from placet.agents.proposal.contract import parse
@@ -33,7 +33,7 @@ _BY_HAND: Final = Mode("autonomous", 32, frozenset({"read", "low", "medium", "hi
 class Approvals:
     """Returns a session what people do in it."""
 
-    world: World
+    world: WorldPort
     _recorder: SessionRecorder
     _plan_executor: PlanExecutor
     _mode: Mode

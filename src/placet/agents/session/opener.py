@@ -7,7 +7,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from placet.agents.loop.model_calls import ModelCalls
 from placet.agents.loop.recorder import SessionError, row_of
-from placet.agents.ports import Handle, World
+from placet.agents.ports import Handle, WorldPort
 from placet.domains.session import (
     KINDS,
     RECORDER,
@@ -39,7 +39,7 @@ class WorldSpec(NamedTuple):
         store: Where its log lies.
     """
 
-    world: World | None
+    world: WorldPort | None
     domain: str | Domain | Sequence[Domain] | None
     store: str
 
@@ -78,7 +78,7 @@ class SessionOpener(Generic[S]):
         agent: str | None,
         permissions: Iterable[str] | None,
         mode: str | None,
-        start: Callable[[World, Handle, Handle, ModelCalls, str], S],
+        start: Callable[[WorldPort, Handle, Handle, ModelCalls, str], S],
     ) -> None:
         self._wanted = wanted
         self._name = session
@@ -110,7 +110,7 @@ class SessionOpener(Generic[S]):
             if world is None:
                 opened = await closing.enter_async_context(_made(self._wanted))
                 world = opened
-            if not world.registry.kinds.keys() >= KINDS:
+            if not world.gateway.registry.kinds.keys() >= KINDS:
                 raise ValueError(
                     "this world has no domain 'session'; open it with placet.domains.session."
                     "Sessions() beside its own, so that what is said is in its log"
@@ -123,15 +123,15 @@ class SessionOpener(Generic[S]):
             session.closing = closing.pop_all()
         return session
 
-    async def _registered(self, world: World, agent_id: str) -> Handle:
+    async def _registered(self, world: WorldPort, agent_id: str) -> Handle:
         """Register the agent, or find it.
 
         An existing one keeps its permissions unless some are passed.
         """
         permitted = self._permissions
-        if permitted is None and await world.is_registered(agent_id):
+        if permitted is None and await world.gateway.is_registered(agent_id):
             return await world.register_agent(agent_id)
-        kinds = world.registry.kinds if permitted is None else permitted
+        kinds = world.gateway.registry.kinds if permitted is None else permitted
         return await world.register_agent(agent_id, permissions=set(kinds) - KINDS)
 
 
@@ -153,7 +153,7 @@ def session_name(name: str) -> str:
     return name
 
 
-async def agent_of(world: World, session: str, agent: str | None) -> str:
+async def agent_of(world: WorldPort, session: str, agent: str | None) -> str:
     """Return the agent in whose name a session proposes.
 
     A session belongs to one agent, which sees its turns.
@@ -179,7 +179,7 @@ async def agent_of(world: World, session: str, agent: str | None) -> str:
     return owner
 
 
-async def _latest_mode(world: World, session: str) -> str:
+async def _latest_mode(world: WorldPort, session: str) -> str:
     """Return the mode of a session that is reopened without one.
 
     That of its last turn, else the default.
@@ -188,7 +188,7 @@ async def _latest_mode(world: World, session: str) -> str:
     if row is None:
         return MODE
     latest = turn_id(session, row["turns"])
-    turns = await world.entities(TURNS, [latest])
+    turns = await world.gateway.entities(TURNS, [latest])
     mode: str = turns[latest]["mode"] if latest in turns else MODE  # an operator may take it away
     return mode
 

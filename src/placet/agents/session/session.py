@@ -23,7 +23,7 @@ from placet.agents.loop.plan_executor import PlanExecutor
 from placet.agents.loop.planning_loop import End, PlanningLoop
 from placet.agents.loop.recorder import GONE, GONE_SECONDS, SessionRecorder
 from placet.agents.loop.system_intents import SystemIntentFactory
-from placet.agents.ports import Handle, World
+from placet.agents.ports import Handle, WorldPort
 from placet.agents.proposal.adapter import Adapter, Media, PlannerInput, PlannerOutput
 from placet.agents.proposal.catalogue import Catalogue
 from placet.agents.proposal.codes import TABLE, Code
@@ -59,7 +59,7 @@ class Session(Approvals):
     def __init__(
         self,
         name: str,
-        world: World,
+        world: WorldPort,
         agent: Handle,
         system_intents: Handle,
         calls: ModelCalls,
@@ -94,7 +94,7 @@ class Session(Approvals):
         domain: "str | Domain | Sequence[Domain] | None" = None,
         mode: ModeName | None = None,
         adapter: object = None,
-        world: World | None = None,
+        world: WorldPort | None = None,
         store: str = "memory://",
         session: str = "main",
         agent: str | None = None,
@@ -133,7 +133,11 @@ class Session(Approvals):
         session_name(session)
 
         def start(
-            opened: World, proposer: Handle, system_intents: Handle, calls: ModelCalls, as_mode: str
+            opened: WorldPort,
+            proposer: Handle,
+            system_intents: Handle,
+            calls: ModelCalls,
+            as_mode: str,
         ) -> Session:
             return cls(
                 session,
@@ -202,7 +206,7 @@ class Session(Approvals):
 
     async def has_agent(self) -> bool:
         """Return whether the agent that it was opened for is there; the next of its name is not."""
-        return await self.world.is_registered(self.agent_id, self._agent.generation)
+        return await self.world.gateway.is_registered(self.agent_id, self._agent.generation)
 
     # the conversation
 
@@ -339,11 +343,13 @@ class Session(Approvals):
             self._calls.turns.discard(key)
 
     async def _catalogue(self) -> Catalogue:
-        permitted = await self.world.permitted(self.agent_id)
-        kinds = frozenset(self.world.registry.kinds if permitted is None else permitted) - KINDS
-        executed = await self.world.executed()
+        permitted = await self.world.gateway.permitted(self.agent_id)
+        kinds = (
+            frozenset(self.world.gateway.registry.kinds if permitted is None else permitted) - KINDS
+        )
+        executed = await self.world.gateway.executed()
         catalogue = self._catalogues.get((kinds, executed))
         if catalogue is None:  # compiled once, for as long as the agent may use the same
-            catalogue = Catalogue(self.world.registry, kinds, executed)
+            catalogue = Catalogue(self.world.gateway.registry, kinds, executed)
             self._catalogues = {(kinds, executed): catalogue}
         return catalogue

@@ -68,7 +68,7 @@ def fork(
     domain: Annotated[list[str] | None, AgainBy] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fork a world at a seq: a log of its own, the parent unchanged.
+    """Fork a world at a seq into a separate log.
 
     The parent may be running. The fork holds its parent's log up to the seq, so it can be verified
     and explained; it has a separate name, so its effects have separate keys.

@@ -54,7 +54,7 @@ class SlashCommands:
     def knows(self, text: str) -> bool:
         """Return whether a line is one of these words."""
         word, _ = _split(text)
-        return word in self._answers and word[1:] not in self._session.world.registry.kinds
+        return word in self._answers and word[1:] not in self._session.world.gateway.registry.kinds
 
     def answer(self, text: str) -> bool:
         """Answer a line; False where it could not be done."""
@@ -65,7 +65,7 @@ class SlashCommands:
         """Read a decision about a hold; None where a line is none."""
         word, approval_id = _split(text)
         decision = _DECISIONS.get(word)
-        if decision is None or word[1:] in self._session.world.registry.kinds:
+        if decision is None or word[1:] in self._session.world.gateway.registry.kinds:
             return None
         return decision, approval_id or self._newest()
 

@@ -34,13 +34,13 @@ RecordSink: TypeAlias = Callable[[bytes], None]
 
 
 class Journal:
-    """The end of a log that grows: the hash and the number of its records.
+    """The growing end of a log.
 
     Attributes:
         prev: Hash of the latest record.
-        count: Number of records.
-        sink: Called with each encoded record; None drops it, and keeps the chain.
-        durability: How the sink keeps a record; verdicts name it.
+        count: How many records there are.
+        sink: Takes each encoded record; None drops it, and keeps the chain.
+        durability: How what it takes is kept, once it is; verdicts say so.
     """
 
     __slots__ = ("count", "durability", "prev", "sink")
@@ -52,7 +52,7 @@ class Journal:
         self.sink = sink
 
     def append(self, data: bytes) -> None:
-        """Append an encoded record, whose `prev` must be that of this journal."""
+        """Take an encoded record, which must name `prev` as it is now."""
         self.prev = record_hash(data)
         self.count += 1
         sink = self.sink
@@ -61,7 +61,7 @@ class Journal:
 
 
 class Applier:
-    """The commit of decisions: makes their records final.
+    """Makes decisions final.
 
     Attributes:
         effects: Effects of the group so far, to be dispatched once it is durable.
@@ -131,10 +131,7 @@ class Applier:
         return self._verdict(batch, first_seq, draft, journal.durability)
 
     def refuse(self, batch: CheckedBatch, refusals: list[Refusal]) -> Verdict:
-        """Build the verdict of a refusal, and record it if it is final for its req_ids.
-
-        Refusals are sorted by index and capped at `refusals_listed_max`.
-        """
+        """Answer a refusal, in order of index and capped, and record it if it is final."""
         ledger = self._context.ledger
         refusals = sorted(refusals, key=_place)[: ledger.policy.limits.refusals_listed_max]
         is_final = refusals[0].stage in FINAL_STAGES or batch.due_of is not None
@@ -237,9 +234,9 @@ def _place(refusal: Refusal) -> int:
 
 
 def _encoded_again(batch: CheckedBatch) -> bytes:
-    """Encode a scheduled batch again: its payloads may have been upcast.
+    """Encode a batch of the schedule, whose payloads may have been of older kinds.
 
-    An upcaster or a rule may have left a value that cannot be encoded: then the submitted bytes.
+    An upcaster or a rule may have left in them what cannot be: then as they were handed in.
     """
     try:
         return canonical(list(map(part_of, batch.intents)))

@@ -1,8 +1,7 @@
 """Stage 3: was this asked before?
 
-Verdicts are remembered per batch: all its ids point to one entry. The same set of ids and
-contents gets that verdict again; any other mix of known and new ids is an error, and names the
-ids.
+Answers are remembered per batch: all its ids point to one answer. The same set of ids and contents
+gets that answer again; any other mix of known and new ids is a mistake, and named.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ _STALE_CODES = frozenset({RefusalCode.STALE_CONTEXT.value, RefusalCode.CONTEXT_T
 
 
 def check(batch: CheckedBatch, context: GateContext) -> list[Refusal] | Verdict | None:
-    """Return the verdict of a duplicate, refuse a reused req_id, pass a new batch."""
+    """Answer a repetition, refuse a reuse, let everything new pass."""
     agents = context.ledger.agents
     if len(batch.agents) == 1:  # the usual batch, and usually new: one question for all its ids
         window = agents[batch.agents[0]].window
@@ -62,7 +61,7 @@ def _is_same(batch: CheckedBatch, known: list[tuple[int, DedupEntry]]) -> bool:
 def _again(
     batch: CheckedBatch, known: list[tuple[int, DedupEntry]], context: GateContext
 ) -> Verdict | None:
-    """Return the earlier verdict, or None where newer contexts make this a new try."""
+    """Return the earlier answer, or None where newer contexts make this a new try."""
     intents = batch.intents
     # One content has one answer, so an agent's window has one for all its ids.
     answers = {intents[index]["agent_id"]: answer for index, answer in known}
@@ -85,7 +84,7 @@ def _again(
 
 
 def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: str) -> bool:
-    """Return whether newer contexts make a request new that was refused as stale."""
+    """After a staleness refusal, a newer look at the world makes the same request a new one."""
     before = [pasts[intent["agent_id"]].contexts[intent["req_id"]] for intent in batch.intents]
     if code == RefusalCode.CONTEXT_FROM_FUTURE:
         return before != batch.contexts
@@ -96,7 +95,7 @@ def _is_new_try(batch: CheckedBatch, pasts: Mapping[str, StoredVerdict], code: s
 
 
 def remembered_verdict(past: StoredVerdict, context: GateContext) -> Verdict:
-    """Build the verdict on a request without its batch: the agent's ids, no payloads."""
+    """Build the answer to a request whose batch is not at hand: the agent's ids, no payloads."""
     refusals = [_refused_before(found, found.position) for found in past.refusals]
     seqs = [past.seqs[req_id] for req_id in past.ids] if past.seqs else None
     verdict = _replayed("", past, refusals, context)
@@ -110,7 +109,7 @@ def _replayed(
     refusals: Sequence[Refusal],
     context: GateContext,
 ) -> Verdict:
-    """Build a repeated verdict: admitted, seq, stage and code as before; messages are new."""
+    """Build an answer: admitted, seq, stage and code are as they were; texts are not."""
     sim_time = context.now_ns / SECOND_NS
     current_seq = context.ledger.seq
     verdict = Verdict(batch_id, not refusals, past.seq, current_seq, sim_time, tuple(refusals))

@@ -18,30 +18,29 @@ from placet.schemas.codec import Json, canonical, from_canonical
 from placet.schemas.identity import Span, only_sequence, sequence_form, sequences_of
 
 MIXED: Final = -1
-"""Value of `highest` where the ids are of several sequences, or of none."""
+"""In place of a highest number: the ids are of several sequences, or of none."""
 
 PLAIN: Final = b""
-"""`detail` of an admitted batch of one agent whose ids have consecutive seqs."""
+"""Detail of an admitted batch of one agent whose ids have consecutive seqs."""
 
 _LOWEST: Final = attrgetter("lowest")
 
 _MANY: Final = 1_024
-"""Ranges of one sequence move from a list to a deque at this count: a deque removes its first item
-in O(1), but with one item it takes ten times the memory of a list.
-"""
+"""From so many on, runs of a name are a deque, whose first is removed in O(1); a deque of one run
+takes ten times the memory of a list."""
 
 
 class ListEntry(msgspec.Struct, gc=False, eq=False):
-    """A remembered verdict, with its req_ids.
+    """An answer, with its ids.
 
     Attributes:
-        fingerprint: Fingerprint of the batch.
-        now_ns: Simulated time of the verdict, nanoseconds.
-        seq: First seq of an admitted batch; the world's seq for every other verdict.
-        detail: The rest of the verdict, encoded; `unpack` decodes it.
-        highest: Highest number of an admitted batch's ids if all are of one sequence, so that the
-            ids are parsed once; else `MIXED`.
-        ids: The agent's req_ids, in the submitted order.
+        fingerprint: Of the batch.
+        now_ns: When it was given.
+        seq: The first of an admitted batch, and the world's for every other answer.
+        detail: What else it was, encoded; `unpack` reads it.
+        highest: The highest number of an admitted batch's ids that are all of one sequence, so
+            that they are read once; else `MIXED`.
+        ids: In the submitter's order.
     """
 
     fingerprint: int
@@ -53,20 +52,18 @@ class ListEntry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def count(self) -> int:
-        """Number of req_ids."""
+        """How many ids it is for."""
         return len(self.ids)
 
 
 class RangeEntry(msgspec.Struct, gc=False, eq=False):
-    """An admitted batch with ids `name:lowest` to `name:highest` and consecutive seqs.
+    """Admission of a batch whose ids are `name:lowest` to `name:highest`, with consecutive seqs.
 
     Attributes:
-        fingerprint: Fingerprint of the batch.
-        now_ns: Simulated time of the verdict, nanoseconds.
-        seq: Seq of the first id.
-        name: Name of the sequence.
-        lowest: First number.
-        highest: Last number.
+        fingerprint: As of a block; likewise the next two.
+        name: Of the sequence.
+        lowest: The first number.
+        highest: The last.
     """
 
     fingerprint: int
@@ -80,29 +77,26 @@ class RangeEntry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def count(self) -> int:
-        """Number of req_ids."""
+        """How many ids it is for."""
         return self.highest - self.lowest + 1
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The req_ids, in the submitted order. O(count)."""
+        """The ids, in the submitter's order. O(count)."""
         name = self.name
         return tuple([f"{name}:{number}" for number in range(self.lowest, self.highest + 1)])
 
     def with_ids(self) -> ListEntry:
-        """Return the same verdict as a `ListEntry`."""
+        """Return the same answer as a block."""
         return ListEntry(self.fingerprint, self.now_ns, self.seq, PLAIN, self.highest, self.ids)
 
 
 DedupEntry: TypeAlias = ListEntry | RangeEntry
-"""The remembered verdict on one batch."""
+"""What a window remembers of one batch."""
 
 
 class StoredRefusal(NamedTuple):
-    """The remembered part of a refusal: all but its text.
-
-    `position`, `agent_id` and `req_id` are None for a refusal of the whole batch.
-    """
+    """What is remembered of one refusal: not its text. None where it was of the whole batch."""
 
     position: int | None
     agent_id: str | None
@@ -112,15 +106,15 @@ class StoredRefusal(NamedTuple):
 
 
 class StoredVerdict(NamedTuple):
-    """A remembered verdict, decoded from the entry in one agent's window.
+    """An earlier answer to a batch, as one agent's window tells it.
 
     Attributes:
-        seq: Seq of the verdict; None for a refusal.
-        ids: The agent's req_ids in the batch, in the submitted order.
-        seqs: Seq of each id, if the batch was admitted.
-        refusals: Refusals of the batch; empty if it was not refused.
-        contexts: `context_seq` of each id of a refused batch.
-        is_scheduled: The batch waits in the schedule; its final verdict is still to come.
+        seq: The verdict's seq; None for a refusal.
+        ids: The agent's ids in the batch, in the submitter's order.
+        seqs: seq of each id if it was admitted.
+        refusals: Why the batch was refused, empty if it was not.
+        contexts: context_seq of each id of a refused batch.
+        is_scheduled: It waits in the schedule; the final answer is still to come.
     """
 
     seq: int | None
@@ -134,14 +128,14 @@ class StoredVerdict(NamedTuple):
 def admitted(
     fingerprint: int, now_ns: int, first_seq: int, ids: Sequence[str], span: Span | None = None
 ) -> DedupEntry:
-    """Return the entry of an admitted batch of one agent whose ids have consecutive seqs.
+    """Remember an admitted batch of one agent whose ids have consecutive seqs.
 
     Args:
-        fingerprint: Fingerprint of the batch.
-        now_ns: Simulated time of the admission, nanoseconds.
-        first_seq: Seq of the first id.
-        ids: Its req_ids.
-        span: Their span, if all are of one sequence.
+        fingerprint: Of the batch.
+        now_ns: When it was admitted.
+        first_seq: Of the first id.
+        ids: Its ids.
+        span: Of them, if they are known to be of one sequence.
     """
     if span is None:
         return ListEntry(fingerprint, now_ns, first_seq, PLAIN, MIXED, tuple(ids))
@@ -153,15 +147,7 @@ def admitted(
 def admitted_in_part(
     fingerprint: int, now_ns: int, seqs: range, ids: Sequence[str], offsets: Sequence[int]
 ) -> ListEntry:
-    """Return the entry of one agent's part of an admitted batch.
-
-    Args:
-        fingerprint: Fingerprint of the batch.
-        now_ns: Simulated time of the admission, nanoseconds.
-        seqs: Seqs of the whole batch.
-        ids: The agent's req_ids.
-        offsets: Offset into `seqs` of each id.
-    """
+    """Remember an agent's share of an admitted batch: `seqs` of the batch, offsets of the ids."""
     detail = canonical({"offsets": offsets, "count": len(seqs)})
     return ListEntry(fingerprint, now_ns, seqs.start, detail, MIXED, tuple(ids))
 
@@ -173,7 +159,7 @@ def refused(
     asked: Sequence[tuple[str, int]],
     refusals: Sequence[StoredRefusal],
 ) -> ListEntry:
-    """Return the entry of a final refusal; `asked` has `(req_id, context_seq)` of each intent."""
+    """Remember a final refusal: `(req_id, context_seq)` of what was asked, and why not."""
     contexts = [context_seq for _, context_seq in asked]
     detail = canonical({"refusals": refusals, "contexts": contexts})
     ids = tuple([req_id for req_id, _ in asked])
@@ -181,12 +167,12 @@ def refused(
 
 
 def scheduled(fingerprint: int, now_ns: int, seq: int, ids: Sequence[str]) -> ListEntry:
-    """Return the entry of a batch that waits in the schedule."""
+    """Remember that a batch waits in the schedule."""
     return ListEntry(fingerprint, now_ns, seq, canonical({}), MIXED, tuple(ids))
 
 
 def unpack(answered: DedupEntry) -> StoredVerdict:
-    """Decode an entry. O(its ids)."""
+    """Read an answer. O(its ids)."""
     ids, seq = answered.ids, answered.seq
     if answered.detail == PLAIN:
         seqs = {req_id: seq + offset for offset, req_id in enumerate(ids)}
@@ -203,12 +189,12 @@ def unpack(answered: DedupEntry) -> StoredVerdict:
 
 
 def dump_answer(one: DedupEntry) -> list[Json]:
-    """Return an entry as plain values; the same for a `RangeEntry` and its `ListEntry`."""
+    """Return an answer as plain values, the same whichever form it has."""
     return [one.fingerprint, one.now_ns, one.seq, one.detail, one.highest, *one.ids]
 
 
 def load_answer(dumped: Sequence[Json]) -> DedupEntry:
-    """Rebuild an entry from `dump_answer`."""
+    """Rebuild an answer from `dump_answer`."""
     fingerprint, now_ns, seq, detail, highest, *ids = dumped
     span = only_sequence(ids) if detail == PLAIN and highest != MIXED and ids else None
     if span is not None and span.is_run:
@@ -217,12 +203,12 @@ def load_answer(dumped: Sequence[Json]) -> DedupEntry:
 
 
 class Window:
-    """The dedup window of one agent, bounded by count and by age.
+    """The answered req_ids of one agent, bounded by count and by age.
 
     Attributes:
-        answers: The entries, oldest first.
-        count: Number of req_ids in all entries.
-        forgotten: Sequence name -> highest number that was evicted, for ids `name:<n>`.
+        answers: The stored entries, oldest first.
+        count: req_ids that they are for.
+        forgotten: For ids of the sequence form `name:<n>`: name -> highest n that was evicted.
     """
 
     __slots__ = ("_ids", "_runs", "answers", "count", "forgotten")
@@ -241,7 +227,7 @@ class Window:
     ) -> int:
         """Add an entry and evict those beyond the bounds; return by how much `count` grew.
 
-        The latest `ids_max` ids stay. Entries leave whole, so some older ids may stay too.
+        The latest `ids_max` ids stay; as answers leave whole, some older ones may.
         """
         before = self.count
         self._add(answered)
@@ -252,7 +238,7 @@ class Window:
         return self.count - before
 
     def forget_oldest(self, sequences_max: int) -> None:
-        """Evict the oldest entry; keep the highest number of each of its sequences."""
+        """Evict the oldest answer; keep the high-water marks of its sequences."""
         answered = self.answers.popleft()
         self.count -= answered.count
         forgotten = self.forgotten
@@ -263,7 +249,7 @@ class Window:
             del forgotten[next(iter(forgotten))]
 
     def find(self, req_id: str) -> DedupEntry | None:
-        """Return the latest entry of a req_id; None if it is not remembered."""
+        """Return the latest answer to a request, if it is remembered."""
         block = self._ids.get(req_id)
         if block is not None or not self._runs:
             return block
@@ -275,11 +261,11 @@ class Window:
         return runs[place - 1] if place and number <= runs[place - 1].highest else None
 
     def is_new(self, req_ids: Sequence[str], span: Span | None = None) -> bool:
-        """Return whether no id is remembered and none can have been evicted; called once per batch.
+        """Return whether no id is known and none can have been forgotten. One call per batch.
 
         Args:
             req_ids: Ids of one batch.
-            span: Their span, if all are known to be of one sequence.
+            span: Of them, if it is known that all are of one sequence.
         """
         ids, runs, forgotten = self._ids, self._runs, self.forgotten
         if ids and (req_ids[0] in ids or (len(req_ids) > 1 and not ids.keys().isdisjoint(req_ids))):
@@ -296,7 +282,7 @@ class Window:
         return not (may_be_known and any(map(self.find, req_ids)))
 
     def is_too_old(self, req_id: str) -> bool:
-        """Return whether an unknown id of a sequence must have been evicted."""
+        """Return whether an unknown id of the sequence form must have been evicted."""
         name, _, digits = req_id.rpartition(":")
         high = self.forgotten.get(name)
         if high is None or not digits.isdecimal() or int(digits) > high:
@@ -304,7 +290,7 @@ class Window:
         return sequence_form(req_id) is not None
 
     def dump(self) -> list[Json]:
-        """Return the window as plain values; the first of `forgotten` is the next to be evicted."""
+        """Return the window as plain values; the order of `forgotten` says which goes first."""
         return [[*map(dump_answer, self.answers)], list(self.forgotten.items())]
 
     @classmethod
@@ -326,7 +312,7 @@ class Window:
         self.count += answered.count
 
     def _add_run(self, run: RangeEntry) -> bool:
-        """Append a range to those of its sequence; return False if it is not above them."""
+        """Put a run behind those of its name; False if it is not above them."""
         runs = self._runs.get(run.name)
         if runs is None:
             self._runs[run.name] = [run]
@@ -343,7 +329,7 @@ class Window:
         return True
 
     def _remove(self, answered: DedupEntry) -> Iterable[tuple[str, int]]:
-        """Remove an entry from the index; return its sequences with their highest numbers."""
+        """Forget the oldest answer; gives its sequences, and the highest number of each."""
         if isinstance(answered, RangeEntry):
             runs = self._runs[answered.name]
             del runs[0]

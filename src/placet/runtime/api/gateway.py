@@ -1,7 +1,7 @@
 """The gateway of the agent layer: what it asks an open world besides submitting."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import anyio
 
@@ -13,21 +13,19 @@ from placet.runtime.world import WorldRuntime
 from placet.schemas.codec import Json, thaw
 from placet.schemas.verdict import Verdict
 
-T = TypeVar("T")
-
 RISKS: Final[tuple[Risk, ...]] = ("read", "low", "medium", "high")
 """From the least to the greatest."""
 
 
-class Outcome(NamedTuple):
+class EffectOutcome(NamedTuple):
     """The outcome of one effect of a batch.
 
     Attributes:
-        seq: Of the intent that asked for it.
-        kind: Of the effect.
+        seq: Seq of the intent that emitted the effect.
+        kind: Kind of the effect.
         succeeded: None while it is not settled.
-        output: What its executor returned, or why it gave up.
-        is_in_doubt: Nobody can tell whether it was done, the executor's own hook neither.
+        output: The executor's return value, or the reason why it gave up.
+        is_in_doubt: Its outcome is unknown, to the executor's hook too.
     """
 
     seq: int
@@ -37,38 +35,25 @@ class Outcome(NamedTuple):
     is_in_doubt: bool = False
 
 
-class AnswersProposers:
-    """Returns the agent layer its questions; a host program may ask them too."""
+class AgentGateway:
+    """The questions of the agent layer about an open world (`placet.agents.ports.Gateway`).
 
-    __slots__ = ()
+    Args:
+        world: The open world.
+    """
 
-    @property
-    def _open(self) -> WorldRuntime:
-        """The world, if it is open."""
-        raise NotImplementedError
+    __slots__ = ("_open",)
+
+    def __init__(self, world: WorldRuntime) -> None:
+        self._open = world
 
     @property
     def registry(self) -> Registry:
         """The kinds of this world and their domains."""
         return self._open.kernel.registry
 
-    def query_nowait(self, fn: Callable[[Kernel], T]) -> T:
-        """Look at the kernel at once, between two batches. `read` waits for a turn of the world.
-
-        Args:
-            fn: Reads and changes nothing; returns copies.
-
-        Returns:
-            The result of `fn`. It may not be durable yet: do not release it before the verdict of a
-            batch that was submitted after it, which is durable no sooner.
-
-        Raises:
-            ClosedError: The world is not open.
-        """
-        return fn(self._open.kernel)
-
     async def permitted(self, agent_id: str) -> frozenset[str] | None:
-        """Name the kinds that an agent may use; None is all. Nobody has none.
+        """Return the kinds that an agent may use; None is all. An unknown agent has none.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -118,7 +103,7 @@ class AnswersProposers:
         return await self._open.actor.command(copied)
 
     async def executed(self) -> frozenset[str]:
-        """Name the kinds of effect that have an executor.
+        """Return the kinds of effect that have an executor.
 
         Raises:
             ClosedError, StoreError: The world is closed, or has failed.
@@ -126,7 +111,7 @@ class AnswersProposers:
         return await self._open.actor.command(lambda kernel: frozenset(kernel.ledger.executors))
 
     async def risks(self, actions: Sequence[tuple[str, Mapping[str, Json]]]) -> list[Risk]:
-        """Judge the risk of each `(kind, payload)` at the present state.
+        """Return the risk of each `(kind, payload)` at the present state.
 
         If a kind's own risk function raises, the risk is `high`.
 
@@ -139,7 +124,7 @@ class AnswersProposers:
             lambda kernel: [_risk(kind, payload, kernel.state) for kind, payload in kinds]
         )
 
-    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> list[Outcome]:
+    async def outcomes(self, verdict: Verdict, *, seconds_max: float = 60.0) -> list[EffectOutcome]:
         """Wait for the effects of an admitted batch, and return their outcomes.
 
         Args:
@@ -152,30 +137,31 @@ class AnswersProposers:
         if not verdict.admitted or verdict.seq is None or verdict.dry_run:
             return []
         first = min((one.seq for one in verdict.results if one.seq is not None), default=0)
-        asked: dict[tuple[int, int], Outcome] = {}
+        outcomes: dict[tuple[int, int], EffectOutcome] = {}
         with anyio.move_on_after(seconds_max):
             async for event in self._open.publisher.events(since=max(0, first - 1)):
                 if event.type == "batch" and event.data["batch_id"] == verdict.batch_id:
                     for k, (seq, kind, _, _) in enumerate(event.data["effects"]):
-                        asked[seq, k] = Outcome(seq, kind, None, None)
-                    if not asked:
+                        outcomes[seq, k] = EffectOutcome(seq, kind, None, None)
+                    if not outcomes:
                         return []
                 elif event.type == "settled":
                     key = (event.data["effect_seq"], event.data["effect_index"])
-                    if key in asked:
-                        asked[key] = asked[key]._replace(
+                    if key in outcomes:
+                        outcomes[key] = outcomes[key]._replace(
                             succeeded=event.data["succeeded"], output=event.data["output"]
                         )
                 elif event.type == "effect_changed" and event.data["what"] == "in_doubt":
                     key = (event.data["effect_seq"], event.data["effect_index"])
-                    if key in asked:
+                    if key in outcomes:
                         doubtful = await self._is_in_doubt_for_good(key)
-                        asked[key] = asked[key]._replace(is_in_doubt=doubtful)
-                if asked and all(
-                    one.is_in_doubt or one.succeeded is not None for one in asked.values()
+                        outcomes[key] = outcomes[key]._replace(is_in_doubt=doubtful)
+                if outcomes and all(
+                    outcome.is_in_doubt or outcome.succeeded is not None
+                    for outcome in outcomes.values()
                 ):
                     break
-        return list(asked.values())
+        return list(outcomes.values())
 
     async def _is_in_doubt_for_good(self, key: tuple[int, int]) -> bool:
         """Let the executor call its hook; False if that settled the effect."""
@@ -188,7 +174,7 @@ def _risk(kind: Kind, payload: Mapping[str, Json], state: WorldState) -> Risk:
     if kind.risk_of is None:
         return kind.risk
     try:
-        raised = kind.risk_of(payload, state)
-        return max(kind.risk, raised, key=RISKS.index)
-    except Exception:  # noqa: BLE001  # a guest's judgement; without it, the greatest care
+        judged = kind.risk_of(payload, state)
+        return max(kind.risk, judged, key=RISKS.index)
+    except Exception:  # noqa: BLE001  # plug-in code: without its judgement, the greatest care
         return "high"

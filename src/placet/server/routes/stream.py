@@ -129,7 +129,9 @@ class _Stream:
         async with aclosing(observations):
             async for observation in observations:
                 await self._within(self._socket.send_text(observation.encoded.decode()))
-        await self._world.is_registered(self._sight.agent_id)  # raises where the world has ended
+        await self._world.gateway.is_registered(
+            self._sight.agent_id
+        )  # raises where the world has ended
         raise AgentError(f"there is no agent {self._sight.agent_id!r} any more")
 
     async def follow(self, since: int | None, from_record: int | None) -> None:

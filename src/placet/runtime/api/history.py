@@ -1,0 +1,59 @@
+"""What an open world reads from its log: explanations, forks, restored state."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from placet.kernel.gate.domain_rules import EffectValidator
+from placet.kernel.kernel import Kernel
+from placet.runtime.world import WorldRuntime, in_thread_if
+
+if TYPE_CHECKING:
+    from placet.runtime.history.fork import Fork, ForkOptions
+    from placet.schemas.explanation import Explanation
+
+# The modules of `runtime/history` are imported when they are called: few programs need them, and
+# every program would pay for the import before its first batch.
+
+
+async def explain(
+    world: WorldRuntime, agent_id: str, req_id: str, validator: EffectValidator | None
+) -> "Explanation":
+    """Explain from the log what each stage of the gate compared for a request. O(log)."""
+    from placet.runtime.history.explain import explain  # noqa: PLC0415
+
+    domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
+    read = partial(explain, world.log, agent_id, req_id, domains, validator=validator)
+    return await in_thread_if(world.log.is_blocking, read)
+
+
+async def fork(
+    world: WorldRuntime,
+    to: str,
+    options: "ForkOptions | None",
+    at: int | None,
+    validator: EffectValidator | None,
+) -> "Fork":
+    """Copy the log up to a seq into a new store, which becomes a world of its name. O(log)."""
+    from placet.runtime.history.fork import fork  # noqa: PLC0415
+
+    domains = await world.actor.operate(lambda kernel: kernel.registry.domains)
+    seq = world.committer.durable_seq if at is None else at
+    copy = partial(fork, world.log, to, options, at=seq, domains=domains, validator=validator)
+    return await in_thread_if(world.log.is_blocking, copy)
+
+
+async def restore(world: WorldRuntime, path: str, to_seq: int) -> int:
+    """Set a part of the state back to its value at a seq, by a new record; return the seq."""
+    from placet.runtime.history.fork import replay_to  # noqa: PLC0415
+    from placet.runtime.history.patch import inverse_patch  # noqa: PLC0415
+
+    read = partial(replay_to, world.log, to_seq)
+    earlier = (await in_thread_if(world.log.is_blocking, read)).state
+
+    def put_back(kernel: Kernel) -> int:
+        patch = inverse_patch(earlier, kernel.tree, path)
+        if patch:
+            kernel.patch(patch, f"restore {path.strip('/')} to {to_seq}")
+        return kernel.seq
+
+    return await world.actor.operate(put_back)
